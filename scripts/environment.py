@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/environment.md from src/base/env.def; with --check only says whether it is up to date."""
+"""Writes docs/environment.md from src/base/env.def; with --check only tests whether it is up to date."""
 import pathlib
 import re
 import sys
@@ -7,9 +7,9 @@ import sys
 root = pathlib.Path(__file__).resolve().parent.parent
 HEAD = """# Environment variables
 
-Made from `src/base/env.def` by `scripts/environment.py`; `gale --help env` prints the same table. A flag of the command line
-wins over a `GALE_` variable, and that one over its alias from other programs; when a variable and its alias differ, one
-warning says which was taken. An empty value counts as not set.
+Generated from `src/base/env.def` by `scripts/environment.py`; `gale --help env` prints the same table. A command-line option
+overrides a `GALE_` variable, which overrides its alias from other programs. If a variable and its alias differ, a
+warning states which one is used. An empty value counts as unset.
 
 | variable | alias | default | meaning |
 |---|---|---|---|

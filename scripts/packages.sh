@@ -1,7 +1,7 @@
 # Sourced by scripts/test and scripts/demo: installs Debian packages that are not there yet.
 #
 #     need PACKAGE...       without them the work cannot go on
-#     want PACKAGE...       without them something is skipped, said aloud
+#     want PACKAGE...       without them something is skipped, with a message
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q '^install ok installed'; }
 

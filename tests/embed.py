@@ -204,7 +204,7 @@ def after_kill():
 def wrong_inputs():
     one = write("one.txt", "one\n" * 2000)
     out = folder / "w.npy"
-    complaint("no such encoder", "no encoder", one, "-o", out, model=folder / "nowhere")
+    complaint("no such encoder", "not found: neither a folder", one, "-o", out, model=folder / "nowhere")
     complaint("no such file", "No such file", folder / "nowhere.txt", "-o", out)
     complaint("full disk", "No space left", one, "-o", "/dev/full", "--format", "raw")
     complaint("npy to a device", "--format raw", one, "-o", "/dev/null", "--format", "npy")
@@ -252,8 +252,8 @@ def searches():
             check(f"search {text} {extra}", good and near([scores], [nearest(text, allowed, 5)], 1e-5), line[:300])
     questions = write("questions.txt", "two\nthree four\n")
     check("queries from a file", len(search(index, "--queries", questions, "-m", encoder, "--json").stdout.decode().splitlines()) == 2, "not a line for each")
-    for arguments, pattern, code in (([index, "one"], "--model is missing", 2), ([index], "what to look for", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
-                                     ([lines, "one", "-m", encoder], "not a file of vectors", 1), ([index, "one", "-m", encoder, "--dims", 3], "the model makes 3", 4),
+    for arguments, pattern, code in (([index, "one"], "missing option: --model", 2), ([index], "nothing to search for", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
+                                     ([lines, "one", "-m", encoder], "not a vector file", 1), ([index, "one", "-m", encoder, "--dims", 3], "the model produces 3", 4),
                                      ([index, "one", "-m", encoder, "--where", "a=b"], "--texts", 1)):
         done = search(*arguments, code=code)
         check(f"search {arguments}", pattern in done.stderr.decode(), done.stderr.decode()[-300:])
@@ -271,12 +271,12 @@ def levels():
         return json.loads((folder / "l.jsonl").read_text())["vector"] if code == 0 else None
 
     check("level medium", near([with_level("1 vectors", "--level", "MED")], [vector("one two")]), "another vector")
-    with_level("stepping down to medium", "--level", "high")
-    with_level("stepping down to medium", env={"OP_DBUS_VECTOR_LEVEL": "High"})
+    with_level("falling back to medium", "--level", "high")
+    with_level("falling back to medium", env={"OP_DBUS_VECTOR_LEVEL": "High"})
     with_level("1 vectors", env={"GALE_MODELS": "", "OP_DBUS_MODEL_DIR": str(models), "OP_DBUS_VECTOR_LEVEL": "medium", "GALE_PROVIDER": "", "OP_DBUS_EXECUTION_PROVIDER": "cpu"})
     with_level("neither its encoder", "--level", "low", code=1)
-    with_level("level none makes no vectors", "--level", "none", code=1)
-    with_level("no level", "--level", "huge", code=1)
+    with_level("level none produces no vectors", "--level", "none", code=1)
+    with_level("unknown level", "--level", "huge", code=1)
     with_level("neither its encoder", "--preset", "dev", code=1)
     with_level("1 vectors", "--preset", "standard")
     heuristic = with_level("1 vectors of 64", "--model", "heuristic")
@@ -329,7 +329,7 @@ def cached():
         check(f"gale cache {arguments}", done.returncode == code, done.stderr.decode())
         return json.loads(done.stdout) if code == 0 else None
 
-    if "without SQLite" in embed(lines, "-o", folder / "c.npy", "--cache").stderr.decode():
+    if "does not include SQLite" in embed(lines, "-o", folder / "c.npy", "--cache").stderr.decode():
         skip("cache of vectors", "built without SQLite")
         return
     distinct = len(set(texts))
@@ -343,14 +343,14 @@ def cached():
     both = [subprocess.Popen([gale, "embed", str(lines), "-o", str(folder / f"both{i}.npy"), "--cache", "--prompt", "one ", "--window", "64", "-m", str(encoder)], env=environment,
                              stderr=subprocess.PIPE) for i in range(3)]
     errors = [process.communicate()[1].decode() for process in both]
-    check("several at once", all(p.returncode == 0 for p in both) and not any("not kept" in e for e in errors), str(errors))
+    check("several at once", all(p.returncode == 0 for p in both) and not any("not cached" in e for e in errors), str(errors))
     before = cache("stats")["vectors"]
     check("shrunk", cache("clean", "--limit", "0")["vectors"] < before, "nothing went")
     check("emptied", cache("clear")["vectors"] == 0, "something is left")
     file = folder / "cache/vectors.sqlite"
     file.write_bytes(b"this is no database at all, but it is longer than a header would be" * 30)
     done = embed(lines, "-o", folder / "c.npy", "--cache")
-    check("a damaged cache", "not kept" in done.stderr.decode() and near(read_npy(folder / "c.npy"), wanted), done.stderr.decode())
+    check("a damaged cache", "not cached" in done.stderr.decode() and near(read_npy(folder / "c.npy"), wanted), done.stderr.decode())
     cache("stats", code=1)
     cache("clear")
 

@@ -26,7 +26,7 @@ expect 1 'not.exr: ' exr info "$2/README.md" "$folder/not.exr"
 # Pictures of a folder; a damaged file costs itself alone.
 expect 0 "^$count pictures in " exr convert "$folder/in" -O "$folder/out"
 holds "$(ls "$folder/out" | grep -c png)" -eq "$count"
-expect 0 '; '"$count"' were there already' exr convert "$folder/in" -O "$folder/out" --skip-existing
+expect 0 '; '"$count"' already existed' exr convert "$folder/in" -O "$folder/out" --skip-existing
 head -c 1500 "$seeds/zip.exr" >"$folder/in/cut.exr"
 expect 1 'cut.exr: EXR: ' exr thumbs "$folder/in" -O "$folder/small" --size 8 --format png
 expect 1 "^$count pictures in .*; 1 failed" exr thumbs "$folder/in" -O "$folder/small" --size 8 --format png
@@ -36,9 +36,9 @@ expect 0 '"uploads": 0' exr thumbs "$folder/in" -O "$folder/small" --json
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/a" --shard 1/2
 expect 0 '^7 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2
 SLURM_PROCID=1 SLURM_NTASKS=2 expect 0 '^7 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
-expect 1 'shard 3/2' exr thumbs "$folder/in" -O "$folder/c" --shard 3/2
+expect 1 'shard: .3/2. is neither' exr thumbs "$folder/in" -O "$folder/c" --shard 3/2
 expect 2 'sepia' exr convert "$seeds/zip.exr" --tone sepia -o "$folder/x.png"
-expect 1 'called "nix"' exr convert "$seeds/zip.exr" --layer nix -o "$folder/x.png"
+expect 1 'channel "nix"' exr convert "$seeds/zip.exr" --layer nix -o "$folder/x.png"
 
 # What was packed without loss is one picture; every tone map and filter runs.
 for name in none rle zips piz; do
@@ -63,7 +63,7 @@ expect 0 '^1 picture' exr convert "$seeds/zip.exr" --light -o "$folder/light.pfm
 # Numbers, layers, levels.
 expect 0 'deviation' exr stats "$folder/in"
 expect 0 '"p99.9"' exr histogram "$seeds/zip.exr" --json -o "$folder/h.png" --width 64 --height 32
-expect 0 '(without a name): A B G R' exr layers "$seeds/zip.exr"
+expect 0 '(unnamed): A B G R' exr layers "$seeds/zip.exr"
 expect 0 'zip.colour.exr' exr layers "$seeds/zip.exr" --split -O "$folder/split"
 expect 0 '' exr layers "$folder/split/zip.colour.exr" "$seeds/none.exr" --merge "$folder/merged.exr"
 expect 0 ' part 1: none' exr info "$folder/merged.exr"
@@ -76,7 +76,7 @@ expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.png" --size 32 --columns 4
 expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.html"
 holds "$(grep -c figcaption "$folder/sheet.html")" -ge 1
 expect 2 'sheet needs --output' exr sheet "$folder/in"
-expect 1 'no weights' exr denoise "$seeds/zip.exr" -o "$folder/n.exr"
+expect 1 'missing weights' exr denoise "$seeds/zip.exr" -o "$folder/n.exr"
 
 # Files that come while it looks.
 mkdir "$folder/watched"

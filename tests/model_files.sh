@@ -14,10 +14,10 @@ expect 0 '^ *1   nobody Everything$' inspect "$models/attributes.onnx"
 expect 0 '^input      x  f32 \[2, n\]$' inspect "$models/relu.onnx"
 expect 0 '^input      m  map from string to f32 \[\]$' inspect "$models/types.onnx"
 expect 0 '^output     l  sequence of f32 \[?\]$' inspect "$models/sequence.onnx"
-expect 0 '1 of them in other files$' inspect "$models/external.onnx"
+expect 0 '1 of them in external files$' inspect "$models/external.onnx"
 expect 0 '"parameter_bytes": 32' inspect "$models/conv.onnx" --json
 expect 0 '"shape": \[2, "n"\]' inspect "$models/relu.onnx" --json
-expect 0 '^input      w  f32 \[3, 2\] (optional: the file gives it a value)$' inspect "$models/default.onnx"
+expect 0 '^input      w  f32 \[3, 2\] (optional: has a default in the file)$' inspect "$models/default.onnx"
 expect 0 '"optional": true' inspect "$models/default.onnx" --json
 expect 1 'cannot open' inspect "$folder/none.onnx"
 expect 2 'MODEL' inspect
@@ -37,7 +37,7 @@ same() {
 expect 0 '' convert "$models/attributes.onnx" -o "$folder/again.onnx"
 same 'a plain rewrite' "$models/attributes.onnx" "$folder/again.onnx"
 expect 0 '' convert "$models/large.onnx" -o "$folder/out.onnx" --external out.bin
-expect 0 '1 of them in other files$' inspect "$folder/out.onnx"
+expect 0 '1 of them in external files$' inspect "$folder/out.onnx"
 expect 0 '^y: u8 5000' run "$folder/out.onnx" --provider cpu
 expect 0 '' convert "$folder/out.onnx" -o "$folder/in.onnx"
 same 'data out and in again' "$models/large.onnx" "$folder/in.onnx"
@@ -46,24 +46,24 @@ cp "$models/relu.onnx" "$folder/own.onnx"
 ln -s own.onnx "$folder/link.onnx"
 ln "$folder/own.onnx" "$folder/hard.onnx"
 for name in own.onnx ./own.onnx link.onnx hard.onnx; do
-    expect 2 'is an input as well (MODEL), and writing it would destroy that; .*--overwrite' convert "$folder/own.onnx" -o "$folder/$name" --fold
+    expect 2 'is also an input (MODEL) and would be overwritten; .*--overwrite' convert "$folder/own.onnx" -o "$folder/$name" --fold
 done
 cp "$models/large.onnx" "$folder/large.onnx"
-expect 1 'large.onnx: is the model that is read' convert "$folder/large.onnx" -o "$folder/x.onnx" --external large.onnx
-expect 1 'out.bin holds data of .*out.onnx, and writing it would destroy that' convert "$folder/out.onnx" -o "$folder/x.onnx" --external out.bin
-expect 1 'out.bin holds data of .*out.onnx' convert "$folder/out.onnx" -o "$folder/out.bin"
-expect 1 'out.bin holds data of .*out.onnx' convert "$folder/out.onnx" -o "$folder/out.bin" --emit c
-expect 2 'output: .*own.onnx is an input as well (MODEL)' run "$folder/own.onnx" --random --shape x=2x2 -o "y=$folder/own.onnx"
-expect 2 'html: .*own.onnx is an input as well (MODEL)' explain "$folder/own.onnx" --html "$folder/own.onnx"
+expect 1 'large.onnx: is the model being read' convert "$folder/large.onnx" -o "$folder/x.onnx" --external large.onnx
+expect 1 'out.bin contains data of .*out.onnx, which would be overwritten' convert "$folder/out.onnx" -o "$folder/x.onnx" --external out.bin
+expect 1 'out.bin contains data of .*out.onnx' convert "$folder/out.onnx" -o "$folder/out.bin"
+expect 1 'out.bin contains data of .*out.onnx' convert "$folder/out.onnx" -o "$folder/out.bin" --emit c
+expect 2 'output: .*own.onnx is also an input (MODEL)' run "$folder/own.onnx" --random --shape x=2x2 -o "y=$folder/own.onnx"
+expect 2 'html: .*own.onnx is also an input (MODEL)' explain "$folder/own.onnx" --html "$folder/own.onnx"
 same 'a model that was not replaced' "$models/relu.onnx" "$folder/own.onnx"
 expect 0 '' convert "$folder/own.onnx" -o "$folder/own.onnx" --overwrite
 rm "$folder/link.onnx" "$folder/hard.onnx"
 cp "$models/external.onnx" "$folder/alone.onnx"
 expect 1 'error: [^ ]*alone.onnx: tensor' convert "$folder/alone.onnx" -o "$folder/x.onnx" --opset newest
-expect 1 'plain name' convert "$models/large.onnx" -o "$folder/x.onnx" --external ../x.bin
+expect 1 'a name without a folder' convert "$models/large.onnx" -o "$folder/x.onnx" --external ../x.bin
 expect 0 '' convert "$models/relu.onnx" -o "$folder/pinned.onnx" --pin n=5
 expect 0 '^input      x  f32 \[2, 5\]$' inspect "$folder/pinned.onnx"
-expect 1 "called 'm'" convert "$models/relu.onnx" -o "$folder/x.onnx" --pin m=5
+expect 1 "named 'm'" convert "$models/relu.onnx" -o "$folder/x.onnx" --pin m=5
 expect 1 'NAME=N' convert "$models/relu.onnx" -o "$folder/x.onnx" --pin n
 expect 0 '' convert "$folder/pinned.onnx" -o "$folder/freed.onnx" --free x:1
 expect 0 '^input      x  f32 \[2, x_1\]$' inspect "$folder/freed.onnx"
@@ -71,27 +71,27 @@ expect 0 '' convert "$models/conv.onnx" -o "$folder/part.onnx" --extract x:p
 expect 0 '^nodes      2$' inspect "$folder/part.onnx"
 expect 0 '^p: f32 1x2x1x1' run "$folder/part.onnx" --provider cpu --random
 expect 1 'output q=.*: the model has no such output' run "$models/conv.onnx" --provider cpu --random --output "q=$folder/q.npy"
-expect 1 "called 'q'" convert "$models/conv.onnx" -o "$folder/x.onnx" --extract x:q
+expect 1 "no value 'q'" convert "$models/conv.onnx" -o "$folder/x.onnx" --extract x:q
 expect 0 '' convert "$models/conv.onnx" -o "$folder/half.onnx" --precision fp16
 expect 0 '^parameters 8 in 1 tensors, 16 B$' inspect "$folder/half.onnx"
 expect 0 '^y: f32 1x2' run "$folder/half.onnx" --provider cpu --random
-expect 1 'opset 11 do not take bf16' convert "$models/conv.onnx" -o "$folder/x.onnx" --precision bf16
+expect 1 'opset 11 do not support bf16' convert "$models/conv.onnx" -o "$folder/x.onnx" --precision bf16
 expect 0 '' convert "$models/shapes.onnx" -o "$folder/folded.onnx" --pin a=2 --pin b=3 --fold
 expect 0 '^nodes      2$' inspect "$folder/folded.onnx"
 expect 0 '^s: i64 3' run "$folder/folded.onnx" --provider cpu --random
 expect 0 '' convert "$models/old.onnx" -o "$folder/new.onnx" --opset newest
 expect 0 '^opsets     ai.onnx 28$' inspect "$folder/new.onnx"
-expect 2 "'12' is neither 13 to 28 nor newest" convert "$models/old.onnx" -o "$folder/x.onnx" --opset 12
+expect 2 "'12' is neither a number from 13 to 28 nor newest" convert "$models/old.onnx" -o "$folder/x.onnx" --opset 12
 expect 0 '' convert "$models/conv.onnx" -o "$folder/raised.onnx" --opset 17
 expect 0 '^opsets .*17' inspect "$folder/raised.onnx"
-expect 1 'needs opset 28, and 17 was asked for: models are brought up, not down' convert "$folder/new.onnx" -o "$folder/x.onnx" --opset 17
+expect 1 'needs opset 28, but 17 was requested; models can be upgraded, not downgraded' convert "$folder/new.onnx" -o "$folder/x.onnx" --opset 17
 expect 0 '' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8
 expect 0 '^ *1   DequantizeLinear$' inspect "$folder/int8.onnx"
 echo '[[0.5, -1, 2]]' >"$folder/sample.json"
-expect 0 '^1 weights in 8 bit, 1 activations held to 8 bit (0 evened out by channel); 1 samples$' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json"
+expect 0 '^1 weights in 8 bits, 1 activations in 8 bits (0 with channel factors); 1 samples$' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json"
 expect 0 '^ *1   QuantizeLinear$' inspect "$folder/int8.onnx"
 expect 0 '^0 weights in 8 bit' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8 --calibrate "$folder/sample.json" --leave Gemm
-expect 1 "is called 'x'" convert "$models/gemm.onnx" -o "$folder/x.onnx" --precision int8 --leave x
+expect 1 "matches 'x'" convert "$models/gemm.onnx" -o "$folder/x.onnx" --precision int8 --leave x
 expect 0 '' convert "$models/conv.onnx" -o "$folder/old-int8.onnx" --precision int8
 expect 0 '^opsets .*13' inspect "$folder/old-int8.onnx"
 expect 2 'precision int8' convert "$models/gemm.onnx" -o "$folder/x.onnx" --calibrate "$folder/sample.json"
@@ -105,11 +105,11 @@ if ! grep -q '^extern const unsigned char model_default\[\];$' "$folder/default.
     echo 'FAIL --emit c: no array model_default'
     failed=$((failed + 1))
 fi
-expect 1 'no name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name 'a b'
-expect 1 'no name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name int
-expect 1 'input x takes strings, which are not made up' run "$models/strings.onnx" --provider cpu --random
-expect 2 'output FILE is missing' convert "$models/relu.onnx"
-expect 2 'does not go with' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --external x.bin
+expect 1 'not a valid name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name 'a b'
+expect 1 'not a valid name in C' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --name int
+expect 1 'input x takes strings, which cannot be random' run "$models/strings.onnx" --provider cpu --random
+expect 2 'missing option: --output FILE' convert "$models/relu.onnx"
+expect 2 'cannot be combined with' convert "$models/relu.onnx" -o "$folder/x.c" --emit c --external x.bin
 if [ -e "$folder/x.onnx" ] || [ -e "$folder/x.c" ]; then
     echo 'FAIL a failed conversion left a file'
     failed=$((failed + 1))

@@ -264,6 +264,50 @@ def environment_is_documented():
     return [] if subprocess.run([sys.executable, script, "--check"]).returncode == 0 else ["docs/environment.md is not what scripts/environment.py writes: run it"]
 
 
+def messages_are_collected():
+    done = subprocess.run([sys.executable, root / "tests/messages.py"], capture_output=True, text=True)
+    return done.stdout.splitlines() if done.returncode else []
+
+
+# Phrases that do not belong into technical English, with what to write instead (CONTRIBUTING.md, Language).
+IDIOMS = {
+    r"\w+ unless given": "default: ...",
+    r"said aloud": "reported, logged, printed",
+    r"as it lies|as they lie\b": "as stored, in place, unchanged",
+    r"nothing is known to do": "unexpected argument",
+    r"is no (number|text|picture|file|name|provider|command|map|list|whole number)\b(?! (to|of|that|in|for|at)\b)": "is not a ...",
+    r"no numbers, and|infinite or no numbers?": "NaN or infinite",
+    r"departs from": "exceeds tolerance, differs",
+    r"(is|are) not to be had|to be had here": "not available",
+    r"begins? anew|made anew": "starts over, again",
+    r"for lack of": "out of, because ... is missing",
+    r"step(ping|s)? down to": "falling back to",
+    r"takes? .{1,40} for a result": "accepts",
+    r"in nobody's way": "does no harm",
+    r"which there is not\b|which there is none of": "unknown, not supported",
+    r"less than nothing": "negative",
+    r"is told by": "depends on",
+}
+
+
+def texts_for_readers():
+    """What people read: documentation, public headers, messages, and the comments of the sources."""
+    found = {p: p.read_text() for p in [root / "README.md", root / "CONTRIBUTING.md", *sources("docs/*.md", "include/gale/*.h")]}
+    for path in code_files():
+        text = path.read_text()
+        found[path] = "\n".join(re.findall(r"/\*.*?\*/", text, re.S) + re.findall(r'"(?:\\.|[^"\\\n])*"', text))
+    return found
+
+
+def language_is_plain():
+    patterns = [(re.compile(phrase, re.I), instead) for phrase, instead in IDIOMS.items()]
+    complaints = []
+    for path, text in texts_for_readers().items():
+        flat = re.sub(r"\s*\n[ *]*", " ", text)
+        complaints += [f"{name_of(path)}: '{m.group(0)}': write: {instead}" for pattern, instead in patterns for m in pattern.finditer(flat)]
+    return complaints
+
+
 def formatter():
     """Other versions of clang-format lay code out differently, so only Debian 12's counts."""
     if not (found := shutil.which("clang-format-14") or shutil.which("clang-format")):
@@ -280,6 +324,8 @@ def files_are_formatted(program):
 
 
 report("includes point left", includes_point_left())
+report("language is plain", language_is_plain())
+report("messages are collected", messages_are_collected())
 report("every source is built", every_source_is_built())
 report("basenames differ", basenames_differ())
 report("arguments do not depend on each other's order", arguments_stand_alone())

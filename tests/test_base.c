@@ -348,7 +348,7 @@ TEST(maps)
     CHECK(truncate(path, 4) == 0);
     CHECK_OK(gale__file_map_read(&m, 0, 4, into));
     CHECK_FAILS(gale__file_map_read(&m, 2, 3, into), IO);
-    CHECK(strstr(gale_error(), "m.bin: became shorter while it was read"));
+    CHECK(strstr(gale_error(), "m.bin: was truncated while it was read"));
     gale__file_map_close(&m);
     CHECK_OK(gale__file_write(path, "", 0));
     CHECK_OK(gale__file_map_open(path, &m));

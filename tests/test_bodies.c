@@ -79,7 +79,7 @@ TEST(bodies_within_bodies_have_an_end)
     int depth = 0;
     while (CHECK(depth < 100) && status == GALE_OK) status = scan_of(&g), depth++;
     CHECK_EQ(status, GALE_LIMIT);
-    CHECK(strstr(gale_error(), "deeper") != NULL);
+    CHECK(strstr(gale_error(), "nested") != NULL);
     gale_graph_destroy(&g);
 }
 

@@ -112,7 +112,7 @@ CHILD_TEST(a_missing_symbol_is_named)
 {
     bool cuda = m->backend == &gale__backend_cuda;
     setenv(m->variable, cuda ? FAKE_CUDA_BROKEN : FAKE_CUDA, 1);
-    check_reason(m, cuda ? "lacks cuLaunchKernel" : "lacks hipInit", "install");
+    check_reason(m, cuda ? "no symbol cuLaunchKernel" : "no symbol hipInit", "install");
 }
 
 CHILD_TEST(an_old_version_is_named)
@@ -140,7 +140,7 @@ CHILD_TEST(no_device_is_a_reason)
     unsetenv(variable);
     check_reason(m, "No GPU detected", "load");
     setenv(variable, "-1", 1);
-    check_reason(m, "_VISIBLE_DEVICES=-1 leaves no device", "unset");
+    check_reason(m, "_VISIBLE_DEVICES=-1 hides all devices", "unset");
 }
 
 TEST(groups_of_device_nodes)
@@ -393,14 +393,14 @@ CHILD_TEST(a_missing_compiler_is_told)
     CHECK(says(gale_error(), "install") && says(gale_error(), "/nowhere/rtc.so"));
     setenv(m->rtc_variable, FAKE_CUDA_BROKEN, 1);
     CHECK_FAILS(build(device, true, "block_add", "", "block_add", &kernel), UNSUPPORTED);
-    CHECK(says(gale_error(), "lacks"));
+    CHECK(says(gale_error(), "no symbol"));
     gale_device_close(&device);
 }
 
 CHILD_TEST(old_and_new_devices)
 {
-    static const char *const rows[][2] = {{"52", "compute capability 5.2 is too old: NVRTC 12.8 compiles for 7.5"},
-        {"121", "compute_90"}, {"80", "sm_80"}};
+    static const char *const rows[][2] = {
+        {"52", "compute capability 5.2 is too old: NVRTC 12.8 supports 7.5"}, {"121", "compute_90"}, {"80", "sm_80"}};
     gale_kernel *kernel = NULL;
     if (m->backend != &gale__backend_cuda) return;
     for (int i = 0; i < 3; i++) {

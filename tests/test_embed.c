@@ -153,7 +153,7 @@ TEST(wrong_folders_are_refused)
     gale_embedder_options o = {0};
     encoder_make(folder, (encoder_kind){.words = 6});
     CHECK_FAILS(vector_of(folder, o, "one", v, &dims), MISMATCH);
-    CHECK(strstr(gale_error(), "8 tokens and the model knows 6") != NULL);
+    CHECK(strstr(gale_error(), "8 tokens but the model 6") != NULL);
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     CHECK_OK(gale__file_remove(path));
     CHECK(vector_of(folder, o, "one", v, &dims) != GALE_OK);

@@ -187,13 +187,13 @@ TEST(layers)
         int count, from[4];
         const char *said;
     } rows[] = {
-        {"A B G R Z diffuse.B diffuse.G diffuse.R", NULL, 4, {3, 2, 1, 0}, "left out: Z, diffuse"},
-        {"A B G R Z diffuse.B diffuse.G diffuse.R", "diffuse", 3, {7, 6, 5}, "left out: A, B, G, R, Z"},
-        {"A B G R Z diffuse.B diffuse.G diffuse.R", "Z", 1, {4}, "left out"},
+        {"A B G R Z diffuse.B diffuse.G diffuse.R", NULL, 4, {3, 2, 1, 0}, "ignored: Z, diffuse"},
+        {"A B G R Z diffuse.B diffuse.G diffuse.R", "diffuse", 3, {7, 6, 5}, "ignored: A, B, G, R, Z"},
+        {"A B G R Z diffuse.B diffuse.G diffuse.R", "Z", 1, {4}, "ignored"},
         {"Z diffuse.A diffuse.B diffuse.G diffuse.R specular.B specular.G specular.R", NULL, 4, {4, 3, 2, 1},
-            "left out: Z, specular"},
-        {"a.B a.G a.R v.Combined.B v.Combined.G v.Combined.R", NULL, 3, {5, 4, 3}, "left out: a"},
-        {"a.B a.G a.R v.Combined.B v.Combined.G v.Combined.R", "a", 3, {2, 1, 0}, "left out: v.Combined"},
+            "ignored: Z, specular"},
+        {"a.B a.G a.R v.Combined.B v.Combined.G v.Combined.R", NULL, 3, {5, 4, 3}, "ignored: a"},
+        {"a.B a.G a.R v.Combined.B v.Combined.G v.Combined.R", "a", 3, {2, 1, 0}, "ignored: v.Combined"},
         {"b g r", NULL, 3, {2, 1, 0}, ""},
         {"A Y", NULL, 2, {1, 0}, ""},
         {"Z", NULL, 1, {0}, ""},
@@ -211,9 +211,10 @@ TEST(layers)
         gale_picture_destroy(&got);
     }
     part p = {.channels = "Z diffuse.B diffuse.G diffuse.R", .data = {0, 0, 12, 8}, .display = {0, 0, 12, 8}};
-    CHECK(!read_layer(&p, 1, "specular") && strstr(gale_error(), "\"specular\"; there are: Z, diffuse"));
+    CHECK(!read_layer(&p, 1, "specular") &&
+          strstr(gale_error(), "\"specular\" with a picture; available are: Z, diffuse"));
     p.channels = "N.X N.Y2 Z";
-    CHECK(!read_layer(&p, 1, NULL) && strstr(gale_error(), "which are: N, Z"));
+    CHECK(!read_layer(&p, 1, NULL) && strstr(gale_error(), "channels: N, Z"));
 }
 
 TEST(parts)
@@ -229,7 +230,7 @@ TEST(parts)
         if (!got) printf("FAIL %s: %s\n", rows[i].layer ? rows[i].layer : "usual", gale_error()), test_bad++;
         for (int c = 0; got && c < got->channels; c++)
             CHECK(holds(got, c, &parts[rows[i].part], rows[i].part, rows[i].first - c));
-        if (!rows[i].layer) CHECK(strstr(said, "of part left; left out: part depth, part right") != NULL);
+        if (!rows[i].layer) CHECK(strstr(said, "of part left; ignored: part depth, part right") != NULL);
         gale_picture_destroy(&got);
     }
     CHECK(!read_layer(parts, 3, "middle") && strstr(gale_error(), "part depth, part left, part right"));
@@ -288,7 +289,7 @@ TEST(windows)
                 got && got->width == p.display[2] - p.display[0] + 1 && got->height == p.display[3] - p.display[1] + 1))
             continue;
         for (int c = 0; c < 4; c++) CHECK(holds(got, c, &p, 0, 3 - c));
-        CHECK_EQ(strstr(said, "are cut to the display window") != NULL, rows[i].cut);
+        CHECK_EQ(strstr(said, "are cropped to the display window") != NULL, rows[i].cut);
         gale_picture_destroy(&got);
     }
     part apart = {.channels = "Y", .data = {20, 20, 25, 24}, .display = {0, 0, 5, 5}};

@@ -139,10 +139,10 @@ TEST(catalogues)
     } rows[] = {
         {"x", "list \"models\""},
         {"models: 5", "list \"models\""},
-        {"- 5", "no map"},
+        {"- 5", "not a map"},
         {"- {url: u}", "has no name"},
-        {"- {name: a}", "a: has no url"},
-        {"- {name: [], url: u}", "name is no text"},
+        {"- {name: a}", "a: no url"},
+        {"- {name: [], url: u}", "name is not a string"},
         {"- {name: a, url: u, sha256: 12}", "64 hexadecimal"},
         {"- {name: a, url: u, size: -1}", "size"},
         {"- {name: a, url: u, size: 1.5}", "size"},

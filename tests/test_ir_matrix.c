@@ -264,7 +264,7 @@ static const refused wrong[] = {
     {"index or row", {.op = GALE__IR_MATRIX_B, .type = GALE_F16, .a = 1, .b = 3, .imm = 12}},
     {"count or type", {.op = GALE__IR_SUMS, .type = GALE_F16, .imm = 1}},
     {"no such sums", {.op = GALE__IR_SUMS_ZERO, .a = 5, .imm = 1}},
-    {"no matrices of one type", {.op = GALE__IR_SUMS_ADD, .a = 5, .b = 6, .c = 7}},
+    {"not matrices of the same type", {.op = GALE__IR_SUMS_ADD, .a = 5, .b = 6, .c = 7}},
     {"array, index or row", {.op = GALE__IR_SUMS_STORE, .a = 5, .b = 1, .c = 3, .imm = (uint64_t)16 << 32}},
     {"operands differ in type", {.op = GALE__ADD, .type = GALE_F32, .a = 8, .b = 6}},
 };

@@ -65,7 +65,7 @@ TEST(weights_of_a_file)
     gale_tensor_destroy(&y), gale_tensor_destroy(&w);
     CHECK(truncate(path, 1000) == 0);
     CHECK_FAILS(run(late, &y, &w), IO);
-    CHECK(strstr(gale_error(), "became shorter while it was read") != NULL);
+    CHECK(strstr(gale_error(), "was truncated while it was read") != NULL);
     gale_model_close(&model), gale_model_close(&late);
     gale_device_close(&device);
     gale__file_remove(path);

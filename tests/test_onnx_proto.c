@@ -88,9 +88,9 @@ static gale_status tensor_status(const char *bytes, size_t size)
 TEST(data_must_fit)
 {
     TENSOR_FAILS("\x08\x02\x10\x01\x4a\x04\0\0\0\0", FORMAT); /* four bytes for two floats */
-    CHECK(strstr(gale_error(), "4 bytes of data; 8 are needed for its 2 elements of f32"));
+    CHECK(strstr(gale_error(), "4 bytes of data instead of 8 for its 2 elements of f32"));
     TENSOR_FAILS("\x08\x02\x10\x01\x25\0\0\0\0", FORMAT);
-    CHECK(strstr(gale_error(), "1 values in float_data; 2 are needed"));
+    CHECK(strstr(gale_error(), "1 values in float_data instead of 2"));
     TENSOR_FAILS("\x08\x01\x10\x01\x4a\x05\0\0\0\0\0", FORMAT);
     TENSOR_FAILS("\x08\x02\x10\x01", FORMAT);
     TENSOR_FAILS("\x08\x02\x10\x0a\x2a\x04\x80\x78\x80\x80", FORMAT); /* a number cut off */
@@ -112,10 +112,10 @@ TEST(wire_errors)
     gale__onnx *f = NULL;
     CHECK_FAILS(PARSE("\x08", MODEL, &f), FORMAT);
     CHECK_FAILS(PARSE("\x0d\0\0\0\0", MODEL, &f), FORMAT); /* ir_version as 32 bits */
-    CHECK(strstr(gale_error(), "ir_version: is of wire type 5, not 0"));
+    CHECK(strstr(gale_error(), "ir_version: not an ONNX file, or damaged: wire type 5 instead of 0"));
     CHECK_FAILS(
         PARSE("\x3a\x05\x0a\x03\x2a\x01\x08", MODEL, &f), FORMAT); /* graph.node[0].attribute[0]: a tag and no value */
-    CHECK(strstr(gale_error(), "graph.node[0].attribute[0].name: ends in the middle"));
+    CHECK(strstr(gale_error(), "graph.node[0].attribute[0].name: not an ONNX file, or damaged: unexpected end"));
     CHECK_FAILS(PARSE("\x3a\x05\x0a\x09", MODEL, &f), FORMAT); /* a length beyond the end */
     CHECK_FAILS(PARSE("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", MODEL, &f), FORMAT);
     CHECK_FAILS(PARSE("\x3b\x3c", MODEL, &f), UNSUPPORTED); /* a group */
@@ -244,7 +244,7 @@ TEST(sparse)
         status = gale__onnx_sparse(f, s, &t);
         gale_tensor_destroy(&t);
     }
-    CHECK(status == GALE_LIMIT && strstr(gale_error(), "with those before it"));
+    CHECK(status == GALE_LIMIT && strstr(gale_error(), "in total when dense"));
     gale__onnx_close(&f);
     gale__str_finish(&bytes);
     make_end(&m);
@@ -302,7 +302,7 @@ TEST(external)
     snprintf(link, sizeof link, "%s", in_folder("out.bin"));
     if (CHECK_EQ(symlink("/etc/hosts", link), 0)) {
         CHECK_FAILS(external_status("out.bin", "4", "8"), INVALID);
-        CHECK(strstr(gale_error(), "link out of its folder"));
+        CHECK(strstr(gale_error(), "link to a file outside its folder"));
         unlink(link);
     }
     if (CHECK_EQ(symlink("sub/w.bin", link), 0)) CHECK_OK(external_status("out.bin", "4", "8"));
@@ -354,7 +354,7 @@ TEST(large_data_stays_in_the_file)
     if (CHECK_OK(gale_tensor_to_cpu(t, v, N * sizeof *v))) CHECK(v[0] == 0 && v[N - 1] == N - 1);
     CHECK_EQ(truncate(in_folder("big.onnx"), 1000), 0);
     CHECK_FAILS(gale_tensor_to_cpu(t, v, N * sizeof *v), IO);
-    CHECK(strstr(gale_error(), "became shorter while it was read"));
+    CHECK(strstr(gale_error(), "was truncated while it was read"));
     gale_tensor_destroy(&t);
     CHECK_FAILS(gale__onnx_open(in_folder("big.onnx"), GALE__PB_KIND_MODEL, &f), FORMAT);
     CHECK_FAILS(gale__onnx_open(in_folder("no.onnx"), GALE__PB_KIND_MODEL, &f), NOT_FOUND);

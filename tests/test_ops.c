@@ -63,24 +63,24 @@ TEST(names_that_no_operator_has) { CHECK(!gale__op_find("") && !gale__op_find("r
 
 TEST(bad_input_is_refused)
 {
-    refused("Add", "", "T[2] 1 2; T[3] 1 2 3", "do not broadcast");
+    refused("Add", "", "T[2] 1 2; T[3] 1 2 3", "cannot be broadcast together");
     refused("Add", "", "T[2] 1 2; i32[2] 1 2", "i32");
-    refused("LRN", "size=1", "i32[1,2] 1 2", "POW has no meaning for i32");
+    refused("LRN", "size=1", "i32[1,2] 1 2", "POW is not defined for i32");
     refused("Reshape", "", "T[4] ~1; !i64[2] 3 -1", "elements");
     refused("Reshape", "", "T[4] ~1; i64[1] 4", "known when planning");
     refused("Reshape", "", "T[4] ~1; !i64[3] -1 -1 2", "extent");
     refused("Concat", "axis=3", "T[2] 1 2; T[2] 1 2", "axis 3");
     refused("Conv", "", "T[1,2,4,4] ~1; T[1,3,3,3] ~2", "kernel");
     refused("Conv", "strides=0,0", "T[1,1,4,4] ~1; T[1,1,3,3] ~2", "at least 1");
-    refused("Conv", "", "T[1,1,2,2] ~1; T[1,1,3,3] ~2", "does not fit");
+    refused("Conv", "", "T[1,1,2,2] ~1; T[1,1,3,3] ~2", "exceeds axis 2");
     refused("MatMul", "", "T[2,3] ~1; T[2,3] ~2", "matmul");
-    refused("Einsum", "equation=ij,jk,k", "T[2,3] ~1; T[3,2] ~2", "goes on");
+    refused("Einsum", "equation=ij,jk,k", "T[2,3] ~1; T[3,2] ~2", "unexpected text");
     refused("Einsum", "equation=ijk->i", "T[2,3] ~1", "Einsum");
     refused("TopK", "", "T[3] ~1; !i64[1] 5", "k is 5");
     refused("Attention", "", "T[1,2,4] ~1; T[1,2,4] ~2; T[1,2,4] ~3", "q_num_heads");
     refused("Attention", "softmax_precision=7", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3", "floats");
-    refused("Attention", "", "T[1,3,2,4] ~1; T[1,2,2,4] ~2; T[1,2,2,4] ~3", "go together");
-    refused("Attention", "", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3; T[2,5] ~4", "past the 2 keys");
+    refused("Attention", "", "T[1,3,2,4] ~1; T[1,2,2,4] ~2; T[1,2,2,4] ~3", "do not match");
+    refused("Attention", "", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3; T[2,5] ~4", "exceeds the 2 keys");
     refused("FlexAttention", "score_mod={1:Add(0,#1)>1} prob_mod={0:>}", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3",
         "no input");
     refused("FlexAttention", "score_mod={1:ReduceSum(0)>1}", "T[1,1,2,4] ~1; T[1,1,2,4] ~2; T[1,1,2,4] ~3",
@@ -106,30 +106,31 @@ TEST(bad_input_is_refused)
     refused("Tile", "", "T[2] 1 2; !i64[1] -1", "-1 times");
     refused("MaxPool", "kernel_shape=2,2 strides=9223372036854775807,1", "T[1,1,2,2] ~1", "strides");
     refused("Resize", "", "T[1,1,1,1] 1; -; -; !i64[4] 1 1 4611686018427387904 4", "4611686018427387904");
-    refused("Resize", "", "T[1,1,8,8] ~1; -; !f32[4] 1 1 1e30 1", "scaled by 1e+30");
+    refused("Resize", "", "T[1,1,8,8] ~1; -; !f32[4] 1 1 1e30 1", "scale 1e+30");
     refused("Resize", "mode=cubic antialias=1", "T[1,1,8,8] ~1; -; -; !i64[4] 1 1 1000000000 1", "1000000000");
     refused("Resize", "axes=2,3 keep_aspect_ratio_policy=not_smaller", "T[1,1,1,8] ~1; -; -; !i64[2] 2000000000 8",
-        "scaled by 2e+09");
+        "scale 2e+09");
     refused("Split", "axis=0", "T[4] ~1; !i64[1] 9223372036854775807", "where 4 are left");
     refused("Reshape", "", "T[4] ~1; !i64[3] 4611686018427387904 4 -1", "extent");
     refused("Expand", "", "T[1] 1; !i64[2] 4611686018427387904 4", "too large");
     refused("DepthToSpace", "blocksize=1099511627776", "T[1,4,1,1] ~1", "blocks");
-    refused("Gather", "", "T[0] ; i64[1] 0", "no element");
-    refused("LeakyRelu", "alpha=high", "T[4] ~1", "wrong kind");
+    refused("Gather", "", "T[0] ; i64[1] 0", "input is empty");
+    refused("LeakyRelu", "alpha=high", "T[4] ~1", "wrong type");
     refused("Exp", "", "i32[4] ~1", "floats");
     refused("MatMulInteger", "", "u8[2,3] ~1; i8[2,3] ~2", "matmul");
     refused("Adam", "", "T[] 1; i64[] 1; T[2] ~1; T[2] ~2; T[2] ~3; T[2] ~4; T[2] ~5", "groups of 4");
     refused("NonMaxSuppressionPadded", "", "T[1,3,4] ~1; T[1,2,5] ~2; !i64[] 2", "boxes");
     refused("UniquePadded", "axis=2", "T[3] ~1", "axis 2");
     refused("LinearRegressor", "coefficients=0.5,1.5,2.5", "T[2,2] ~1", "coefficients");
-    refused("LabelEncoder", "keys_int64s=1,2 values_int64s=3,", "i64[2] 1 2", "2 keys and 1 values");
+    refused("LabelEncoder", "keys_int64s=1,2 values_int64s=3,", "i64[2] 1 2", "2 keys but 1 values");
     refused("SVMClassifier", "vectors_per_class=1,-5 coefficients=1.0,2.0 support_vectors=1.0,2.0 rho=0.5,",
         "T[2,2] ~1", "-5 vectors");
 #define TREE                                                                                                 \
     "leaf_targetids=0,0 leaf_weights=1.5,2.5 nodes_featureids=0,0 nodes_splits=0.5,0.5 nodes_trueleafs=0,1 " \
     "nodes_falseleafs=1,0 nodes_truenodeids=1,0 "
-    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "below itself");
-    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,7 tree_roots=0,", "T[2,2] ~1", "not there");
+    refused(
+        "TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "its own descendant");
+    refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,7 tree_roots=0,", "T[2,2] ~1", "missing node");
     refused("TreeEnsemble", TREE "nodes_modes=0,9 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "mode 9");
     refused("TreeEnsemble", TREE "nodes_modes=0,6 nodes_falsenodeids=0,0 tree_roots=0,", "T[2,2] ~1", "too few sets");
     refused("TreeEnsemble", TREE "nodes_modes=0,0 nodes_falsenodeids=0,0 tree_roots=5,", "T[2,2] ~1", "root 5");
@@ -142,8 +143,8 @@ TEST(bad_input_is_refused)
         "T[2,1] ~1", "BRANCH_SIDEWAYS");
     refused("MSMatMulNBits", "N=4 K=32 bits=5 block_size=16", "T[1,32] ~1; u8[4,2,8] ~1; T[4,2] ~2", "bits 5");
     refused("MSMatMulNBits", "N=4 K=64 bits=4 block_size=16", "T[1,64] ~1; u8[4,2,8] ~1; T[4,2] ~2", "elements");
-    refused("MSQLinearAdd", "", "u8[2] 1 2; f32[] 1; u8[] 0; u8[2] 1 2; f32[] 1", "input 6 is missing");
-    refused("MSQLinearConcat", "axis=0", "f32[] 1; u8[] 0; u8[2] 1 2; f32[] 1", "each part has 3");
+    refused("MSQLinearAdd", "", "u8[2] 1 2; f32[] 1; u8[] 0; u8[2] 1 2; f32[] 1", "missing input 6");
+    refused("MSQLinearConcat", "axis=0", "f32[] 1; u8[] 0; u8[2] 1 2; f32[] 1", "each part needs 3");
 }
 
 /* Lowering under failing allocations: a status, never a crash, and nothing left behind. */

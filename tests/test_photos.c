@@ -105,7 +105,7 @@ TEST(wide_samples)
     sheet_begin(&s);
     sheet_page(&s, 3, 2, 16, 1, 2, 1, 0, signs, sizeof signs);
     CHECK_FAILS(read_bytes(s.bytes, s.size, &p), UNSUPPORTED);
-    CHECK(strstr(gale_error(), "samples with a sign are not read"));
+    CHECK(strstr(gale_error(), "signed samples are not supported"));
 }
 
 TEST(inks)
@@ -144,13 +144,13 @@ TEST(pages)
     gale_picture_destroy(&p);
     sheet_page(&s, 3, 1, 8, 1, 1, 1, 0, "def", 3);
     if (CHECK_OK(read_bytes(s.bytes, s.size, &p))) CHECK(p->width == 2 && !memcmp(p->data, "ab", 2));
-    CHECK_TEXT(lines, "TIFF: of 2 pages the first is read, unless another is asked for by its number\n");
+    CHECK_TEXT(lines, "TIFF: only the first of 2 pages is read; --layer N selects another\n");
     gale_picture_destroy(&p);
     if (CHECK_OK(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "2"}, &p)))
         CHECK(p->width == 3 && !memcmp(p->data, "def", 3));
     gale_picture_destroy(&p);
     CHECK_FAILS(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "3"}, &p), NOT_FOUND);
-    CHECK_TEXT(gale_error(), "TIFF: there is no page 3; it has 2");
+    CHECK_TEXT(gale_error(), "TIFF: no page 3; it has 2");
     CHECK_FAILS(gale_picture_from_memory(s.bytes, s.size, &(gale_picture_read_options){.layer = "two"}, &p), NOT_FOUND);
 }
 
@@ -173,7 +173,7 @@ TEST(moving_png)
         gale__str_add_n(&moving, "\0\0\0\10acTL\0\0\0\3\0\0\0\0....", 20);
         gale__str_add_n(&moving, (char *)data + 33, size - 33);
         if (CHECK_OK(read_bytes(moving.text, moving.length, &p))) CHECK(!memcmp(p->data, in->data, 60));
-        CHECK_TEXT(lines, "PNG: of an animation of 3 frames the first is read\n");
+        CHECK_TEXT(lines, "PNG: only the first of 3 animation frames is read\n");
         gale_picture_destroy(&p);
     }
     gale_free(data);
@@ -222,7 +222,7 @@ TEST(moving_webp)
                     else CHECK_EQ(got[3], 0);
                 }
         }
-        CHECK_TEXT(lines, "WebP: of an animation of 2 frames the first is read\n");
+        CHECK_TEXT(lines, "WebP: only the first of 2 animation frames is read\n");
         gale_picture_destroy(&p);
     }
     gale_free(data);
@@ -264,7 +264,7 @@ TEST(others)
     } rows[] = {{"GIF89a..........", "it is GIF, "}, {"....ftypheic....", "it is HEIC, "},
         {"....ftypavif....", "it is AVIF, "}, {"8BPS............", "Photoshop"},
         {"<!DOCTYPE html>.", "it is a web page, "}, {"version https://git-lfs.github.com/spec/v1", "Git LFS"},
-        {"nothing of the kind", "no picture in a format"}};
+        {"nothing of the kind", "not a picture in a supported format"}};
     gale_picture *p;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_FAILS(read_bytes(rows[i].bytes, strlen(rows[i].bytes), &p), FORMAT);
@@ -284,7 +284,7 @@ TEST(foreign_profile)
         for (size_t i = 0; i + 4 <= size; i++)
             if (!memcmp(data + i, "RGB ", 4)) memcpy(data + i, "CMYK", 4);
         if (CHECK_OK(read_bytes(data, size, &p))) CHECK_EQ(p->icc.size, 0);
-        CHECK(strstr(lines, "its colour profile (CMYK) is not for what was read and is left out"));
+        CHECK(strstr(lines, "the colour profile (CMYK) does not match the pixels and is dropped"));
         gale_picture_destroy(&p);
     }
     gale_free(data);

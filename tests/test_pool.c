@@ -201,7 +201,7 @@ TEST(filled_and_watched)
     static const struct {
         ptrdiff_t at;
         const char *says;
-    } writes[] = {{-1, "1 bytes before its start"}, {1000, "0 bytes behind its end"}, {1007, "7 bytes behind its end"}};
+    } writes[] = {{-1, "1 bytes before its start"}, {1000, "0 bytes past its end"}, {1007, "7 bytes past its end"}};
     gale_device *d = NULL;
     gale_buffer *b = NULL;
     setenv("GALE_POOL_FILL", "1", 1);

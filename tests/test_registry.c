@@ -87,7 +87,7 @@ TEST(by_name)
     gale_device *d = NULL;
     if (!CHECK_OK(open_chain(" CPUExecutionProvider ", -1, true, &d))) return;
     CHECK_TEXT(gale_device_get_info(d)->backend, "cpu");
-    CHECK(strstr(gale_device_why(d), "asked for by name"));
+    CHECK(strstr(gale_device_why(d), "requested by name"));
     CHECK_TEXT(lines, "");
     gale_device_close(&d);
     CHECK(d == NULL);
@@ -103,19 +103,19 @@ TEST(step_down)
     snprintf(want, sizeof want, "%s execution provider requested but not available: ", gone->label);
     if (!CHECK_OK(open_chain(chain, -1, false, &d))) return;
     CHECK_TEXT(gale_device_get_info(d)->backend, "cpu");
-    CHECK(!strncmp(lines, want, strlen(want)) && strstr(lines, "; stepping down to cpu\n"));
+    CHECK(!strncmp(lines, want, strlen(want)) && strstr(lines, "; falling back to cpu\n"));
     CHECK_EQ(strchr(lines, '\n') - lines + 1, strlen(lines)); /* one line a step */
     CHECK(strstr(gale_device_why(d), want) && strstr(gale_device_why(d), "first of the chain that works"));
     gale_device_close(&d);
     CHECK_OK(open_chain(chain, 3, false, &d)); /* the fourth of the first provider is not the fourth of all */
     gale_device_close(&d);
     CHECK_FAILS(open_chain(chain, -1, true, &d), NO_DEVICE);
-    CHECK(!strncmp(gale_error(), want, strlen(want)) && strstr(gale_error(), "strict: no step down to cpu"));
+    CHECK(!strncmp(gale_error(), want, strlen(want)) && strstr(gale_error(), "--strict: no fallback to cpu"));
     CHECK_FAILS(open_chain(gone->name, -1, false, &d), NO_DEVICE);
     CHECK(!strncmp(gale_error(), want, strlen(want)));
     snprintf(chain, sizeof chain, "%s,%s", gone->name, gone->name);
     CHECK_FAILS(open_chain(chain, -1, false, &d), NO_DEVICE);
-    CHECK(strstr(gale_error(), "no provider of the chain is available"));
+    CHECK(strstr(gale_error(), "no provider in the chain is available"));
 }
 
 /* What a device came from leads to the one after it. */
@@ -126,7 +126,7 @@ TEST(next)
     gale__fail(GALE_DEVICE_LOST, "it is gone");
     if (CHECK_OK(gale__device_next(d, GALE_DEVICE_LOST, &then))) {
         CHECK_TEXT(gale_device_get_info(then)->backend, "cpu");
-        CHECK(!strncmp(gale_device_why(then), "null: it is gone\ncpu: next of the chain: cpu:0 ", 47));
+        CHECK(!strncmp(gale_device_why(then), "null: it is gone\ncpu: the next provider: cpu:0 ", 47));
         gale_device_close(&d);
         gale__fail(GALE_NO_MEMORY, "too small");
         CHECK_FAILS(gale__device_next(then, GALE_NO_MEMORY, &d), NO_MEMORY); /* the last */
@@ -138,7 +138,7 @@ TEST(next)
     if (!CHECK_OK(open_chain("null,cpu", -1, true, &d))) return;
     gale__fail(GALE_DEVICE_LOST, "it is gone");
     CHECK_FAILS(gale__device_next(d, GALE_DEVICE_LOST, &then), DEVICE_LOST);
-    CHECK_TEXT(gale_error(), "it is gone; strict: no step down to cpu");
+    CHECK_TEXT(gale_error(), "it is gone; --strict: no fallback to cpu");
     gale_device_close(&d);
 }
 
@@ -189,7 +189,7 @@ TEST(counting)
     gale_log_set(keep, NULL, 0);
     gale_device_close(&d); /* the buffer keeps it alive, and that is said */
     gale_log_set(NULL, NULL, 2);
-    CHECK(strstr(lines, "cpu:0 closed while 1 objects made from it are alive, 1 of them buffers with 512 bytes"));
+    CHECK(strstr(lines, "cpu:0 closed while 1 of its objects still exist, 1 of them buffers with 512 bytes"));
     CHECK_EQ(gale_buffer_size(b), 100);
     gale_buffer_destroy(&b);
     unsetenv("GALE_DEBUG");
@@ -206,8 +206,8 @@ TEST(null_limits)
     CHECK_OK(open_chain("null", -1, false, &d));
     gale__null_set_caps(NULL);
     CHECK_FAILS(gale_buffer_create(d, (3 << 20) + 1, &b), NO_MEMORY);
-    CHECK_TEXT(
-        gale_error(), "null out of memory: asked 3.0 MiB, the largest single allocation of this device is 3.0 MiB");
+    CHECK_TEXT(gale_error(),
+        "null out of memory: 3.0 MiB requested, but the largest single allocation of this device is 3.0 MiB");
     CHECK_OK(gale_buffer_create(d, 3 << 20, &b));
     CHECK_OK(gale_buffer_create(d, 1 << 20, &c));
     gale__null_counts counts;

@@ -129,8 +129,8 @@ TEST(bad_input_is_refused)
         "MelWeightMatrix", "", "!i64[] 60000000; !i64[] 60000000; !i64[] 8000; !f32[] 0; !f32[] 4000", "a matrix of");
     refused("GridSample", "mode=round", "T[1,1,2,2] ~1; T[1,1,1,2] ~1", "round");
     refused("GridSample", "padding_mode=wrap", "T[1,1,2,2] ~1; T[1,1,1,2] ~1", "wrap");
-    refused("GridSample", "", "T[1,1,2,2] ~1; T[2,1,1,2] ~1", "do not go together");
-    refused("GridSample", "", "T[1,1,0,2] ; T[1,1,1,2] ~1", "without elements");
+    refused("GridSample", "", "T[1,1,2,2] ~1; T[2,1,1,2] ~1", "do not match in batch or rank");
+    refused("GridSample", "", "T[1,1,0,2] ; T[1,1,1,2] ~1", "empty axis");
     refused("AffineGrid", "", "T[1,2,3] ~1; !i64[5] 1 1 2 2 2", "matrices");
     refused("RoiAlign", "mode=min", "T[1,1,2,2] ~1; T[1,4] 0 0 1 1; i64[1] 0", "min");
     refused("RoiAlign", "", "T[1,1,2,2] ~1; T[1,5] 0 0 1 1 1; i64[1] 0", "regions");
@@ -140,7 +140,7 @@ TEST(bad_input_is_refused)
     refused("DeformConv", "", "T[1,1,3,3] ~1; T[1,1,2,2] ~2; T[1,7,2,2] ~3", "elements");
     refused("Col2Im", "", "T[1,4,5] ~1; !i64[2] 3 4; !i64[2] 2 2", "columns");
     refused("Col2Im", "strides=0,1", "T[1,4,6] ~1; !i64[2] 3 4; !i64[2] 2 2", "stride 0");
-    refused("Col2Im", "", "T[1,4,6] ~1; !i64[2] 1 4; !i64[2] 2 2", "does not fit");
+    refused("Col2Im", "", "T[1,4,6] ~1; !i64[2] 1 4; !i64[2] 2 2", "a block exceeds");
     refused("Det", "", "T[2,3] ~1", "square");
     refused("CenterCropPad", "", "T[2,3] ~1; !i64[1] 2", "extents");
     refused("CenterCropPad", "", "T[2,3] ~1; !i64[2] 2 -1", "extent -1");

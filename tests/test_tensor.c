@@ -145,7 +145,7 @@ TEST(large_mapped_memory)
             if (!CHECK(into[i] == (float)i)) break;
     CHECK(truncate(path, N * 2) == 0);
     CHECK_FAILS(gale_tensor_to_cpu(t, into, N * sizeof *into), IO);
-    CHECK(strstr(gale_error(), "became shorter while it was read") != NULL);
+    CHECK(strstr(gale_error(), "was truncated while it was read") != NULL);
     gale_tensor_destroy(&t);
     gale__file_map_close(&map);
     gale__file_remove(path);
@@ -173,7 +173,7 @@ TEST(mapped_memory)
     CHECK(truncate(path, 100) == 0);
     CHECK_FAILS(gale_tensor_to_cpu(t, into, sizeof into), IO);
     CHECK_FAILS(gale_tensor_to_device(t, cpu, &far), IO);
-    CHECK(strstr(gale_error(), "became shorter while it was read") != NULL);
+    CHECK(strstr(gale_error(), "was truncated while it was read") != NULL);
     gale_tensor_destroy(&t);
     CHECK_EQ(released, 1);
     gale_device_close(&cpu);

@@ -102,11 +102,11 @@ TEST(manifest)
 
 TEST(refusals)
 {
-    refused("a: 1\n\tb: 2", "line 2: a tab");
-    refused("a: 1\na: 2", "twice");
-    refused("{a: 1, a: 2}", "twice");
-    refused("a: [1, 2", "not closed");
-    refused("a: 'x", "does not end");
+    refused("a: 1\n\tb: 2", "line 2: tabs are");
+    refused("a: 1\na: 2", "duplicate");
+    refused("{a: 1, a: 2}", "duplicate");
+    refused("a: [1, 2", "unclosed bracket");
+    refused("a: 'x", "unterminated");
     refused("a: *x", "'*'");
     refused("a: &x 1", "'&'");
     refused("a: !!int 1", "'!'");

@@ -51,7 +51,7 @@ def crop(pixels, width, left, top, wide, high):
 def enlarge(name, *arguments):
     """True when `gale upscale` did it."""
     done = run("upscale", *arguments)
-    if "this build is without it" in done.stderr:
+    if "this build does not include it" in done.stderr:
         skip(name, done.stderr.strip())
     elif done.returncode:
         check(name, False, done.stderr.strip())

@@ -1,8 +1,8 @@
 /* Statuses, errors and element types: what every other header builds on.
  *
  * Fallible functions return a gale_status (GALE_OK is 0) and write results through trailing
- * out-parameters, which they leave alone on failure.  The reason of the latest failure in this
- * thread is gale_error().  The library never prints, exits or aborts. */
+ * out-parameters, which they leave unchanged on failure.  gale_error() describes the latest failure
+ * in this thread.  The library never prints, exits or aborts. */
 #ifndef GALE_BASE_H
 #define GALE_BASE_H
 
@@ -41,19 +41,19 @@ typedef enum gale_type {
 
 /* "0.1.0". */
 GALE_API const char *gale_version(void);
-/* A word or two for a status; never NULL. */
+/* A short description of a status; never NULL. */
 GALE_API const char *gale_status_text(gale_status status);
 /* Why the last failing call of this thread failed; "" when none did.  Valid until the next failure. */
 GALE_API const char *gale_error(void);
 
-/* Frees a text that the library gave out; NULL is fine. */
+/* Frees a string returned by the library; accepts NULL. */
 GALE_API void gale_free(void *p);
 
 /* "f32"; "?" for a number out of range. */
 GALE_API const char *gale_type_name(gale_type type);
-/* Bytes one element takes in gale's memory (types under 8 bits: one byte); 0 for strings. */
+/* Size of one element in bytes (one byte for types below 8 bits); 0 for strings. */
 GALE_API size_t gale_type_size(gale_type type);
-/* Finds a type by its name; "float32", "half", "int8" and their kin are known too. */
+/* Finds a type by its name; "float32", "half", "int8" and similar names are accepted too. */
 GALE_API gale_status gale_type_parse(const char *name, gale_type *type);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
 /* Devices, memory, streams, events and kernels.
  *
  * A provider name ("cuda", "vulkan", "cpu", an alias) stands for a backend; a chain "cuda,vulkan,cpu" is tried in
- * order. A device is counted: every object made from it holds it.  All functions may be called from any thread; one
- * stream serves one thread at a time.  Work on a stream runs in order, and asynchronously to the caller. */
+ * order. A device is reference-counted: every object created from it holds a reference.  All functions may be called
+ * from any thread; one stream serves one thread at a time.  Work on a stream runs in order, and asynchronously to the
+ * caller. */
 #ifndef GALE_DEVICE_H
 #define GALE_DEVICE_H
 
@@ -28,44 +29,44 @@ typedef struct gale_matrix_shape {
 } gale_matrix_shape;
 #define GALE_MATRIX_SHAPES 16
 
-/* What a device can do.  Zero means "no" or "not known". */
+/* What a device can do.  Zero means "no" or "unknown". */
 typedef struct gale_device_caps {
-    uint64_t memory_bytes, memory_free_bytes; /* as the driver says at probe time */
+    uint64_t memory_bytes, memory_free_bytes; /* as reported by the driver when it was probed */
     uint64_t alloc_max_bytes;                 /* largest single allocation */
     uint32_t compute_units, clock_mhz;
-    uint32_t subgroup;      /* threads that run in step; 1 when not known */
-    uint32_t group_max;     /* most threads in a work-group */
-    uint32_t groups_max[3]; /* most work-groups on each axis of a launch: 65535 on lavapipe, x too; 0: not limited */
-    uint32_t loop_max;      /* iterations of all loops of a thread after which the driver silently leaves them: 65535 on
-                               lavapipe; 0: none */
-    uint32_t shared_bytes;  /* work-group memory */
-    uint32_t shared_most_bytes; /* what a kernel gets that asks when it is launched; 0: no more than shared_bytes */
-    uint32_t push_bytes;        /* Vulkan: parameters that travel without a block */
+    uint32_t subgroup;          /* threads that run in lockstep; 1 if unknown */
+    uint32_t group_max;         /* maximum threads in a work-group */
+    uint32_t groups_max[3];     /* maximum work-groups on each axis of a launch: 65535 on lavapipe; 0: unlimited */
+    uint32_t loop_max;          /* total loop iterations of a thread after which the driver silently stops: 65535 on
+                                   lavapipe; 0: unlimited */
+    uint32_t shared_bytes;      /* work-group memory */
+    uint32_t shared_most_bytes; /* available on request at launch; 0: no more than shared_bytes */
+    uint32_t push_bytes;        /* Vulkan: size of the push constants */
     uint32_t arch;              /* CUDA: 90 for compute capability 9.0 */
-    const char *dialect; /* of C that it builds kernels from: "cuda", "hip", "opencl"; NULL: it takes no such text */
-    bool spirv;          /* it builds kernels from SPIR-V */
-    bool host_functions; /* it runs functions of this process over host memory, on its cores, and compiles nothing */
-    bool in_place;       /* work runs at the call, on the caller's thread: host memory is used where it lies */
-    bool holds_data;     /* what is written can be read back; the null device runs nothing and keeps nothing */
-    uint32_t kernels_per_module; /* kernels best compiled together, where a compiler is slow to start; 0: one */
-    bool products;               /* a vendor's library multiplies matrices here (GALE_BLAS) */
+    const char *dialect;        /* C dialect of its kernel compiler: "cuda", "hip", "opencl"; NULL: none */
+    bool spirv;                 /* it builds kernels from SPIR-V */
+    bool host_functions;        /* it runs functions of this process on host memory, on all cores, without a compiler */
+    bool in_place;              /* work runs synchronously on the caller's thread, and host memory is used in place */
+    bool holds_data;            /* what is written can be read back; the null device runs nothing and keeps nothing */
+    uint32_t kernels_per_module; /* kernels to compile together, if the compiler is slow to start; 0: one */
+    bool products;               /* a vendor library for matrix products is available (GALE_BLAS) */
     uint32_t n_matrix;           /* shapes of its matrix units */
     gale_matrix_shape matrix[GALE_MATRIX_SHAPES];
     bool matrix_groups;   /* four subgroups multiply 64 rows straight from work-group memory: wgmma of Hopper */
-    bool matrix_quads;    /* it is known which thread holds which sums of a 16 x 16 matrix: as mma.sync has them */
-    bool matrix_emulated; /* kernels for matrix units are written for plain threads (GALE_MATRIX=emulate) */
+    bool matrix_quads;    /* the assignment of sums of a 16 x 16 matrix to threads is known: that of mma.sync */
+    bool matrix_emulated; /* matrix units are emulated by ordinary threads (GALE_MATRIX=emulate) */
     bool f16, f64, i64, bf16, unified_memory, subgroup_ops, capture;
     bool denormals;           /* f32 denormals are kept (SPIR-V: when a kernel asks) */
     bool nan_inf;             /* SPIR-V: NaN and infinities are honoured when a kernel asks */
-    bool memory_model;        /* threads of a group can hand each other what lies in the device's memory */
+    bool memory_model;        /* threads of a group can exchange data through device memory */
     bool storage8, storage16; /* 8- and 16-bit loads and stores */
-    bool own_math;            /* its own f32 exp, log and division keep to known bounds */
-    bool exact_division;      /* f32 division is rounded correctly over the whole range; else kernels bring their own */
-    bool corners;             /* f32 minima and maxima that pass NaN on, conversions to integers that saturate */
+    bool own_math;            /* its own f32 exp, log and division have known error bounds */
+    bool exact_division;      /* f32 division is correctly rounded over the whole range; else kernels use their own */
+    bool corners;             /* f32 min and max propagate NaN, conversions to integers saturate */
     bool software;            /* a driver that runs on the CPU (PoCL, lavapipe): never chosen automatically */
 } gale_device_caps;
 
-/* Ceilings measured once per device and driver, kept in the cache folder; zero: not measured. */
+/* Peak rates, measured once per device and driver and stored in the cache folder; zero: not measured. */
 typedef struct gale_device_ceilings {
     double copy_gbps; /* device to device, bytes read + written */
     double upload_gbps, download_gbps;
@@ -87,7 +88,7 @@ typedef struct gale_device_info {
 typedef struct gale_device_options {
     const char *chain; /* NULL: GALE_PROVIDER, else automatic */
     int index;         /* -1: GALE_DEVICE, else 0 */
-    bool strict;       /* a step down the chain is an error */
+    bool strict;       /* a fallback to the next provider is an error */
     bool debug_layer;
     uint64_t pool_limit_bytes; /* 0: GALE_POOL_LIMIT_MB, else none */
 } gale_device_options;
@@ -97,30 +98,30 @@ typedef struct gale_device_options {
     }
 
 /* Some drivers compute wrong results unless an environment variable is set before they are loaded.  This call sets
- * those variables where the user has not; it is for programs, first thing in main, before there are threads.  `gale
- * doctor` lists them.  A library must not change its host's environment, so nothing else in gale calls it: where it was
- * not called, such a device is refused by the self-test below. */
+ * those variables if the user has not; programs call it at the start of main, before there are threads.  `gale
+ * doctor` lists them.  A library must not change its host's environment, so gale never calls this itself; without the
+ * call, the self-test below rejects such a device. */
 GALE_API void gale_workarounds_apply(void);
 
-/* A driver is trusted once it has shown that it computes correctly: the first time a device with an unknown driver
- * version is opened, a short self-test runs in a process of its own, and the verdict is kept in the cache folder.  A
- * device that fails it is not opened, unless GALE_ALLOW_UNTRUSTED=1. */
+/* The first time a device with an unknown driver version is opened, a short self-test runs in a separate process, and
+ * the verdict is stored in the cache folder.  A device that fails the self-test is not opened, unless
+ * GALE_ALLOW_UNTRUSTED=1. */
 
-/* Opens the first device of the chain that works.  Each step down is one warning line to the log with the reason;
- * gale_device_why() keeps them.  NULL options: all defaults. */
+/* Opens the first device of the chain that works.  Each fallback is logged as one warning with the reason;
+ * gale_device_why() returns them.  NULL options: all defaults. */
 GALE_API gale_status gale_device_open(const gale_device_options *options, gale_device **out);
 GALE_API void gale_device_close(gale_device **device);
 GALE_API const gale_device_info *gale_device_get_info(const gale_device *device);
-/* Why this device was chosen, one line a step; never NULL. */
+/* Why this device was chosen, one line per step; never NULL. */
 GALE_API const char *gale_device_why(const gale_device *device);
 
 /* The log: the library itself never prints.  level: 0 debug, 1 info, 2 warning. */
 typedef void gale_log_sink(void *user, int level, const char *line);
 GALE_API void gale_log_set(gale_log_sink *sink, void *user, int least_level);
 
-/* Memory: from the device's pool. */
+/* Memory, from the device's pool. */
 typedef struct gale_memory_stats {
-    uint64_t in_use_bytes, peak_bytes, reserved_bytes, limit_bytes; /* reserved: taken from the driver */
+    uint64_t in_use_bytes, peak_bytes, reserved_bytes, limit_bytes; /* reserved: allocated from the driver */
     uint64_t cached_bytes, largest_free_bytes;                      /* free inside the pool */
     uint64_t buffers, allocations, driver_allocations, fragments;
 } gale_memory_stats;
@@ -128,7 +129,7 @@ GALE_API gale_status gale_buffer_create(gale_device *device, size_t size_bytes, 
 GALE_API void gale_buffer_destroy(gale_buffer **buffer);
 GALE_API size_t gale_buffer_size(const gale_buffer *buffer);
 GALE_API void gale_memory_get_stats(const gale_device *device, gale_memory_stats *out);
-/* Gives unused memory back to the driver. */
+/* Returns unused memory to the driver. */
 GALE_API void gale_memory_trim(gale_device *device);
 
 /* Streams.  Uploads copy from `host` before they return (through pinned staging) or as they run; the caller may
@@ -144,7 +145,7 @@ GALE_API gale_status gale_copy(
 GALE_API gale_status gale_fill(
     gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes);
 GALE_API gale_status gale_stream_sync(gale_stream *stream);
-/* Uploads and downloads made so far by this process, on all devices, for honest reports. */
+/* Uploads and downloads made so far by this process, on all devices, for reports. */
 typedef struct gale_copy_stats {
     uint64_t uploads, downloads, upload_bytes, download_bytes;
 } gale_copy_stats;
@@ -157,15 +158,15 @@ GALE_API gale_status gale_event_wait(gale_event *event);                       /
 GALE_API gale_status gale_stream_wait(gale_stream *stream, gale_event *event); /* the stream waits */
 GALE_API gale_status gale_event_elapsed(gale_event *from, gale_event *to, double *time_us);
 
-/* Capture: what is sent to the stream between begin and end is recorded, not run; replay runs it again and again.
- * GALE_UNSUPPORTED where the driver cannot. */
+/* Capture: commands submitted between begin and end are recorded, not run; replay runs them any number of times.
+ * GALE_UNSUPPORTED if the driver does not support it. */
 GALE_API gale_status gale_capture_begin(gale_stream *stream);
 GALE_API gale_status gale_capture_end(gale_stream *stream, gale_capture **out);
 GALE_API gale_status gale_capture_replay(gale_stream *stream, gale_capture *capture);
 GALE_API void gale_capture_destroy(gale_capture **capture);
 
-/* Kernels that users bring.  language: "cuda", "hip", "opencl", "glsl", "spirv" or "binary"; the compiler's own
- * message is in gale_error() when it does not compile.  Pointer parameters come first, then 32-bit words:
+/* Users' own kernels.  language: "cuda", "hip", "opencl", "glsl", "spirv" or "binary"; gale_error() has
+ * the compiler's message if the source does not compile.  Pointer parameters come first, then 32-bit words:
  * see docs/kernels.md for the signature in each language. */
 GALE_API gale_status gale_module_create(
     gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out);

@@ -1,12 +1,12 @@
-/* OpenEXR files: what is in them, and their pixels.
+/* OpenEXR files: contents and pixels.
  *
  *     gale_exr *file;
  *     gale_exr_open("render.exr", NULL, &file);
  *     const gale_exr_part *part = gale_exr_part_get(file, 0);
- *     gale_exr_read(file, 0, 0, 0, targets, count);        each channel into memory of the caller's
+ *     gale_exr_read(file, 0, 0, 0, targets, count);        each channel to the caller's memory
  *
- * Scan lines and tiles, all compressions, several parts and views, mip and rip levels, sub-sampled channels; deep
- * parts are read as flat ones, composited front to back.  Only the channels that are asked for are unpacked, by all
+ * Scan lines and tiles, all compressions, multiple parts and views, mip and rip levels, subsampled channels; deep
+ * parts are composited front to back.  Only the requested channels are decompressed, on all
  * cores.  A file may be read from several threads at once. */
 #ifndef GALE_EXR_H
 #define GALE_EXR_H
@@ -35,13 +35,13 @@ typedef struct gale_exr_channel {
     const char *name;           /* "R", "diffuse.R", "left.diffuse.R" */
     gale_type type;             /* GALE_F16, GALE_F32 or GALE_U32 */
     int x_sampling, y_sampling; /* 2: every second pixel has a sample */
-    bool linear;                /* what the header says of its perception; B44 uses it */
+    bool linear;                /* pLinear of the header; used by B44 */
 } gale_exr_channel;
 typedef struct gale_exr_attribute {
-    const char *name, *type, *text; /* the value for people, in UTF-8 as far as the file is */
+    const char *name, *type, *text; /* the value as text, in UTF-8 if the file's is */
 } gale_exr_attribute;
 typedef struct gale_exr_part {
-    const char *name, *view; /* "" where the part has none */
+    const char *name, *view; /* "" if the part has none */
     gale_exr_storage storage;
     const char *compression; /* "none", "rle", "zips", "zip", "piz", "pxr24", "b44", "b44a", "dwaa", "dwab" */
     const char *line_order;  /* "increasing", "decreasing", "random" */
@@ -49,7 +49,7 @@ typedef struct gale_exr_part {
     double pixel_aspect;
     int tile_width, tile_height; /* 0: no tiles */
     gale_exr_levels levels;
-    bool round_up;          /* extents of levels */
+    bool round_up;          /* sizes of levels */
     int levels_x, levels_y; /* 1 each for a part without levels; mip levels count once in both */
     const gale_exr_channel *channels;
     int channel_count;
@@ -61,10 +61,10 @@ typedef struct gale_exr_part {
 
 typedef struct gale_exr_limits {
     uint64_t max_pixels; /* of a level; 0: 2^29 */
-    uint64_t max_bytes;  /* of what is decoded at once; 0: 8 GiB */
+    uint64_t max_bytes;  /* decoded at once; 0: 8 GiB */
     bool serial;         /* decode in the calling thread: for callers that read several files at once */
 } gale_exr_limits;
-/* limits may be NULL.  GALE_FORMAT for what is no EXR or damaged in its header. */
+/* limits may be NULL.  GALE_FORMAT: not an EXR file, or a damaged header. */
 GALE_API gale_status gale_exr_open(const char *path, const gale_exr_limits *limits, gale_exr **out);
 /* The bytes must outlive the file. */
 GALE_API gale_status gale_exr_from_memory(const void *data, size_t size, const gale_exr_limits *limits, gale_exr **out);
@@ -77,33 +77,32 @@ GALE_API uint64_t gale_exr_size_bytes(const gale_exr *file);
 /* Where a channel's samples go. */
 typedef struct gale_exr_target {
     const char *channel;
-    gale_type type; /* GALE_F16, GALE_F32 or GALE_U32: converted where the file has another */
+    gale_type type; /* GALE_F16, GALE_F32 or GALE_U32: converted if the file has another type */
     void *data;
     size_t pixel_bytes, row_bytes; /* from sample to sample, from row to row; 0: without gaps */
 } gale_exr_target;
 /* Pixels of a level: those of the data window at level 0. */
 GALE_API gale_status gale_exr_level_size(
     const gale_exr *file, int part, int level_x, int level_y, int64_t *width, int64_t *height);
-/* Samples of a channel at a level, fewer where it is sub-sampled. */
+/* Samples of a channel at a level, fewer if it is subsampled. */
 GALE_API gale_status gale_exr_channel_size(
     const gale_exr *file, int part, int level_x, int level_y, const char *channel, int64_t *width, int64_t *height);
 /* Reads one level.  Of a deep part each pixel's samples are composited: colours and A front to back by Z, and Z is that
- * of the nearest sample.  GALE_NOT_FOUND names a channel that is missing; a damaged file is GALE_FORMAT, and then parts
- * of the targets may have been written. */
+ * of the nearest sample.  GALE_NOT_FOUND: a channel is missing; GALE_FORMAT: the file is damaged, and parts of the
+ * targets may have been written. */
 GALE_API gale_status gale_exr_read(
     gale_exr *file, int part, int level_x, int level_y, const gale_exr_target *targets, int count);
 
-/* Pictures for screens: light to 8 or 16 bits.  In this order: the colours of the file's chromaticities to linear sRGB
- * (Bradford to D65), what is negative or no finite number to 0, exposure, tone map, the curve of the screen, a table of
- * colours where one is given, rounding;
- * alpha is clamped, and colours are divided by it where it is kept.  Another size is made before, of linear values that
- * are multiplied by alpha.  All of it is one graph, on any device. */
+/* Pictures for display: linear values to 8 or 16 bits.  In this order: the colours of the file's chromaticities to
+ * linear sRGB (Bradford to D65), negative, NaN and infinite values to 0, exposure, tone map, the display's curve, an
+ * optional lookup table, rounding.  Alpha is clamped, and colours are divided by it if it is kept.  Resizing comes
+ * first, on linear premultiplied values.  Everything is one graph, on any device. */
 typedef enum gale_exr_tone {
-    GALE_EXR_LINEAR,   /* cut off at 1 */
+    GALE_EXR_LINEAR,   /* clipped at 1 */
     GALE_EXR_ACES,     /* Narkowicz' fit */
     GALE_EXR_REINHARD, /* x / (1 + x) */
-    GALE_EXR_FILMIC,   /* Hable's curve as it is */
-    GALE_EXR_HABLE,    /* the same with 11.2 as white */
+    GALE_EXR_FILMIC,   /* Hable's curve */
+    GALE_EXR_HABLE,    /* the same with white at 11.2 */
     GALE_EXR_LOCAL,    /* Reinhard's, by the mean of log luminance around each pixel */
     GALE_EXR_TONE_COUNT
 } gale_exr_tone;
@@ -121,33 +120,33 @@ GALE_API const char *gale_exr_filter_name(int filter);
 
 /* Zero means the default. */
 typedef struct gale_exr_look {
-    const char *layer; /* a part, a layer, PART.LAYER or a channel; NULL: the colours that viewers show first */
+    const char *layer; /* a part, a layer, PART.LAYER or a channel; NULL: the main colours */
     gale_exr_tone tone;
     double exposure;       /* in stops */
-    double gamma;          /* 2.2 and the like; 0: the sRGB curve */
-    double radius;         /* local: of the surroundings, in pixels of the result; 0: 1/32 of the longer side */
-    int64_t width, height; /* of the result; one alone: the other in proportion; none: as it is */
-    int64_t side;          /* the longer side at most, where neither width nor height is given */
+    double gamma;          /* such as 2.2; 0: the sRGB curve */
+    double radius;         /* local: of the neighbourhood, in pixels of the result; 0: 1/32 of the longer side */
+    int64_t width, height; /* of the result; one only: the other is proportional; none: unchanged */
+    int64_t side;          /* maximum of the longer side, if neither width nor height is given */
     gale_exr_filter filter;
-    const char *lut;   /* a .cube file with a 3D table, through which encoded colours go at the end; NULL: none */
-    bool file_colours; /* the chromaticities are not looked at */
+    const char *lut;   /* a .cube file with a 3D table, applied to encoded colours at the end; NULL: none */
+    bool file_colours; /* ignore the chromaticities */
     bool no_alpha;     /* over black */
-    bool dither;       /* noise of one level in place of bands */
+    bool dither;       /* add noise of one level to avoid banding */
     int bits;          /* 8 (also for 0) or 16 */
-    bool full;         /* level 0 also where a smaller one of the file's would do */
+    bool full;         /* decode level 0 even if a smaller level would suffice */
 } gale_exr_look;
 
-/* Keeps the programs that it has made; from many threads at once.  The device must outlive it. */
+/* Caches its programs; may be used from many threads.  The device must outlive it. */
 typedef struct gale_exr_viewer gale_exr_viewer;
 GALE_API gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *look, gale_exr_viewer **out);
 GALE_API void gale_exr_viewer_destroy(gale_exr_viewer **viewer);
-/* What one picture took. */
+/* Cost of one picture. */
 typedef struct gale_exr_report {
-    int64_t width, height;                 /* that were decoded */
+    int64_t width, height;                 /* decoded */
     int level_x, level_y;                  /* of the file */
     uint64_t file_bytes;                   /* of the file */
-    uint64_t decoded_bytes;                /* samples that were made of it */
-    uint64_t upload_bytes, download_bytes; /* to the device and back; 0 where it works in the host's memory */
+    uint64_t decoded_bytes;                /* decoded samples */
+    uint64_t upload_bytes, download_bytes; /* to the device and back; 0 if it works in host memory */
     int uploads, downloads;
     double decode_seconds, pixel_seconds;
 } gale_exr_report;
@@ -155,8 +154,8 @@ typedef struct gale_exr_report {
 GALE_API gale_status gale_exr_viewer_run(
     gale_exr_viewer *viewer, gale_exr *file, gale_exr_report *report, gale_picture **out);
 
-/* Many files.  Each core reads and unpacks a file of its own while others compute or encode; with fewer files than
- * cores, all cores work on each.  A file that fails is noted and passed over. */
+/* Many files.  Each core processes its own file from reading to encoding; with fewer files than cores, all cores work
+ * on each.  A file that fails is recorded and skipped. */
 typedef struct gale_exr_item {
     const char *input, *output; /* output NULL: nothing is written */
     gale_status status;
@@ -164,7 +163,7 @@ typedef struct gale_exr_item {
     int64_t width, height;
     gale_exr_report report;
     double encode_seconds;
-    gale_picture *picture; /* where they are kept */
+    gale_picture *picture; /* if pictures are kept */
 } gale_exr_item;
 typedef struct gale_exr_progress {
     size_t done, failed, skipped, count; /* files; done counts the others too */
@@ -175,19 +174,18 @@ typedef struct gale_exr_batch_options {
     gale_exr_look look;
     gale_picture_write_options write;
     gale_exr_limits limits;
-    gale_device *second; /* shares the pixels with the first device: each file goes where files have taken less time so
-                            far; NULL: all go to the first */
-    int jobs;            /* files at once; 0: as many as there are cores */
-    uint64_t memory_bytes; /* for pictures on their way, all together; 0: half of the machine's */
-    bool light;            /* samples as they are, in place of pictures for screens: to EXR as gale_exr_rewrite does, to
-                              TIFF and others as half or float */
+    gale_device *second;   /* shares the work with the first device: each file goes to the one that has been faster so
+                              far; NULL: the first device only */
+    int jobs;              /* files at once; 0: number of cores */
+    uint64_t memory_bytes; /* for all pictures in flight; 0: half of the machine's memory */
+    bool light; /* write samples unchanged instead of pictures for display: to EXR as gale_exr_rewrite does, to
+                   TIFF and others as half or float */
     const char *compression; /* of EXR; NULL: "zip" */
     int tile;                /* of EXR; 0: scan lines */
-    bool keep;               /* pictures stay with the items */
-    bool skip_existing;      /* leaves results that are there already: goes on where an earlier run has ended */
-    int shard,
-        shards; /* takes the files whose number, from 0, leaves `shard` (from 0) when divided by shards; 0: all */
-    /* After each file, from any thread but from one at a time; false ends the batch after the files at hand. */
+    bool keep;               /* keep pictures with the items */
+    bool skip_existing;      /* skip outputs that already exist; resumes an interrupted run */
+    int shard, shards;       /* process the files whose index modulo `shards` is `shard` (from 0); 0 shards: all */
+    /* Called after each file, from one thread at a time; false ends the batch after the files in progress. */
     bool (*progress)(void *user, const gale_exr_progress *progress, const gale_exr_item *item);
     void *user;
 } gale_exr_batch_options;
@@ -196,75 +194,75 @@ typedef struct gale_exr_batch {
     size_t count;
     gale_exr_progress total;
     bool cancelled;
-    size_t on_second; /* files whose pixels the second device computed */
+    size_t on_second; /* files processed by the second device */
     uint64_t decoded_bytes, upload_bytes, download_bytes, output_bytes;
     uint64_t uploads, downloads;
     double decode_seconds, pixel_seconds, encode_seconds; /* of all threads together */
     int jobs;
-    uint64_t peak_bytes; /* of pictures on their way */
+    uint64_t peak_bytes; /* of pictures in flight */
 } gale_exr_batch;
-/* GALE_OK also where files have failed: total.failed says how many.  inputs and outputs must outlive the result. */
+/* GALE_OK even if files failed: see total.failed.  inputs and outputs must outlive the result. */
 GALE_API gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs,
     size_t count, const gale_exr_batch_options *options, gale_exr_batch **out);
 GALE_API void gale_exr_batch_destroy(gale_exr_batch **batch);
 
-/* Numbers of a channel.  Percentiles are those of its samples as halves, so exact for half channels; floats beyond
- * 65504 count for nothing in them. */
+/* Statistics of a channel.  Percentiles are computed on samples converted to half, so they are exact for half channels;
+ * floats above 65504 are ignored in them. */
 enum { GALE_EXR_PERCENTILES = 9, GALE_EXR_BINS = 256 };
 extern GALE_API const double gale_exr_percents[GALE_EXR_PERCENTILES]; /* 0.1, 1, 5, 25, 50, 75, 95, 99, 99.9 */
 typedef struct gale_exr_stats {
     const char *name; /* the file's; valid while it is open */
     gale_type type;
     uint64_t samples, nans, infinities, negatives, zeros;
-    double least, largest, mean, deviation; /* of finite samples; 0 where there are none */
+    double least, largest, mean, deviation; /* of finite samples; 0 if there are none */
     double percentiles[GALE_EXR_PERCENTILES];
-    uint64_t bins[GALE_EXR_BINS]; /* positive samples by their logarithm to base 2 */
+    uint64_t bins[GALE_EXR_BINS]; /* positive samples by base-2 logarithm */
     double bins_low, bins_high;   /* logarithms at both ends; samples beyond them are in the outermost bins */
 } gale_exr_stats;
 /* Level 0 of channels of a part, by all cores.  names NULL: all channels.  *out (gale_free) has *count entries. */
 GALE_API gale_status gale_exr_measure(
     gale_exr *file, int part, const char *const *names, int n, gale_exr_stats **out, int *count);
-/* Curves of up to four channels (the rest is left out) over each other, heights by logarithm. */
+/* Overlaid curves of up to four channels (others are ignored), with logarithmic heights. */
 GALE_API gale_status gale_exr_histogram_picture(
     const gale_exr_stats *stats, int count, int64_t width, int64_t height, gale_picture **out);
 /* Depth as grey: 1 % of the finite samples are nearer than white, 1 % farther than black. */
 GALE_API gale_status gale_exr_depth(
     gale_device *device, gale_exr *file, const char *channel /* NULL: Z */, gale_picture **out);
 
-/* How the channels of two files differ, sample by sample, over those that both have. */
+/* Differences between the channels that two files have in common, sample by sample. */
 typedef struct gale_exr_difference {
     char *name; /* PART.CHANNEL where there are parts */
     uint64_t samples, differing;
-    double largest, mean, rms, psnr; /* psnr: against the largest sample of the first file; infinite where equal */
+    double largest, mean, rms, psnr; /* psnr: against the largest sample of the first file; infinite if equal */
     int64_t x, y;                    /* of the largest, from the data window's corner */
 } gale_exr_difference;
 typedef struct gale_exr_comparison {
     gale_exr_difference *channels;
     int count;
     int only_first, only_second; /* channels without a partner */
-    bool same;                   /* nothing differs, and no channel is alone */
+    bool same;                   /* nothing differs, and no channel is missing in either file */
     gale_picture *picture; /* the largest difference of colours a pixel, blue over green to red; NULL: not asked */
 } gale_exr_comparison;
-/* GALE_MISMATCH where the data windows differ. */
+/* GALE_MISMATCH if the data windows differ. */
 GALE_API gale_status gale_exr_compare(gale_exr *a, gale_exr *b, bool picture, gale_exr_comparison *out);
 GALE_API void gale_exr_comparison_finish(gale_exr_comparison *c);
 
-/* Writing: any channels, one or several parts, scan lines or tiles, with levels that the caller has made. */
+/* Writing: any channels, one or several parts, scan lines or tiles, with levels provided by the caller. */
 typedef struct gale_exr_source {
     const char *name;
     gale_type type;   /* GALE_F16, GALE_F32 or GALE_U32 */
     const void *data; /* level 0, of the data window, without gaps */
 } gale_exr_source;
 typedef struct gale_exr_new_part {
-    const char *name;            /* one for each where there are several parts */
-    gale_exr_box data, display;  /* display all 0: as data */
+    const char *name;            /* required if there are several parts */
+    gale_exr_box data, display;  /* display all 0: same as data */
     const char *compression;     /* as in gale_exr_part but for dwaa and dwab, which are not written; NULL: "zip" */
     int tile_width, tile_height; /* 0: scan lines */
     gale_exr_levels levels;      /* of tiles */
-    bool round_up;               /* their extents */
+    bool round_up;               /* sizes of levels */
     const gale_exr_source *channels;
     int channel_count;
-    /* With levels: planes of level (x, y) of a channel, without gaps; (0, 0) is not asked for. */
+    /* With levels: planes of level (x, y) of a channel, without gaps; (0, 0) is not requested. */
     const void *(*level)(void *user, int level_x, int level_y, int channel);
     void *user;
     const gale_exr *like; /* whose comments, chromaticities, camera ... are written too; NULL: none */
@@ -273,8 +271,8 @@ typedef struct gale_exr_new_part {
 /* The file appears only when it is complete. */
 GALE_API gale_status gale_exr_write(const char *path, const gale_exr_new_part *parts, int count);
 
-/* Levels: each is made of the one before, of two pixels along each axis that is halved.  Where extents are rounded up,
- * the last pixel of an odd axis is its own partner (the edge is clamped); else it is left out. */
+/* Levels: each is made from the previous one, from two pixels along each halved axis.  If sizes are rounded up, the
+ * last pixel of an odd axis is repeated (the edge is clamped); else it is dropped. */
 typedef enum gale_exr_reduce { GALE_EXR_AVERAGE, GALE_EXR_BRIGHTEST, GALE_EXR_DARKEST } gale_exr_reduce;
 typedef struct gale_exr_mip_options {
     gale_exr_reduce reduce;
@@ -283,48 +281,48 @@ typedef struct gale_exr_mip_options {
     int tile;                /* 0: 64 */
     const char *compression; /* NULL: "zip" */
 } gale_exr_mip_options;
-/* All channels of a part, computed on the device, into a tiled file. */
+/* Writes all channels of a part with levels computed on the device to a tiled file. */
 GALE_API gale_status gale_exr_mip(
     gale_device *device, gale_exr *file, int part, const gale_exr_mip_options *options, const char *path);
 
-/* Layers: channels of a part whose names begin alike, up to the last dot. */
+/* Layers: channels of a part with the same name up to the last dot. */
 typedef struct gale_exr_layer {
     int part;
     char *name; /* "diffuse", "left.diffuse"; "" for channels without a dot */
     const gale_exr_channel **channels;
     int channel_count;
 } gale_exr_layer;
-/* *out goes to gale_exr_layers_free. */
+/* Free *out with gale_exr_layers_free. */
 GALE_API gale_status gale_exr_layers(const gale_exr *file, gale_exr_layer **out, int *count);
 GALE_API void gale_exr_layers_free(gale_exr_layer **layers, int count);
-/* One layer as a file of its own, its channels without the prefix; samples as they are.  compression NULL: "zip". */
+/* Writes one layer to a file, its channels without the prefix; samples are unchanged.  compression NULL: "zip". */
 GALE_API gale_status gale_exr_layer_write(
     gale_exr *file, const gale_exr_layer *layer, const char *path, const char *compression);
-/* The file again, samples as they are (deep parts flattened, level 0 alone), with another compression, in tiles (0:
- * scan lines); layer: that layer or part alone, in scan lines; NULL: all parts. */
+/* Writes the file again, samples unchanged (deep parts flattened, level 0 only), with another compression, in tiles (0:
+ * scan lines).  layer: only that layer or part, in scan lines; NULL: all parts. */
 GALE_API gale_status gale_exr_rewrite(
     gale_exr *file, const char *layer, const char *path, const char *compression, int tile);
-/* The first part of each file as a part of one; names of parts are the caller's, and all different. */
+/* Combines the first part of each file into one file; the caller gives distinct names of parts. */
 GALE_API gale_status gale_exr_merge(
     gale_exr *const *files, const char *const *names, int count, const char *path, const char *compression);
-/* Small pictures in rows, each in the middle of its cell, on a dark ground.  NULL entries stay empty.  columns 0: about
+/* Small pictures in rows, each centred in its cell, on a dark background.  NULL entries stay empty.  columns 0: about
  * as many as rows. */
 GALE_API gale_status gale_exr_sheet(
     const gale_picture *const *pictures, size_t count, int columns, int64_t cell, gale_picture **out);
 
-/* Noise of renderers taken away by the networks of Open Image Denoise, whose weights (.tza) the caller has. */
+/* Removal of render noise with the networks of Open Image Denoise; the caller provides the weights (.tza). */
 typedef struct gale_exr_denoise_options {
-    const char *weights; /* a file, or a folder with rt_hdr.tza and rt_hdr_alb_nrm.tza, of which the second is taken
-                            where the file has albedo and normals */
-    const char *layer;   /* with R, G and B; NULL: those without a name, else the first */
-    const char *albedo, *normal; /* layers; NULL: looked for by the usual names; "": not used */
+    const char *weights; /* a file, or a folder with rt_hdr.tza and rt_hdr_alb_nrm.tza, of which the second is used
+                            if the file has albedo and normals */
+    const char *layer;   /* with R, G and B; NULL: the unnamed one, else the first */
+    const char *albedo, *normal; /* layers; NULL: found by the usual names; "": not used */
     int64_t tile;                /* pixels of a tile; 0: 512 */
     const char *compression;     /* of the result; NULL: "zip" */
     bool (*progress)(void *user, int64_t done, int64_t tiles); /* false cancels (GALE_CANCELLED) */
     void *user;
 } gale_exr_denoise_options;
 typedef struct gale_exr_denoise_report {
-    bool guided; /* by albedo and normals */
+    bool guided; /* albedo and normals were used */
     int64_t tiles;
     double scale; /* of the exposure that the network saw */
     double seconds;

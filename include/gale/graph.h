@@ -1,7 +1,7 @@
 /* Tensors, graphs and programs.
  *
  * A graph is made of operators (names and attributes as in ONNX).  A program is a graph compiled for a device; it is
- * immutable and may run from many threads at once.  Each new set of input shapes is planned once and kept. */
+ * immutable and may run from many threads at once.  Each new set of input shapes is planned once and cached. */
 #ifndef GALE_GRAPH_H
 #define GALE_GRAPH_H
 
@@ -11,15 +11,16 @@
 extern "C" {
 #endif
 
-/* A tensor: type, shape and memory, on the host or on a device; dense, row-major.  Counted: a view holds its memory. */
+/* A tensor: type, shape and memory, on the host or on a device; dense, row-major.  Reference-counted: a view holds a
+ * reference to its memory. */
 typedef struct gale_tensor gale_tensor;
 GALE_API gale_status gale_tensor_create(
     gale_device *device /* NULL: host */, gale_type type, int rank, const int64_t *dims, gale_tensor **out);
-/* Takes `data` (dense) to the device; NULL device: a host tensor with a copy. */
+/* Copies `data` (dense) to the device; NULL device: to a host tensor. */
 GALE_API gale_status gale_tensor_from_cpu(
     gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out);
 GALE_API gale_status gale_tensor_to_cpu(const gale_tensor *tensor, void *data, size_t size_bytes);
-/* The same memory under another shape with as many elements. */
+/* The same memory with another shape of the same number of elements. */
 GALE_API gale_status gale_tensor_reshape(gale_tensor *tensor, int rank, const int64_t *dims, gale_tensor **out);
 GALE_API gale_status gale_tensor_to_device(const gale_tensor *tensor, gale_device *device, gale_tensor **out);
 GALE_API void gale_tensor_destroy(gale_tensor **tensor);
@@ -27,17 +28,16 @@ GALE_API gale_type gale_tensor_type(const gale_tensor *tensor);
 GALE_API int gale_tensor_rank(const gale_tensor *tensor);
 GALE_API const int64_t *gale_tensor_dims(const gale_tensor *tensor);
 GALE_API size_t gale_tensor_size_bytes(const gale_tensor *tensor);
-GALE_API void *gale_tensor_data(
-    gale_tensor *tensor); /* host tensors of numbers that lie in memory, and CPU devices; else NULL */
-/* Tensors of GALE_STRING lie on the host and never change.  Texts are copied: sizes[i] bytes each (NULL: up to the
- * zero), which may hold anything.  gale_tensor_string gives one, with a zero byte behind it that its size does not
- * count; NULL out of range or for numbers. */
+GALE_API void *gale_tensor_data(gale_tensor *tensor); /* numeric host tensors in memory, and CPU devices; else NULL */
+/* Tensors of GALE_STRING are on the host and immutable.  Strings are copied: sizes[i] arbitrary bytes each (NULL:
+ * zero-terminated).  gale_tensor_string returns one, followed by a zero byte that its size does not include; NULL if
+ * the index is out of range or the tensor is numeric. */
 GALE_API gale_status gale_tensor_from_strings(
     int rank, const int64_t *dims, const char *const *strings, const size_t *sizes, gale_tensor **out);
 GALE_API const char *gale_tensor_string(const gale_tensor *tensor, int64_t index, size_t *size /* may be NULL */);
 
-/* Graphs.  A value is a small number inside its graph; GALE_NONE stands for an optional input left out.  While a
- * program made from a graph lives, nothing can be added to the graph; its maker may destroy it. */
+/* Graphs.  A value is an index within its graph; GALE_NONE stands for an omitted optional input.  While a program
+ * created from a graph exists, the graph cannot be changed; its owner may destroy it. */
 typedef struct gale_graph gale_graph;
 typedef int32_t gale_value;
 #define GALE_NONE (-1)
@@ -87,15 +87,15 @@ typedef struct gale_attr {
 
 GALE_API gale_status gale_graph_create(gale_graph **out);
 GALE_API void gale_graph_destroy(gale_graph **graph);
-/* dims: an extent, or -1 for one that is known only when the program runs.  symbols[i] (may be NULL) names it: equal
- * names must agree. A rank of -1 (dims NULL) takes tensors of any rank. */
+/* dims: an extent, or -1 if it is only known when the program runs.  symbols[i] (may be NULL) names it: extents of the
+ * same name must be equal.  A rank of -1 (dims NULL) accepts tensors of any rank. */
 GALE_API gale_status gale_graph_input(gale_graph *graph, const char *name, gale_type type, int rank,
     const int64_t *dims, const char *const *symbols, gale_value *out);
 GALE_API gale_status gale_graph_constant(
     gale_graph *graph, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out);
-/* The same without a copy: the graph holds the host tensor, which must not change any more. */
+/* The same without a copy: the graph holds the host tensor, which must not be changed afterwards. */
 GALE_API gale_status gale_graph_constant_tensor(gale_graph *graph, const gale_tensor *host, gale_value *out);
-/* Appends an operator; attributes are copied.  Fails at once for an unknown name, a wrong count of inputs, or a cycle.
+/* Appends an operator; attributes are copied.  Fails at once for an unknown name, a wrong number of inputs, or a cycle.
  */
 GALE_API gale_status gale_graph_op(gale_graph *graph, const char *op, const gale_value *inputs, int n_inputs,
     const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs);
@@ -111,13 +111,13 @@ typedef struct gale_program gale_program;
  * touched. */
 typedef enum gale_precision { GALE_PRECISION_AS_IT_IS, GALE_PRECISION_F16, GALE_PRECISION_BF16 } gale_precision;
 typedef struct gale_program_options {
-    bool no_fusion;              /* every primitive a kernel of its own: for checks */
+    bool no_fusion;              /* one kernel per primitive; for tests */
     bool no_capture;             /* never replay captured sequences */
     int layout;                  /* 0: chosen by device, 1: as declared, 2: channels-last */
     bool fast;                   /* the driver's own exp, sin ...; atomics */
-    uint64_t memory_limit_bytes; /* most that a run may take for work and constants; 0: no limit */
-    bool no_recognise;           /* chains of small operators stay as they are written */
-    bool no_paths;               /* no fast paths: everything is fused from primitives */
+    uint64_t memory_limit_bytes; /* limit for intermediate values and constants of a run; 0: none */
+    bool no_recognise;           /* do not recognise chains of small operators */
+    bool no_paths;               /* do not use fast paths */
     gale_precision precision;
 } gale_program_options;
 GALE_API gale_status gale_program_create(

@@ -1,10 +1,10 @@
-/* What all jobs share: progress and cancellation.
+/* Progress and cancellation, shared by all jobs.
  *
- * A job is work that a person asks for (verify a model, check a device) as one function of the library.  It takes an
- * options struct in which zero means the default, so that `= {0}` or NULL is always valid, and gives a result: a struct
- * whose fields may be read, and which can be written as JSON.  Results own all that they point to; each has a destroy
- * function, which clears the pointer and accepts NULL.  No job prints.  Texts that are given out as `char **` are freed
- * with gale_free. */
+ * A job is a complete task (verify a model, check a device) as one function of the library.  It takes an
+ * options struct in which zero means the default, so that `= {0}` or NULL is always valid, and returns a result: a
+ * struct whose fields can be read, and which can be written as JSON.  Results own everything they point to; each has a
+ * destroy function, which clears the pointer and accepts NULL.  Jobs do not print.  Strings returned as `char **` are
+ * freed with gale_free. */
 #ifndef GALE_JOB_H
 #define GALE_JOB_H
 
@@ -24,8 +24,8 @@ typedef struct gale_job_control {
     /* Called as the work proceeds, from one thread at a time; returns false to cancel.  May be NULL. */
     bool (*progress)(void *user, const gale_job_progress *now);
     void *user;
-    /* May be set from another thread or a signal handler: the job ends with GALE_CANCELLED when it next looks and finds
-     * anything but 0.  May be NULL. */
+    /* May be set from another thread or a signal handler: the job ends with GALE_CANCELLED when it next finds a
+     * value other than 0.  May be NULL. */
     const volatile int *cancel;
 } gale_job_control;
 

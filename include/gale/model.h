@@ -1,7 +1,7 @@
-/* ONNX models: load, ask, run.
+/* ONNX models: load, query, run.
  *
- * A model is opened once and may run from many threads.  Numbers run on the device; strings, sequences and choices that
- * depend on data are handled on the host between device segments. */
+ * A model is opened once and may run from many threads.  Numbers run on the device; strings, sequences and control flow
+ * that depends on data are handled on the host between device segments. */
 #ifndef GALE_MODEL_H
 #define GALE_MODEL_H
 
@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* What goes in and comes out: a tensor, a sequence, a map, or nothing (an empty optional).  Counted; immutable once
- * made. */
+/* An input or output: a tensor, a sequence, a map, or nothing (an empty optional).  Reference-counted and
+ * immutable. */
 typedef struct gale_object gale_object;
 typedef enum gale_object_kind {
     GALE_OBJECT_NONE,
@@ -35,9 +35,9 @@ typedef struct gale_model gale_model;
 typedef struct gale_model_options {
     gale_program_options program;
     gale_precision precision; /* of its programs, unless `program` says another */
-    bool allow_nonfinite;     /* results that are all NaN, or infinite everywhere, are not an error */
-    /* Inputs that have a value in the file and that every run will give instead: they count among the inputs, in the
-     * file's order.  Names of other inputs change nothing. */
+    bool allow_nonfinite;     /* accept results that contain only NaN or infinity */
+    /* Inputs with a default in the file that every run will override: they count as inputs, in the file's order.  Names
+     * of other inputs are ignored. */
     const char *const *given;
     int n_given;
     /* Called before each step from the running thread; returns false to cancel (the run gives GALE_CANCELLED).  May be
@@ -55,28 +55,27 @@ GALE_API void gale_model_close(gale_model **model);
 typedef struct gale_model_value {
     const char *name;
     gale_object_kind kind;
-    bool optional;                      /* may be nothing at all */
-    bool has_default;                   /* the file gives it a value */
+    bool optional;                      /* may be omitted */
+    bool has_default;                   /* has a default in the file */
     gale_type type;                     /* tensors, and the elements of sequences */
-    int rank;                           /* -1: not said */
-    int64_t dims[GALE_MAX_RANK];        /* -1: not said */
+    int rank;                           /* -1: unknown */
+    int64_t dims[GALE_MAX_RANK];        /* -1: unknown */
     const char *symbols[GALE_MAX_RANK]; /* name of such an extent, or NULL */
 } gale_model_value;
-GALE_API int gale_model_inputs(const gale_model *model); /* without those that have a value in the file */
+GALE_API int gale_model_inputs(const gale_model *model); /* without those that have a default in the file */
 GALE_API int gale_model_outputs(const gale_model *model);
 GALE_API gale_status gale_model_input(const gale_model *model, int index, gale_model_value *out);
 GALE_API gale_status gale_model_output(const gale_model *model, int index, gale_model_value *out);
-/* Further inputs: those that have a value in the file, which holds unless another is given by name. */
+/* Additional inputs: those with a default in the file, which applies unless another value is given by name. */
 GALE_API int gale_model_defaults(const gale_model *model);
 GALE_API gale_status gale_model_default(const gale_model *model, int index, gale_model_value *out);
 
-/* Runs once with inputs and outputs in order.  An input may be NULL when it is optional.  outputs[i]: made by the run,
- * or, where it is not NULL, a tensor object of the caller that is written into.  On the host when on_host, else where
- * they were computed. */
+/* Runs once with inputs and outputs in order.  An optional input may be NULL.  outputs[i]: created by the run or, if it
+ * is not NULL, a tensor object of the caller to write to.  On the host if on_host, else where they were computed. */
 GALE_API gale_status gale_model_run(gale_model *model, gale_object *const *inputs, gale_object **outputs, bool on_host);
-/* The same by name and with tensors alone: what most callers want.  outputs[i] as above.  Inputs that have a value in
- * the file may be given too: as long as none is, they are constants; the model is prepared once more for each set of
- * them, weights shared. */
+/* The same by name and with tensors only, which suits most callers.  outputs[i] as above.  Inputs with a default in the
+ * file may be given too; otherwise they are constants.  The model is prepared once more for each set of such inputs,
+ * sharing weights. */
 GALE_API gale_status gale_model_run_named(gale_model *model, const char *const *input_names, gale_tensor *const *inputs,
     int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host);
 GALE_API gale_status gale_model_report(gale_model *model, bool json, char **text /* gale_free */);

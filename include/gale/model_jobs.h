@@ -1,13 +1,13 @@
-/* Jobs over model files: what `gale verify`, `convert`, `inspect`, `explain`, `run` and `bench` do.
+/* Jobs for model files: what `gale verify`, `convert`, `inspect`, `explain`, `run` and `bench` do.
  *
  *     gale_verify_result *r = NULL;
  *     gale_verify_options options = {0};
  *     if (gale_model_verify("model.onnx", device, &options, &r) == GALE_OK && r->departed)
- *         printf("%s departs\n", r->values[r->first].node);
+ *         printf("%s exceeds the tolerance\n", r->values[r->first].node);
  *     gale_verify_result_destroy(&r);
  *
- * gale/job.h says what all jobs share.  Devices are the caller's.  The functions may be called from many threads;
- * explain, and run with a profile, one at a time on a device. */
+ * gale/job.h explains what all jobs share.  Devices belong to the caller.  The functions may be called from many
+ * threads; explain, and run with a profile, one at a time on a device. */
 #ifndef GALE_MODEL_JOBS_H
 #define GALE_MODEL_JOBS_H
 
@@ -21,7 +21,7 @@ extern "C" {
 /* --- Values that go into a model and come out of it. --- */
 
 typedef enum gale_pixel_layout {
-    GALE_PIXEL_LAYOUT_AUTO, /* where 1, 3 or 4 channels stand in the shape */
+    GALE_PIXEL_LAYOUT_AUTO, /* the axis with 1, 3 or 4 channels */
     GALE_PIXEL_LAYOUT_NCHW,
     GALE_PIXEL_LAYOUT_NHWC
 } gale_pixel_layout;
@@ -37,12 +37,12 @@ typedef struct gale_pixel_options {
     const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: 0 and 1 */
 } gale_pixel_options;
 
-/* Where inputs come from.  Files are .npy, .npz (FILE.npz:ENTRY), .pb, .json, .raw or .bin numbers, or pictures.  A
- * text without NAME= is for the only input there is. */
+/* Where inputs come from.  Files are .npy, .npz (FILE.npz:ENTRY), .pb, .json, .raw or .bin numbers, or pictures.  NAME=
+ * may be omitted if there is only one input. */
 typedef struct gale_input_options {
     const char *const *files; /* "NAME=FILE" */
     int n_files;
-    const char *const *shapes; /* "NAME=1x3x256x256": extents of inputs that are made up */
+    const char *const *shapes; /* "NAME=1x3x256x256": extents of random inputs */
     int n_shapes;
     const char *const *dims; /* "batch_size=2": open extents of inputs that are made up, or pictures, by their names */
     int n_dims;
@@ -51,68 +51,68 @@ typedef struct gale_input_options {
     gale_pixel_options pixels;
 } gale_input_options;
 
-/* --- Verify: the same model on the CPU and on a device, every node's results side by side. --- */
+/* --- Verify: the same model on the CPU and on a device, comparing every node's results. --- */
 
 typedef struct gale_verify_options {
     gale_model_options model;  /* its given, progress and user are not used: see inputs and control */
-    gale_input_options inputs; /* what is not given is made up */
-    double tolerance; /* largest relative difference (L2 norm) of a value; 0: 1e-4, for halves 1e-2 (f16) or 5e-2
-                         (bf16); less than 0: none at all */
+    gale_input_options inputs; /* inputs that are not given are random */
+    double tolerance; /* maximum relative difference (L2 norm) of a value; 0: 1e-4, in half precision 1e-2 (f16) or 5e-2
+                         (bf16); negative: no difference allowed */
     gale_job_control control;
     const char *other; /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
                           outputs alone are compared, by their names, or by their order where those differ; NULL: the
                           same model */
 } gale_verify_options;
 typedef struct gale_verify_value {
-    const char *node; /* which makes it; "output of the fused run" for the run that people use */
+    const char *node; /* which computes it; "output of the fused run" for an ordinary run */
     const char *name;
-    double relative, largest; /* difference: by L2 norm, and of one element; infinite where shapes or types differ */
-    bool departs;
+    double relative, largest; /* difference: by L2 norm, and of one element; infinite if shapes or types differ */
+    bool departs;             /* exceeds the tolerance */
 } gale_verify_value;
 typedef struct gale_verify_result {
     const char *device;
     double tolerance;
-    const gale_verify_value *values; /* in the order they were made */
+    const gale_verify_value *values; /* in the order of computation */
     size_t n_values;
-    size_t departed; /* how many */
-    size_t first;    /* the first one of them, an index; n_values: none */
+    size_t departed; /* number of values that exceed the tolerance */
+    size_t first;    /* index of the first one; n_values: none */
 } gale_verify_result;
-/* Nodes are run without fusion across them, so that the first that departs is named; the fused run is compared at its
- * outputs.  In half precision outputs alone are compared, with the CPU in the model's own. */
+/* Nodes are run without fusion across them, so that the first that exceeds the tolerance is named; the fused run is
+ * compared at its outputs.  In half precision only outputs are compared, with the CPU in the model's own precision. */
 GALE_API gale_status gale_model_verify(
     const char *path, gale_device *device, const gale_verify_options *options, gale_verify_result **out);
 GALE_API gale_status gale_verify_result_json(const gale_verify_result *result, char **text);
 GALE_API void gale_verify_result_destroy(gale_verify_result **result);
 
-/* --- Convert: a model file into another one. --- */
+/* --- Convert: write a modified copy of a model file. --- */
 
 typedef enum gale_convert_precision {
     GALE_CONVERT_AS_IT_IS,
     GALE_CONVERT_F16,
     GALE_CONVERT_BF16,
-    GALE_CONVERT_INT8 /* weights of products in 8 bit; with samples also what they are multiplied with */
+    GALE_CONVERT_INT8 /* weights of products in 8 bits; with samples activations too */
 } gale_convert_precision;
 #define GALE_OPSET_NEWEST (-1)
 typedef struct gale_convert_result gale_convert_result;
-/* Steps are taken in the order of the fields; what is not asked for stays as it was. */
+/* Steps are applied in the order of the fields; everything else is preserved. */
 typedef struct gale_convert_options {
-    const char *extract;      /* "INPUTS:OUTPUTS": only what leads from these values to those; NULL: all */
-    const char *const *frees; /* "INPUT" or "INPUT:AXIS": extents to open */
+    const char *extract;      /* "INPUTS:OUTPUTS": keep only the part between these values; NULL: all */
+    const char *const *frees; /* "INPUT" or "INPUT:AXIS": extents to make variable */
     int n_frees;
     const char *const *pins; /* "NAME=N" or "INPUT:AXIS=N": extents to fix */
     int n_pins;
     int opset; /* 13 and up, or GALE_OPSET_NEWEST; 0: as it is */
-    bool fold; /* compute what depends on constants alone, join what is equal, drop what nothing reads */
+    bool fold; /* evaluate what depends only on constants, merge duplicates, remove unused nodes */
     gale_convert_precision precision;
-    const char *const *samples; /* INT8: "FILE" or "NAME=FILE,NAME=FILE" for activations in 8 bit */
+    const char *const *samples; /* INT8: "FILE" or "NAME=FILE,NAME=FILE" to quantise activations too */
     int n_samples;
-    const char *const *leave; /* INT8: nodes that stay: by name, result or operator; "NAME*" all that begin so */
+    const char *const *leave; /* INT8: nodes to keep: by name, result or operator; "NAME*" matches a prefix */
     int n_leave;
     gale_pixel_options pixels; /* of samples that are pictures */
-    const char *external;      /* a file of this name beside the model takes large tensors; NULL: none */
+    const char *external;      /* store large tensors in a file of this name beside the model; NULL: do not */
     bool emit_c;               /* write C with the model as an array of bytes, not ONNX */
-    const char *c_name;        /* of the array; NULL: it follows from the file's */
-    /* Called before the file is written; false: it is not (GALE_CANCELLED).  May be NULL. */
+    const char *c_name;        /* of the array; NULL: derived from the file name */
+    /* Called before the file is written; false cancels (GALE_CANCELLED).  May be NULL. */
     bool (*accept)(void *user, const gale_convert_result *result);
     void *user;
     gale_job_control control;
@@ -120,7 +120,7 @@ typedef struct gale_convert_options {
 typedef struct gale_convert_loss {
     const char *output;
     double relative; /* L2, over all samples */
-    double psnr_db;  /* 0: no error, or nothing to hold it against */
+    double psnr_db;  /* 0: no error, or not defined */
 } gale_convert_loss;
 typedef struct gale_convert_layer {
     const char *node; /* by its name or its first result, as `leave` takes it */
@@ -128,8 +128,8 @@ typedef struct gale_convert_layer {
 } gale_convert_layer;
 struct gale_convert_result {
     const char *path;
-    int n_weights, n_activations; /* INT8: what is held to 8 bit */
-    int n_smoothed;               /* INT8: of the activations, evened out by channel */
+    int n_weights, n_activations; /* INT8: number of tensors in 8 bits */
+    int n_smoothed;               /* INT8: activations with channel factors */
     int n_samples;
     const gale_convert_layer *layers; /* INT8: by weight, that which lost most first */
     size_t n_layers;
@@ -142,28 +142,28 @@ GALE_API gale_status gale_model_convert(
 GALE_API gale_status gale_convert_result_json(const gale_convert_result *result, char **text);
 GALE_API void gale_convert_result_destroy(gale_convert_result **result);
 
-/* --- Inspect: what a model file says about itself.  Nothing is run and large data is not read. --- */
+/* --- Inspect: the contents of a model file.  Nothing is run and large data is not read. --- */
 
 typedef struct gale_inspect_options {
-    bool shapes; /* also the type and shape of every value, with free extents of the inputs as symbols */
+    bool shapes; /* also the type and shape of every value, with open extents of the inputs as symbols */
     gale_job_control control;
 } gale_inspect_options;
 typedef struct gale_inspect_extent {
     bool known;
-    int64_t value;      /* where it is known and has no symbol */
+    int64_t value;      /* if known and without a symbol */
     const char *symbol; /* "batch", "2*height"; NULL: none */
 } gale_inspect_extent;
 typedef struct gale_inspect_value {
     const char *name;
-    const char *type;    /* in words: "f32 [1, 3]", "sequence of i64 [n]"; "?" where it is not known */
-    const char *element; /* "f32"; NULL: no tensor, or not known */
+    const char *type;    /* in words: "f32 [1, 3]", "sequence of i64 [n]"; "?" if unknown */
+    const char *element; /* "f32"; NULL: not a tensor, or unknown */
     bool has_shape;
     const gale_inspect_extent *dims;
     int rank;
-    bool optional; /* an input that the file gives a value */
+    bool optional; /* an input with a default in the file */
 } gale_inspect_value;
 typedef struct gale_inspect_count {
-    const char *domain, *name; /* "ai.onnx" for the standard's own */
+    const char *domain, *name; /* "ai.onnx" for standard operators */
     size_t count;
 } gale_inspect_count;
 typedef struct gale_inspect_opset {
@@ -173,7 +173,7 @@ typedef struct gale_inspect_opset {
 typedef struct gale_inspect_note {
     const char *key, *value;
 } gale_inspect_note;
-/* Texts are the file's own, with whatever bytes they hold. */
+/* Strings are taken from the file and may contain any bytes. */
 typedef struct gale_inspect_result {
     const char *file;
     int64_t ir_version;
@@ -182,14 +182,14 @@ typedef struct gale_inspect_result {
     size_t n_opsets;
     const gale_inspect_value *inputs, *outputs;
     size_t n_inputs, n_outputs;
-    size_t n_nodes, n_functions;          /* nodes: with those of bodies and functions */
+    size_t n_nodes, n_functions;          /* nodes: including those of bodies and functions */
     size_t n_tensors, n_external_tensors; /* external: in other files */
     uint64_t parameters, parameter_bytes; /* elements of tensors */
-    const gale_inspect_count *operators;  /* the most frequent first */
+    const gale_inspect_count *operators;  /* most frequent first */
     size_t n_operators;
     const gale_inspect_note *metadata;
     size_t n_metadata;
-    const gale_inspect_value *values; /* with `shapes`: all that have a name, constants left out */
+    const gale_inspect_value *values; /* with `shapes`: all named values except constants */
     size_t n_values;
     bool has_values;
 } gale_inspect_result;
@@ -200,33 +200,33 @@ GALE_API void gale_inspect_result_destroy(gale_inspect_result **result);
 
 /* --- Plan, explain, run, bench: a model on a device. --- */
 
-/* Options that they share.  plan, explain and bench make up what is not given. */
+/* Shared options.  plan, explain and bench use random values for inputs that are not given. */
 typedef struct gale_model_job_options {
     gale_model_options model; /* its given, progress and user are not used: see inputs and control */
     gale_input_options inputs;
     gale_job_control control;
 } gale_model_job_options;
 
-/* What a run with these shapes takes and where its parts go; the model runs once. */
+/* What a run with these shapes needs and where its parts run; the model runs once. */
 typedef struct gale_plan_result {
     const char *device;
     int n_nodes_on_device, n_kernels, n_host_steps;
     double operations, bytes;            /* of one run */
-    uint64_t work_bytes, constant_bytes; /* constants: beside the weights */
-    const char *report;                  /* as gale_model_report gives it */
+    uint64_t work_bytes, constant_bytes; /* constants: other than weights */
+    const char *report;                  /* as from gale_model_report */
 } gale_plan_result;
 GALE_API gale_status gale_model_plan(
     const char *path, gale_device *device, const gale_model_job_options *options, gale_plan_result **out);
 GALE_API gale_status gale_plan_result_json(const gale_plan_result *result, char **text);
 GALE_API void gale_plan_result_destroy(gale_plan_result **result);
 
-/* Where each part of a model runs and what it costs: predicted from the device's ceilings, and measured in one steady
- * run. */
+/* Where each part of a model runs and what it costs: predicted from the device's peak rates, and measured in one
+ * steady-state run. */
 typedef struct gale_explain_kernel {
     const char *kind;             /* "kernel", "upload" ... */
-    const char *operators, *name; /* what it stands for, and its schedule or routine; "": nothing to say */
+    const char *operators, *name; /* the operators it implements, and its schedule or routine; may be "" */
     double bytes, operations;
-    double predicted_us, measured_us; /* predicted: 0 where ceilings are not known; measured: less than 0: not known */
+    double predicted_us, measured_us; /* predicted: 0 if rates are unknown; measured: negative if unknown */
 } gale_explain_kernel;
 typedef enum gale_explain_place {
     GALE_EXPLAIN_DEVICE,
@@ -235,7 +235,7 @@ typedef enum gale_explain_place {
     GALE_EXPLAIN_NOWHERE
 } gale_explain_place;
 typedef struct gale_explain_node {
-    const char *op, *where; /* where: its name or number, for people */
+    const char *op, *where; /* where: its name or number, for display */
     gale_explain_place place;
     const int *reads; /* indices of the nodes whose results it reads */
     int n_reads;
@@ -244,7 +244,7 @@ typedef struct gale_explain_result {
     const char *model;
     const char *backend, *device, *driver, *why; /* why: this device */
     int device_index;
-    const gale_explain_kernel *kernels; /* in the order they ran */
+    const gale_explain_kernel *kernels; /* in order of execution */
     size_t n_kernels;
     const gale_explain_node *nodes; /* of the main graph */
     size_t n_nodes;
@@ -259,13 +259,13 @@ GALE_API void gale_explain_result_destroy(gale_explain_result **result);
 /* One run, values from and to files. */
 typedef struct gale_run_output {
     const char *name;
-    gale_object *value; /* on the host; the result's */
+    gale_object *value; /* on the host; owned by the result */
 } gale_run_output;
 typedef struct gale_run_options {
     gale_model_job_options job;
     const char *const *outputs; /* "NAME=FILE": .npy, .npz, .pb, .json, .raw, .bin, or a picture */
     int n_outputs;
-    const char *profile; /* a file for times of kernels and copies: a trace where it ends in .json, else a table */
+    const char *profile; /* a file for times of kernels and copies: a trace if it ends in .json, else a table */
     bool report;         /* what ran where, and why */
     /* Called for each output in order, after its file is written.  May be NULL. */
     void (*done)(void *user, const gale_run_output *output);
@@ -274,7 +274,7 @@ typedef struct gale_run_options {
 typedef struct gale_run_result {
     const gale_run_output *outputs;
     size_t n_outputs;
-    const char *report; /* NULL: not asked for */
+    const char *report; /* NULL: not requested */
 } gale_run_result;
 GALE_API gale_status gale_model_run_files(
     const char *path, gale_device *device, const gale_run_options *options, gale_run_result **out);
@@ -282,13 +282,13 @@ GALE_API gale_status gale_model_run_files(
 GALE_API gale_status gale_run_result_json(const gale_run_result *result, char **text);
 GALE_API void gale_run_result_destroy(gale_run_result **result);
 
-/* How long until a model is ready, percentiles of steady runs, and what they take of memory. */
+/* Start-up time, percentiles of steady-state runs, and memory use of a model. */
 typedef struct gale_bench_options {
     gale_model_job_options job;
     int repeats;            /* 0: 30 */
-    const int64_t *batches; /* also the rate at these batch sizes, put in place of the first extents */
+    const int64_t *batches; /* also measure these batch sizes, used as the first extents of the inputs */
     int n_batches;
-    bool on_device; /* inputs are on the device before the steady runs, and results stay there; not with batches */
+    bool on_device; /* keep inputs and results on the device; not with batches */
 } gale_bench_options;
 typedef struct gale_bench_batch {
     int64_t batch;
@@ -297,7 +297,7 @@ typedef struct gale_bench_batch {
 typedef struct gale_bench_result {
     double open_ms, first_ms;
     double median_ms, best_ms, p90_ms, p99_ms;
-    const double *runs_ms; /* the shortest first */
+    const double *runs_ms; /* shortest first */
     size_t n_runs;
     uint64_t device_peak_bytes, process_peak_bytes;
     const gale_bench_batch *batches;

@@ -1,8 +1,8 @@
-/* Pictures: read from files or memory, written to them, converted.
+/* Pictures: reading, writing and conversion, in files or memory.
  *
  * A picture is rows of interleaved samples without gaps, top row first.  Integers run from 0 to their largest value,
- * floats from 0 to 1 (and beyond, where a format has it).  What a file says about its colours travels with the picture
- * and is written again where the format can hold it. */
+ * floats from 0 to 1 (and beyond, if the format supports it).  A file's metadata stays with the picture and is written
+ * again if the format supports it. */
 #ifndef GALE_PICTURE_H
 #define GALE_PICTURE_H
 
@@ -22,13 +22,11 @@ typedef struct gale_picture {
     int channels;       /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
     gale_type type;     /* GALE_U8, GALE_U16, GALE_F16 or GALE_F32 */
     void *data;         /* height x width x channels */
-    bool premultiplied; /* colours are multiplied by alpha already (EXR, some TIFF) */
-    bool linear; /* values are proportional to light (EXR, PFM, float TIFF); else encoded as sRGB is, or as the profile
-                    says */
-    bool lossless; /* read from a WebP that loses nothing; written to WebP it loses nothing again, unless a quality is
-                      asked for */
-    double gamma;  /* what PNG's gAMA notes, such as 0.45455; 0: nothing */
-    double dpi_x, dpi_y;     /* pixels an inch; 0: not said */
+    bool premultiplied; /* colours are already multiplied by alpha (EXR, some TIFF) */
+    bool linear;   /* values are proportional to light (EXR, PFM, float TIFF); else encoded as sRGB or by the profile */
+    bool lossless; /* read from a lossless WebP; written to WebP losslessly again, unless a quality is given */
+    double gamma;  /* PNG's gAMA, such as 0.45455; 0: none */
+    double dpi_x, dpi_y;     /* pixels per inch; 0: unknown */
     gale_picture_bytes icc;  /* colour profile */
     gale_picture_bytes exif; /* begins with "II" or "MM"; its orientation is 1, since reading has applied it */
     gale_picture_bytes
@@ -57,27 +55,27 @@ typedef struct gale_picture_read_options {
                       line in the log, instead of an error or of trouble later */
     bool first_frame; /* of an animation the first frame is wanted: nothing is said about the others */
 } gale_picture_read_options;
-/* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT, but for `tolerant`.
+/* Detects the format from the first bytes.  options may be NULL.  GALE_FORMAT for a truncated file, unless `tolerant`.
  */
 GALE_API gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out);
 GALE_API gale_status gale_picture_from_memory(
     const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out);
 
 typedef struct gale_picture_write_options {
-    const char *format; /* a name or an extension; NULL: told by the path's extension */
-    int quality;        /* 1..100 for formats that lose something; 0: 92 */
-    bool lossless;      /* WebP and JPEG 2000: lose nothing */
-    int effort;         /* 1 (fast) .. 9 (small) where the format has such a choice; 0: its usual one */
+    const char *format; /* a name or an extension; NULL: from the path's extension */
+    int quality;        /* 1..100 for lossy formats; 0: 92 */
+    bool lossless;      /* WebP and JPEG 2000: write losslessly */
+    int effort;         /* 1 (fast) .. 9 (small) if the format supports it; 0: its default */
 } gale_picture_write_options;
-/* A format that cannot hold the type gets the nearest one that it can, rounded; one without alpha gets the picture over
- * white, and a warning in the log. The file appears only when it is complete. */
+/* If the format does not support the type, values are rounded to the nearest supported type; without alpha support the
+ * picture is blended over white, with a warning in the log.  The file appears only when it is complete. */
 GALE_API gale_status gale_picture_write(
     const gale_picture *picture, const char *path, const gale_picture_write_options *options);
 /* options->format must be given. */
 GALE_API gale_status gale_picture_to_memory(
     const gale_picture *picture, const gale_picture_write_options *options, void **data /* gale_free */, size_t *size);
 
-/* A picture of another type or number of channels.  Alpha is added opaque, and dropped by laying the picture over
+/* A picture of another type or number of channels.  Added alpha is opaque; removed alpha blends the picture over
  * white; grey is ITU-R 601 luma. Between integers and linear values the sRGB curve is applied. */
 GALE_API gale_status gale_picture_convert(
     const gale_picture *picture, gale_type type, int channels, gale_picture **out);
@@ -116,19 +114,19 @@ GALE_API void gale_animation_writer_destroy(gale_animation_writer **writer);
 typedef struct gale_picture_format {
     const char *name, *extensions; /* "jpeg"; "jpg jpeg jpe jfif" */
     bool reads, writes;            /* whether this build does */
-    const char *package;           /* Debian's, that a build without it lacks; NULL: needs none */
+    const char *package;           /* Debian package needed to build it; NULL: none */
 } gale_picture_format;
 /* The i-th known format; NULL past the last. */
 GALE_API const gale_picture_format *gale_picture_format_get(int index);
 
-/* How two pictures of the same extents differ, over values 0..1.  Where one has channels that the other lacks, grey
- * stands for all colours and no alpha for opaque. PSNR is in dB, infinite where nothing differs; SSIM has the usual 11
- * x 11 Gaussian window of sigma 1.5, and is NaN for pictures smaller than that. */
+/* The difference of two pictures of the same size, over values 0..1.  If their channels differ, grey stands for all
+ * colours and missing alpha for opaque.  PSNR is in dB, infinite if nothing differs; SSIM uses the usual 11 x 11
+ * Gaussian window with sigma 1.5, and is NaN for smaller pictures. */
 typedef struct gale_picture_measure {
     double psnr, ssim, largest;
 } gale_picture_measure;
 typedef struct gale_picture_difference {
-    int channels;                 /* compared, alpha among them: 1 to 4 */
+    int channels;                 /* compared, including alpha: 1 to 4 */
     gale_picture_measure each[4]; /* by channel */
     gale_picture_measure colours; /* all but alpha together; SSIM and largest difference: mean and largest of them */
     gale_picture_measure luma;    /* ITU-R 601 */
@@ -137,8 +135,8 @@ typedef struct gale_picture_difference {
     int channel;                  /* and in which channel */
     uint64_t pixels;              /* that differ at all */
 } gale_picture_difference;
-/* picture (may be NULL) gets the difference of each colour times `gain`, in u8 and without alpha.  GALE_MISMATCH when
- * the extents differ. */
+/* picture (may be NULL) gets the difference of each colour times `gain`, in u8 and without alpha.  GALE_MISMATCH if
+ * the sizes differ. */
 GALE_API gale_status gale_picture_compare(
     const gale_picture *a, const gale_picture *b, gale_picture_difference *out, double gain, gale_picture **picture);
 

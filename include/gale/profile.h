@@ -1,4 +1,4 @@
-/* The profiler: what ran on a device, for how long, and how near to its ceilings.
+/* The profiler: what ran on a device, for how long, and how close to its peak rates.
  *
  *     gale_profiler *p;
  *     gale_profiler_start(device, &p);
@@ -7,8 +7,8 @@
  *     gale_profiler_write(p, "trace", "run.json");   -- or "table", or "json"
  *     gale_profiler_destroy(&p);
  *
- * One profiler at a time per device.  While none is on, nothing is paid.  Times are taken on the device with events
- * around each launch and transfer; commands inside a capture are seen as one replay. */
+ * One profiler at a time per device.  There is no overhead while none is active.  Times are measured on the device with
+ * events around each launch and transfer; commands inside a capture are recorded as one replay. */
 #ifndef GALE_PROFILE_H
 #define GALE_PROFILE_H
 
@@ -21,16 +21,16 @@ extern "C" {
 typedef struct gale_profiler gale_profiler;
 
 GALE_API gale_status gale_profiler_start(gale_device *device, gale_profiler **out);
-/* Waits for the work that was seen and takes its times.  No stream of the device may be in use meanwhile. */
+/* Waits for the recorded work and collects its times.  No stream of the device may be in use meanwhile. */
 GALE_API gale_status gale_profiler_stop(gale_profiler *profiler);
 GALE_API void gale_profiler_destroy(gale_profiler **profiler);
 
-/* A named range of the user's own on a stream, with the bytes it moves (0: not said).  Ranges may nest and overlap.
- * *range is 0 when no profiler is on, and ending 0 does nothing. */
+/* A user-defined range on a stream, with the bytes it moves (0: unknown).  Ranges may nest and overlap.  *range is 0 if
+ * no profiler is active, and ending 0 does nothing. */
 GALE_API gale_status gale_profiler_range_begin(gale_stream *stream, const char *name, double bytes, uint64_t *range);
 GALE_API gale_status gale_profiler_range_end(gale_stream *stream, uint64_t range);
 
-/* format: "table", "json" or "trace".  The text is the caller's, freed with gale_profiler_text_free. */
+/* format: "table", "json" or "trace".  The caller frees the text with gale_profiler_text_free. */
 GALE_API gale_status gale_profiler_to_text(const gale_profiler *profiler, const char *format, char **out);
 GALE_API void gale_profiler_text_free(char **text);
 GALE_API gale_status gale_profiler_write(const gale_profiler *profiler, const char *format, const char *path);

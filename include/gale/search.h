@@ -1,10 +1,10 @@
-/* Searching among vectors: exact cosine top-k over a file of them.
+/* Vector search: exact cosine top-k over a file of vectors.
  *
  *     gale_index *index;
  *     gale_index_open("vectors.npy", NULL, &index);
- *     gale_index_search(index, query, 1, 10, NULL, hits);      // 10 gale_hit, the best first
+ *     gale_index_search(index, query, 1, 10, NULL, hits);      // 10 gale_hit, best first
  *
- * The file is read in blocks as they are needed, on all cores, and never changed; on a GPU it is held in the device's
+ * The file is read in blocks as needed, on all cores, and never changed; on a GPU it is kept in device
  * memory.  Scores are cosines: vectors that do not have length 1 are divided by their length. */
 #ifndef GALE_SEARCH_H
 #define GALE_SEARCH_H
@@ -20,18 +20,18 @@ typedef struct gale_index gale_index;
 /* All zero: as the file says. */
 typedef struct gale_index_options {
     gale_vector_format format; /* npy, raw or fvecs; GALE_VECTORS_AUTO: by the file's name and its first bytes */
-    int64_t dims;              /* of raw files and of binary vectors, which do not say it */
+    int64_t dims;              /* of raw files and binary vectors, which do not contain it */
     gale_vector_type type;     /* of raw files */
-    gale_device *device;       /* where it searches; NULL or a CPU: on the cores, from the file */
+    gale_device *device;       /* device to search on; NULL or a CPU: all cores, directly from the file */
 } gale_index_options;
-/* GALE_FORMAT: the file is damaged or of another kind; the message says what is wrong. */
+/* GALE_FORMAT: the file is damaged or not a vector file. */
 GALE_API gale_status gale_index_open(const char *path, const gale_index_options *options, gale_index **out);
 GALE_API void gale_index_close(gale_index **index);
 
 typedef struct gale_index_info {
     int64_t rows, dims;
     gale_vector_type type;
-    bool normalized; /* all vectors have length 1, as far as a sample shows */
+    bool normalized; /* all vectors of a sample have length 1 */
 } gale_index_info;
 GALE_API void gale_index_get_info(const gale_index *index, gale_index_info *out);
 
@@ -39,14 +39,14 @@ typedef struct gale_hit {
     int64_t row; /* -1: there are fewer */
     float score; /* cosine; of binary vectors 1 - 2 (bits that differ) / dims, the query made binary too */
 } gale_hit;
-/* hits: count rows of k, the best first; equal scores in the order of rows.  queries: count rows of dims numbers, of
- * any length but 0.  allowed (may be NULL): a byte for each row, 0: never a hit; then the cores search.  One thread at
- * a time. */
+/* hits: count rows of k, best first; equal scores in row order.  queries: count rows of dims numbers, of any length
+ * except 0.  allowed (may be NULL): one byte per row, 0: excluded; such searches run on the CPU.  One thread at a
+ * time. */
 GALE_API gale_status gale_index_search(
     gale_index *index, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits);
-/* Near duplicates: of[i] is the first row that is kept and has a cosine of at least `threshold` with row i, and
- * score[i] that cosine; rows that have none are kept, and of[i] is i.  Both have a place for each row.  Every row is
- * held against all kept ones before it, on the cores. */
+/* Near duplicates: of[i] is the first kept row whose cosine with row i is at least `threshold`, and score[i] that
+ * cosine; rows without one are kept, and of[i] is i.  Both arrays have one entry per row.  Every row is compared with
+ * all kept rows before it, on the CPU. */
 GALE_API gale_status gale_index_duplicates(gale_index *index, float threshold, int64_t *of, float *score);
 /* One vector of the file as f32, not normalised. */
 GALE_API gale_status gale_index_vector(gale_index *index, int64_t row, float *out);

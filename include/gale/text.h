@@ -1,4 +1,4 @@
-/* Tokenizers: from text to the numbers that a language model takes, and back.
+/* Tokenizers: text to the token ids of a language model, and back.
  *
  *     gale_tokenizer *tokenizer;
  *     gale_encoder *encoder;
@@ -7,11 +7,11 @@
  *     gale_encoder_create(tokenizer, &encoder);
  *     gale_tokenizer_encode(tokenizer, encoder, "Hello", 5, NULL, 0, NULL, &tokens);   // tokens.ids, tokens.count ...
  *
- * The numbers are those of Hugging Face's `tokenizers`.  A tokenizer is immutable: any number of threads may use it at
- * once, each with an encoder of its own.  An encoder keeps its memory, so that encoding allocates nothing once it has
- * seen the longest text.
+ * Ids are identical to those of Hugging Face's `tokenizers`.  A tokenizer is immutable: any number of threads may use
+ * it at once, each with its own encoder.  An encoder keeps its memory, so it does not allocate once it has seen the
+ * longest text.
  *
- * Text is UTF-8.  Whatever is not (each longest sequence that cannot go on) is taken for U+FFFD. */
+ * Text is UTF-8.  Each maximal invalid sequence is replaced by U+FFFD. */
 #ifndef GALE_TEXT_H
 #define GALE_TEXT_H
 
@@ -25,40 +25,39 @@ typedef struct gale_tokenizer gale_tokenizer;
 typedef struct gale_encoder gale_encoder;
 
 /* A file: tokenizer.json, vocab.txt (WordPiece), vocab.json with merges.txt beside it (byte-level BPE), or a
- * SentencePiece model.  A folder: the first of these names that it holds.
- * GALE_UNSUPPORTED: the file asks for something that gale has not got (the message names it); it is never left out. */
+ * SentencePiece model.  A folder: the first of these files in it.
+ * GALE_UNSUPPORTED: the file uses an unsupported feature, which the message names; nothing is ignored. */
 GALE_API gale_status gale_tokenizer_open(const char *path, gale_tokenizer **out);
 /* The text of a tokenizer.json, or the bytes of a SentencePiece model; they may be freed afterwards. */
 GALE_API gale_status gale_tokenizer_open_memory(const void *data, size_t size, gale_tokenizer **out);
 GALE_API void gale_tokenizer_destroy(gale_tokenizer **tokenizer);
 
-/* Numbers run from 0 to gale_tokenizer_size - 1; a file may leave some out. */
+/* Ids are 0 to gale_tokenizer_size - 1, possibly with gaps. */
 GALE_API size_t gale_tokenizer_size(const gale_tokenizer *tokenizer);
 /* GALE_NOT_FOUND: the vocabulary has no such token. */
 GALE_API gale_status gale_tokenizer_find(
     const gale_tokenizer *tokenizer, const char *token, size_t token_size, uint32_t *id);
-/* The token of a number: *token belongs to the tokenizer, and is followed by a zero byte. GALE_NOT_FOUND: there is
- * none. */
+/* The token of an id: *token belongs to the tokenizer and is zero-terminated.  GALE_NOT_FOUND: no such token. */
 GALE_API gale_status gale_tokenizer_token(
     const gale_tokenizer *tokenizer, uint32_t id, const char **token, size_t *token_size);
 
 typedef struct gale_tokenizer_info {
     const char *model; /* "WordPiece", "BPE", "Unigram" or "WordLevel" */
-    size_t max_length; /* tokens that the file cuts to, with special ones; 0: it does not */
-    size_t pad_length; /* tokens that the file pads to; 0: it does not, or to the longest of a batch */
+    size_t max_length; /* tokens that the file truncates to, including special ones; 0: no truncation */
+    size_t pad_length; /* tokens that the file pads to; 0: no padding, or to the longest of a batch */
     bool pads;         /* the file asks for padding of either kind */
-    bool pad_left;     /* padding goes in front */
+    bool pad_left;     /* padding is on the left */
     uint32_t pad_id, pad_type_id;
-    size_t special_count; /* tokens that are added to a text */
+    size_t special_count; /* special tokens added to a text */
     size_t special_count_of_pair;
 } gale_tokenizer_info;
 GALE_API void gale_tokenizer_get_info(const gale_tokenizer *tokenizer, gale_tokenizer_info *out);
 
 /* All zero: as the file says. */
 typedef struct gale_encode_options {
-    bool no_special;      /* leave out tokens such as [CLS] and [SEP] */
-    bool special_as_text; /* a special token that stands in the text is text like any other */
-    int64_t max_length;   /* tokens, special ones included; 0: as the file says; -1: all of them */
+    bool no_special;      /* do not add tokens such as [CLS] and [SEP] */
+    bool special_as_text; /* treat special tokens in the text as ordinary text */
+    int64_t max_length;   /* tokens, including special ones; 0: as the file says; -1: no limit */
     int64_t pad_length;   /* 0: as the file says; -1: no padding */
 } gale_encode_options;
 
@@ -77,15 +76,15 @@ typedef struct gale_encoding {
     const uint8_t *mask;      /* 0: padding */
 } gale_encoding;
 
-/* One encoder serves one thread.  The tokenizer has to live as long. */
+/* One encoder serves one thread.  The tokenizer must outlive it. */
 GALE_API gale_status gale_encoder_create(const gale_tokenizer *tokenizer, gale_encoder **out);
 GALE_API void gale_encoder_destroy(gale_encoder **encoder);
 
-/* `pair` is the second text of a pair; NULL: there is none.  `options` may be NULL. */
+/* `pair` is the second text of a pair; NULL: none.  `options` may be NULL. */
 GALE_API gale_status gale_tokenizer_encode(const gale_tokenizer *tokenizer, gale_encoder *encoder, const char *text,
     size_t text_size, const char *pair, size_t pair_size, const gale_encode_options *options, gale_encoding *out);
-/* Numbers that the vocabulary has not got are left out, and special tokens too, unless they are asked for.  *text
- * belongs to the encoder, and is followed by a zero byte. */
+/* Unknown ids are skipped, and so are special tokens unless requested.  *text belongs to the encoder and is
+ * zero-terminated. */
 GALE_API gale_status gale_tokenizer_decode(const gale_tokenizer *tokenizer, gale_encoder *encoder, const uint32_t *ids,
     size_t count, bool with_special, const char **text, size_t *text_size);
 

@@ -1,12 +1,12 @@
 /* Pictures through image-to-image networks: enlarge, restore.
  *
  *     gale_upscaler *u;
- *     gale_upscaler_open(NULL, device, NULL, &u);          the network that the library carries, or "zoom2x-ctrl.onnx"
+ *     gale_upscaler_open(NULL, device, NULL, &u);          the built-in network, or "zoom2x-ctrl.onnx"
  *     gale_upscale(u, picture, NULL, NULL, &larger);
  *
  * Whatever the picture is (grey or colour, with alpha or without, 8 bit to float, encoded or linear), the network sees
- * RGB or luma of its own range in tiles that are blended without seams, and what comes out is a picture of the same
- * kind with the same notes.  Alpha goes through the network too, with colours multiplied by it, so that edges stay
+ * RGB or luma in its own range, in tiles that are blended without seams, and the result is a picture of the same kind
+ * with the same metadata.  Alpha goes through the network too, with colours multiplied by it, so that edges stay
  * clean. */
 #ifndef GALE_UPSCALE_H
 #define GALE_UPSCALE_H
@@ -20,9 +20,9 @@ extern "C" {
 
 /* A network with its manifest (NAME.yml beside the model; see docs/upscale.md).  One thread at a time. */
 typedef struct gale_upscaler gale_upscaler;
-/* NULL or "zoom2x": the small 2x network that the library carries (docs/upscaler-training.md).  GALE_UNSUPPORTED for a
- * model that takes no picture or gives none, GALE_MISMATCH where it is not as its manifest says. */
-/* options: of the model, so precision and the like; NULL: as it is. */
+/* NULL or "zoom2x": the built-in 2x network (docs/upscaler-training.md).  options: of the model, such as precision;
+ * NULL: defaults.  GALE_UNSUPPORTED: the model does not map pictures to pictures; GALE_MISMATCH: it contradicts its
+ * manifest. */
 GALE_API gale_status gale_upscaler_open(
     const char *model_path, gale_device *device, const gale_model_options *options, gale_upscaler **out);
 /* From memory; manifest (YAML or JSON) may be NULL, data must outlive the upscaler. */
@@ -30,14 +30,14 @@ GALE_API gale_status gale_upscaler_from_memory(const void *data, size_t size, co
     const gale_model_options *options, gale_upscaler **out);
 GALE_API void gale_upscaler_close(gale_upscaler **upscaler);
 /* Where it runs.  A device that fails (out of memory with the smallest tiles, lost, without something that the network
- * needs) is left for the next one of the chain that it was opened by, with a warning in the log that says why, for this
- * picture and all that follow; with `strict` that failure is the result.  Valid until the next call. */
+ * needs) is replaced by the next one of the chain it was opened with, for this and all following pictures, with a
+ * warning in the log that states the reason; with `strict` it is an error.  Valid until the next call. */
 GALE_API const gale_device *gale_upscaler_device(const gale_upscaler *upscaler);
 
 typedef struct gale_upscaler_info {
     const char *name, *description, *source; /* valid while the upscaler lives */
     int scale;                               /* of the network */
-    int tile, overlap;                       /* the usual ones */
+    int tile, overlap;                       /* defaults */
     int controls;                            /* length of the control vector; 0: none */
     const char *precision; /* that runs: "fp32", "fast", "bf16", "fp16"; the last also for networks that take it */
 } gale_upscaler_info;
@@ -50,13 +50,13 @@ GALE_API bool gale_upscaler_control(
 GALE_API gale_status gale_upscaler_set(gale_upscaler *upscaler, const char *setting);
 
 typedef struct gale_upscale_options {
-    int64_t tile;    /* -1: the manifest's, 0: the whole picture, or the largest tile that memory holds */
-    int64_t overlap; /* -1: the manifest's, or less where tiles are too small for it */
+    int64_t tile;    /* -1: the manifest's, 0: the whole picture, or the largest tile that fits into memory */
+    int64_t overlap; /* -1: the manifest's, or less if tiles are too small for it */
     int64_t batch;   /* tiles at once; 0: as many as memory holds and the device has use for */
     int64_t lanes;   /* runs side by side where tiles go one to a run, on threads or streams of their own; 0: as many as
                         the device has use for and memory holds */
-    int64_t width, height; /* of the result; 0: what the network gives, or, where one is given, in proportion */
-    bool no_check;         /* a result of one colour is taken for one */
+    int64_t width, height; /* of the result; 0: as the network scales, or proportional to the other one */
+    bool no_check;         /* accept a result of a single colour */
     /* Called before each batch from the running thread; false cancels (GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int64_t done, int64_t tiles);
     void *user;
@@ -68,12 +68,12 @@ typedef struct gale_upscale_options {
 
 typedef struct gale_upscale_report {
     int64_t tiles, tile_width, tile_height, batch, lanes, passes; /* lanes: side by side, at most */
-    bool by_memory;                                               /* tiles are as small as memory made them */
+    bool by_memory;                                               /* the tile size was limited by memory */
     double network_seconds; /* of the time: in the network, with what goes to the device and comes back */
 } gale_upscale_report;
-/* options and report may be NULL.  Sizes beyond the network's scale are made by running it again, on no more pixels
- * than that needs, and resizing.  Out of memory halves the batch, then the tile, then steps down the chain of devices,
- * and says so in the log. */
+/* options and report may be NULL.  For sizes beyond the network's scale it runs repeatedly, on no more pixels than
+ * needed, and the rest is resized.  If memory runs out, the batch is halved, then the tile, then the next device of the
+ * chain is used, with a warning in the log. */
 GALE_API gale_status gale_upscale(gale_upscaler *upscaler, const gale_picture *in, const gale_upscale_options *options,
     gale_upscale_report *report, gale_picture **out);
 

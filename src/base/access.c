@@ -1,4 +1,5 @@
-/* Whether a device node may be used, and by which group: drivers fail without saying so. */
+/* Checks whether a device node may be used, and which group owns it, because drivers fail without giving this reason.
+ * */
 #include "base/access.h"
 #include <grp.h>
 #include <stdio.h>

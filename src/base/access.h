@@ -1,4 +1,4 @@
-/* May this process use a file?  For device nodes, whose group is the remedy. */
+/* File access checks, for device nodes: the group that owns a node is the remedy. */
 #ifndef GALE_BASE_ACCESS_H
 #define GALE_BASE_ACCESS_H
 #include "error.h"

@@ -1,4 +1,4 @@
-/* What this processor can do: asked of the kernel on AArch64, of the processor on x86-64, once. */
+/* Processor features, queried once: from the kernel on AArch64, from the processor on x86-64. */
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/file.h"
@@ -212,7 +212,7 @@ static void find_isa(void)
             cpu.allowed = builds[i].bits;
             return;
         }
-    gale__log(GALE__WARN, "GALE_ISA=%s is not to be had here; %s is used", limit, cpu.isa);
+    gale__log(GALE__WARN, "GALE_ISA=%s is not available on this processor; using %s", limit, cpu.isa);
 }
 
 static void find_cpu(void)

@@ -1,4 +1,4 @@
-/* What this processor can do, found once. */
+/* Processor features, queried once. */
 #ifndef GALE_BASE_CPU_H
 #define GALE_BASE_CPU_H
 #include "gale/base.h"

@@ -1,4 +1,4 @@
-/* Libraries opened at run time: drivers come and go without gale being built anew. */
+/* Libraries loaded at run time, so that drivers can be installed and removed without rebuilding gale. */
 #include "base/file.h"
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Environment variables by the one table in env.def.  An empty variable counts as unset. */
+/* Environment variables from the table in env.def.  An empty variable counts as unset. */
 #include "base/env.h"
 #include "base/str.h"
 #include <stdatomic.h>
@@ -39,7 +39,7 @@ const char *gale__env_get(gale__env id)
     char alias[64];
     const char *own = get_set(row->name), *other = get_alias(row->aliases, alias);
     if (own && other && strcmp(own, other) && !atomic_exchange(&warned_conflict[id], true))
-        gale__log(GALE__WARN, "%s=%s is used; %s=%s, which means the same, is ignored", row->name, own, alias, other);
+        gale__log(GALE__WARN, "%s=%s is used; its alias %s=%s is ignored", row->name, own, alias, other);
     return own ? own : other ? other : row->value;
 }
 
@@ -49,6 +49,6 @@ int64_t gale__env_get_i64(gale__env id, int64_t fallback)
     int64_t v;
     if (gale__text_to_i64(text, &v)) return v;
     if (*text && !atomic_exchange(&warned_number[id], true))
-        gale__log(GALE__WARN, "%s=%s is not a whole number and is ignored", gale__env_table[id].name, text);
+        gale__log(GALE__WARN, "%s=%s is not an integer and is ignored", gale__env_table[id].name, text);
     return fallback;
 }

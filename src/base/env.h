@@ -1,5 +1,5 @@
-/* Environment variables, each described once in env.def.  gale's own name wins over the alias; two that
- * differ are one warning in the log. */
+/* Environment variables, each described once in env.def. gale's own name overrides the alias; if both are set and
+ * differ, a warning is logged. */
 #ifndef GALE_BASE_ENV_H
 #define GALE_BASE_ENV_H
 #include "error.h"

@@ -1,5 +1,5 @@
-/* Files, folders and maps.  A file is written beside its place, brought to the disk and renamed, so that readers and
- * crashes see the old content or the new one, never half of it. */
+/* Files, folders and memory maps.  A file is written under a temporary name, flushed to disk and renamed, so that
+ * readers and crashes see either the old content or the new one. */
 #include "base/file.h"
 #include "base/env.h"
 #include <dirent.h>
@@ -37,7 +37,7 @@ static gale_status open_file(const char *path, int *fd, size_t *size)
     struct stat st;
     if (f < 0) return fail_errno(path, "cannot open");
     gale_status status = GALE_OK;
-    if (fstat(f, &st)) status = fail_errno(path, "cannot look at");
+    if (fstat(f, &st)) status = fail_errno(path, "cannot access");
     else if (S_ISDIR(st.st_mode)) status = gale__fail(GALE_IO, "%s: is a folder, not a file", path);
     if (status != GALE_OK) {
         close(f);
@@ -242,11 +242,11 @@ static gale_status open_part(gale__file_out *o, uint64_t *have)
     o->fd = open(o->name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (o->fd < 0) return fail_errno(o->name, "cannot create");
     bool taken = flock(o->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-    if (fstat(o->fd, &st)) return fail_errno(o->name, "cannot look at");
+    if (fstat(o->fd, &st)) return fail_errno(o->name, "cannot access");
     /* The other one may have finished between our two calls: then what we hold has its last name already. */
     if (taken || stat(o->name, &named) || named.st_ino != st.st_ino)
         return gale__fail(GALE_IO, "%s: another process is writing it", o->name);
-    if (!S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: is in the way: not a plain file", o->name);
+    if (!S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: exists, but is not a regular file", o->name);
     *have = (uint64_t)st.st_size;
     return GALE_OK;
 }
@@ -268,12 +268,12 @@ gale_status gale__file_restart(gale__file_out *out) { return gale__file_cut(out,
 
 gale_status gale__file_cut(gale__file_out *out, uint64_t size)
 {
-    return ftruncate(out->fd, (off_t)size) ? fail_errno(out->name, "cannot shorten") : GALE_OK;
+    return ftruncate(out->fd, (off_t)size) ? fail_errno(out->name, "cannot truncate") : GALE_OK;
 }
 
 gale_status gale__file_sync(gale__file_out *out)
 {
-    return fdatasync(out->fd) && errno != EINVAL && errno != EROFS ? fail_errno(out->path, "cannot bring to the disk")
+    return fdatasync(out->fd) && errno != EINVAL && errno != EROFS ? fail_errno(out->path, "cannot flush to disk")
                                                                    : GALE_OK;
 }
 
@@ -297,13 +297,12 @@ bool gale__file_is_stream(const char *path)
 
 gale_status gale__file_end(gale__file_out *out)
 {
-    gale_status status = fsync(out->fd) && errno != EINVAL && errno != EROFS
-                             ? fail_errno(out->path, "cannot bring to the disk")
-                             : GALE_OK;
+    gale_status status =
+        fsync(out->fd) && errno != EINVAL && errno != EROFS ? fail_errno(out->path, "cannot flush to disk") : GALE_OK;
     if (close(out->fd) && status == GALE_OK) status = fail_errno(out->path, "cannot write");
     out->fd = -1;
     if (status == GALE_OK && out->name && rename(out->name, out->path))
-        status = fail_errno(out->path, "cannot put in place");
+        status = fail_errno(out->path, "cannot rename into place");
     if (status == GALE_OK && out->name) sync_folder_of(out->path);
     gale__file_drop(out); /* the temporary name, when it still stands */
     return status;
@@ -327,7 +326,7 @@ gale_status gale__file_check(const char *path)
     if (there && S_ISDIR(st.st_mode)) return gale__fail(GALE_IO, "%s: is a folder, not a file", path);
     const char *where = there && !S_ISREG(st.st_mode) ? path : folder_of(path, folder);
     if (!access(where, W_OK)) return GALE_OK;
-    return errno == ENOENT ? gale__fail(GALE_NOT_FOUND, "%s: cannot be written: there is no folder %s", path, where)
+    return errno == ENOENT ? gale__fail(GALE_NOT_FOUND, "%s: cannot be written: no such folder: %s", path, where)
                            : fail_errno(path, "cannot be written");
 }
 
@@ -366,9 +365,9 @@ static gale_status make_folder(const char *path, mode_t mode)
         char kept = *p;
         *p = 0;
         struct stat st;
-        if (mkdir(part, mode) && errno != EEXIST) status = fail_errno(part, "cannot make the folder");
+        if (mkdir(part, mode) && errno != EEXIST) status = fail_errno(part, "cannot create the folder");
         else if (stat(part, &st) || !S_ISDIR(st.st_mode))
-            status = gale__fail(GALE_IO, "%s: is in the way: not a folder", part);
+            status = gale__fail(GALE_IO, "%s: exists, but is not a folder", part);
         *p = kept;
     }
     gale__free(part);
@@ -449,14 +448,14 @@ gale_status gale__file_map_open(const char *path, gale__file_map *out)
 
 static gale_status became_shorter(const gale__file_map *m)
 {
-    return gale__fail(GALE_IO, "%s: became shorter while it was read", m->path);
+    return gale__fail(GALE_IO, "%s: was truncated while it was read", m->path);
 }
 
 static gale_status read_part(const gale__file_map *m, uint64_t offset, size_t size, void *to)
 {
     if (offset > m->size || size > m->size - offset)
-        return gale__fail(GALE_IO, "%s: has %zu bytes, not the %zu from %llu on that were asked for", m->path, m->size,
-            size, (unsigned long long)offset);
+        return gale__fail(GALE_IO, "%s: has %zu bytes; cannot read %zu bytes at offset %llu", m->path, m->size, size,
+            (unsigned long long)offset);
     for (char *at = to; size;) {
         ssize_t n = pread(m->fd, at, size < (1u << 30) ? size : 1u << 30, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
@@ -490,7 +489,7 @@ gale_status gale__file_map_hash(const gale__file_map *m, gale__sha *s, char *hex
 gale_status gale__file_map_check(const gale__file_map *m)
 {
     struct stat st;
-    if (fstat(m->fd, &st)) return fail_errno(m->path, "cannot look at");
+    if (fstat(m->fd, &st)) return fail_errno(m->path, "cannot access");
     return (size_t)st.st_size < m->size ? became_shorter(m) : GALE_OK;
 }
 
@@ -509,7 +508,7 @@ gale_status gale__cache_folder(char *buf, size_t size)
     if (*own) n = snprintf(buf, size, "%s", own);
     else if (xdg && *xdg == '/') n = snprintf(buf, size, "%s/gale", xdg);
     else if (home && *home) n = snprintf(buf, size, "%s/.cache/gale", home);
-    else return gale__fail(GALE_NOT_FOUND, "no cache folder: neither GALE_CACHE nor XDG_CACHE_HOME nor HOME is set");
+    else return gale__fail(GALE_NOT_FOUND, "no cache folder: none of GALE_CACHE, XDG_CACHE_HOME and HOME is set");
     return n < 0 || (size_t)n >= size ? gale__fail(GALE_LIMIT, "the cache folder's path is longer than %zu bytes", size)
                                       : GALE_OK;
 }

@@ -1,4 +1,4 @@
-/* Files and folders.  Whatever is written appears whole or not at all. */
+/* Files and folders.  A written file appears completely or not at all. */
 #ifndef GALE_BASE_FILE_H
 #define GALE_BASE_FILE_H
 #include "hash.h"

@@ -1,4 +1,4 @@
-/* Hashes: a fast one for tables, SHA-256 for names of things kept on disk, SHA-1 where a format asks for it. */
+/* Hashes: a fast one for tables, SHA-256 for names of files in caches, SHA-1 where a format requires it. */
 #ifndef GALE_BASE_HASH_H
 #define GALE_BASE_HASH_H
 #include "gale/base.h"

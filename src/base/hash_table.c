@@ -1,4 +1,4 @@
-/* Hash tables: adding and growing.  Slots keep the hash, so that growing does not ask for the keys. */
+/* Hash tables: adding and growing.  Slots store the hash, so that growing does not need the keys. */
 #include "base/hash_table.h"
 
 enum { SIZE_LEAST = 64, PROBES_MOST = 2048 };

@@ -22,10 +22,11 @@ static unsigned piece(size_t left) { return left < UINT_MAX ? (unsigned)left : U
 static gale_status explain(int result, bool full)
 {
     if (result == Z_MEM_ERROR) return GALE_NO_MEMORY;
-    if (result == Z_STREAM_END) return full ? GALE_OK : gale__fail(GALE_FORMAT, "packed data: shorter than declared");
+    if (result == Z_STREAM_END)
+        return full ? GALE_OK : gale__fail(GALE_FORMAT, "damaged deflate data: shorter than declared");
     if (result == Z_BUF_ERROR)
-        return gale__fail(GALE_FORMAT, "packed data: %s", full ? "longer than declared" : "cut off");
-    return gale__fail(GALE_FORMAT, "packed data: damaged");
+        return gale__fail(GALE_FORMAT, "damaged deflate data: %s", full ? "longer than declared" : "truncated");
+    return gale__fail(GALE_FORMAT, "damaged deflate data");
 }
 
 gale_status gale__inflate(const void *data, size_t size, void *out, size_t out_size, size_t *used)

@@ -1,4 +1,4 @@
-/* Deflate (RFC 1951), what zip, PNG and gzip pack with: unpacking only. */
+/* Deflate (RFC 1951), the compression of zip, PNG and gzip: decompression only. */
 #ifndef GALE_BASE_INFLATE_H
 #define GALE_BASE_INFLATE_H
 #include "mem.h"

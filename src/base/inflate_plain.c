@@ -17,7 +17,7 @@ typedef struct stream {
     codes *literals, *distances;
 } stream;
 
-static gale_status malformed(const char *what) { return gale__fail(GALE_FORMAT, "packed data: %s", what); }
+static gale_status malformed(const char *what) { return gale__fail(GALE_FORMAT, "damaged deflate data: %s", what); }
 
 static void fill(stream *s)
 {
@@ -79,13 +79,13 @@ static gale_status stored_block(stream *s)
     s->bits >>= s->count & 7;
     s->count &= ~7;
     if (!take(s, 16, &length) || !take(s, 16, &complement) || length != (complement ^ 0xffff))
-        return malformed("the length of a stored block is wrong");
+        return malformed("invalid length of a stored block");
     for (; length && s->count; length--, s->count -= 8, s->bits >>= 8) {
-        if (s->done == s->size) return malformed("it is longer than was said");
+        if (s->done == s->size) return malformed("longer than declared");
         s->out[s->done++] = (uint8_t)s->bits;
     }
     if (length > (size_t)(s->end - s->at) || length > s->size - s->done)
-        return malformed("a stored block is cut, or longer than was said");
+        return malformed("a stored block is truncated, or longer than declared");
     memcpy(s->out + s->done, s->at, length);
     s->at += length;
     s->done += length;
@@ -106,15 +106,15 @@ static gale_status read_lengths(stream *s, uint8_t *lengths, uint32_t n)
 {
     for (uint32_t i = 0; i < n;) {
         uint32_t symbol, more = 0;
-        if (!take_symbol(s, s->literals, &symbol)) return malformed("a code of lengths is wrong");
+        if (!take_symbol(s, s->literals, &symbol)) return malformed("invalid code lengths");
         if (symbol < 16) {
             lengths[i++] = (uint8_t)symbol;
             continue;
         }
         if (!take(s, symbol == 16 ? 2 : symbol == 17 ? 3 : 7, &more) || (symbol == 16 && !i))
-            return malformed("a run of lengths is wrong");
+            return malformed("invalid run of code lengths");
         more += symbol == 18 ? 11 : 3;
-        if (more > n - i) return malformed("a run of lengths is too long");
+        if (more > n - i) return malformed("run of code lengths too long");
         memset(lengths + i, symbol == 16 ? lengths[i - 1] : 0, more);
         i += more;
     }
@@ -126,21 +126,21 @@ static gale_status dynamic_codes(stream *s)
     static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
     uint8_t lengths[288 + 32] = {0};
     uint32_t literals, distances, n, v;
-    if (!take(s, 5, &literals) || !take(s, 5, &distances) || !take(s, 4, &n)) return malformed("it is cut");
+    if (!take(s, 5, &literals) || !take(s, 5, &distances) || !take(s, 4, &n)) return malformed("truncated");
     literals += 257;
     distances += 1;
     n += 4;
-    if (literals > 286 || distances > 30) return malformed("there are too many codes");
+    if (literals > 286 || distances > 30) return malformed("too many codes");
     for (uint32_t i = 0; i < n; i++) {
-        if (!take(s, 3, &v)) return malformed("it is cut");
+        if (!take(s, 3, &v)) return malformed("truncated");
         lengths[order[i]] = (uint8_t)v;
     }
-    if (!make_codes(s->literals, lengths, 19)) return malformed("the code of lengths is wrong");
+    if (!make_codes(s->literals, lengths, 19)) return malformed("invalid code lengths");
     memset(lengths, 0, sizeof lengths);
     GALE_TRY(read_lengths(s, lengths, literals + distances));
     if (!lengths[256] || !make_codes(s->literals, lengths, (int)literals) ||
         !make_codes(s->distances, lengths + literals, (int)distances))
-        return malformed("a code is wrong");
+        return malformed("invalid code");
     return GALE_OK;
 }
 
@@ -155,20 +155,20 @@ static gale_status packed_block(stream *s)
         769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
     for (;;) {
         uint32_t symbol, extra, back;
-        if (!take_symbol(s, s->literals, &symbol)) return malformed("a code is not known, or it is cut");
+        if (!take_symbol(s, s->literals, &symbol)) return malformed("unknown code, or truncated");
         if (symbol == 256) return GALE_OK;
         if (symbol < 256) {
-            if (s->done == s->size) return malformed("it is longer than was said");
+            if (s->done == s->size) return malformed("longer than declared");
             s->out[s->done++] = (uint8_t)symbol;
             continue;
         }
-        if (symbol > 285 || !take(s, length_bits[symbol - 257], &extra)) return malformed("a length is wrong");
+        if (symbol > 285 || !take(s, length_bits[symbol - 257], &extra)) return malformed("invalid length");
         size_t length = length_base[symbol - 257] + (size_t)extra;
         if (!take_symbol(s, s->distances, &symbol) || symbol > 29 ||
             !take(s, symbol < 2 ? 0 : (int)symbol / 2 - 1, &extra))
-            return malformed("a distance is wrong");
+            return malformed("invalid distance");
         back = distance_base[symbol] + extra;
-        if (back > s->done || length > s->size - s->done) return malformed("a distance or length reaches outside");
+        if (back > s->done || length > s->size - s->done) return malformed("distance or length out of bounds");
         for (; length; length--, s->done++) s->out[s->done] = s->out[s->done - back];
     }
 }
@@ -177,8 +177,8 @@ static gale_status inflate_all(stream *s)
 {
     uint32_t last = 0, kind;
     while (!last) {
-        if (!take(s, 1, &last) || !take(s, 2, &kind)) return malformed("it is cut");
-        if (kind == 3) return malformed("a block is of no known kind");
+        if (!take(s, 1, &last) || !take(s, 2, &kind)) return malformed("truncated");
+        if (kind == 3) return malformed("unknown block type");
         if (kind == 0) {
             GALE_TRY(stored_block(s));
             continue;
@@ -187,7 +187,7 @@ static gale_status inflate_all(stream *s)
         else GALE_TRY(dynamic_codes(s));
         GALE_TRY(packed_block(s));
     }
-    return s->done == s->size ? GALE_OK : malformed("it is shorter than was said");
+    return s->done == s->size ? GALE_OK : malformed("shorter than declared");
 }
 
 gale_status gale__inflate(const void *data, size_t size, void *out, size_t out_size, size_t *used)

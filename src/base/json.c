@@ -1,7 +1,6 @@
 /* The JSON reader (RFC 8259).  Every build needs it (models, tokenizers, options), also one without libraries, and
- * libraries such as Jansson and cJSON allocate each node by themselves.  It takes text from strangers: nesting is
- * bounded, every read is checked against the end, strings have to be UTF-8 without zero bytes, and all memory comes
- * from the caller's arena. */
+ * libraries such as Jansson and cJSON allocate each node themselves.  Input is untrusted: nesting is limited, every
+ * read is bounds-checked, strings must be UTF-8 without zero bytes, and all memory comes from the caller's arena. */
 #include "base/json.h"
 #include "base/utf8.h"
 #include <ctype.h>
@@ -67,13 +66,13 @@ static gale_status take_escape(parser *p, char **out)
         return GALE_OK;
     }
     uint32_t high, low;
-    if (c != 'u' || !take_hex4(p, &high)) return fail_at(p, "bad escape in a string");
+    if (c != 'u' || !take_hex4(p, &high)) return fail_at(p, "invalid escape in a string");
     if (high >= 0xd800 && high < 0xdc00) {
         if (!take(p, "\\u") || !take_hex4(p, &low) || low < 0xdc00 || low > 0xdfff)
-            return fail_at(p, "half of a surrogate pair");
+            return fail_at(p, "incomplete surrogate pair");
         high = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
     } else if (high >= 0xdc00 && high < 0xe000) {
-        return fail_at(p, "half of a surrogate pair");
+        return fail_at(p, "incomplete surrogate pair");
     }
     if (high == 0 && !p->zeros) return fail_at(p, "zero byte in a string");
     *out = gale__utf8_put(*out, high);
@@ -85,7 +84,7 @@ static gale_status take_string(parser *p, const char **out, size_t *size)
 {
     const char *close = p->at;
     while (close < p->end && *close != '"') close += *close == '\\' && close + 1 < p->end ? 2 : 1;
-    if (close >= p->end) return fail_at(p, "a string has no end");
+    if (close >= p->end) return fail_at(p, "unterminated string");
     char *text = gale__arena_alloc(p->arena, (size_t)(close - p->at) + 1), *to = text;
     if (!text) return GALE_NO_MEMORY;
     while (p->at < close) {
@@ -135,7 +134,7 @@ static gale_status take_number(parser *p, double *out)
     size_t n = (size_t)(p->at - from);
     if (!good || n >= sizeof text) {
         p->at = from;
-        return fail_at(p, good ? "a number is too long" : "not a value");
+        return fail_at(p, good ? "a number is too long" : "a value was expected");
     }
     memcpy(text, from, n);
     text[n] = 0;
@@ -150,10 +149,10 @@ static gale_status take_member(parser *p, bool object, gale__json *v)
 {
     skip_space(p);
     if (object) {
-        if (!take(p, "\"")) return fail_at(p, "a member needs a name in quotes");
+        if (!take(p, "\"")) return fail_at(p, "a member name in quotes was expected");
         GALE_TRY(take_string(p, &v->key, &v->key_size));
         skip_space(p);
-        if (!take(p, ":")) return fail_at(p, "':' is missing after a member's name");
+        if (!take(p, ":")) return fail_at(p, "':' was expected after a member name");
     }
     return take_value(p, v);
 }
@@ -177,7 +176,7 @@ static gale_status take_items(parser *p, bool object, gale__json *v)
         tail = &(*tail)->next;
         skip_space(p);
         if (take(p, close)) break;
-        if (!take(p, ",")) return fail_at(p, object ? "',' or '}' expected" : "',' or ']' expected");
+        if (!take(p, ",")) return fail_at(p, object ? "',' or '}' was expected" : "',' or ']' was expected");
     }
     p->depth--;
     return GALE_OK;
@@ -209,7 +208,7 @@ static gale_status parse(gale__arena *a, const char *text, size_t size, bool zer
     if (!v) return GALE_NO_MEMORY;
     GALE_TRY(take_value(&p, v));
     skip_space(&p);
-    if (p.at < p.end) return fail_at(&p, "text after the end");
+    if (p.at < p.end) return fail_at(&p, "unexpected text after the end");
     *out = v;
     return GALE_OK;
 }
@@ -248,7 +247,7 @@ gale_status gale__json_copy_text(gale__arena *a, const gale__json *object, const
 {
     const gale__json *v = gale__json_get(object, key);
     if (!v || v->kind == GALE__JSON_NULL) return GALE_OK;
-    if (v->kind > GALE__JSON_STRING || !v->string) return gale__fail(GALE_FORMAT, "%s is no text", key);
+    if (v->kind > GALE__JSON_STRING || !v->string) return gale__fail(GALE_FORMAT, "%s is not a string", key);
     const char *copy = gale__arena_strdup(a, v->string);
     if (!copy) return GALE_NO_MEMORY;
     *out = copy;

@@ -1,4 +1,4 @@
-/* JSON in and out.  The reader takes hostile text: depth and size are bounded. */
+/* JSON reader and writer.  The reader accepts untrusted input: depth and size are limited. */
 #ifndef GALE_BASE_JSON_H
 #define GALE_BASE_JSON_H
 #include "str.h"

@@ -1,4 +1,4 @@
-/* The JSON writer.  Members of objects stand on lines of their own; numbers and texts of an array share one, so that
+/* The JSON writer.  Members of objects are on separate lines; numbers and strings of an array share one, so that
  * shapes and rows stay readable. */
 #include "base/json.h"
 #include "base/utf8.h"

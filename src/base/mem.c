@@ -1,5 +1,5 @@
-/* Host memory: the C library's allocator behind counters, and arenas.  The counters let a test make the n-th
- * allocation of any run fail and see afterwards that nothing is left. */
+/* Host memory: the C library's allocator with counters, and arenas.  The counters let a test make the n-th allocation
+ * of any run fail and check for leaks afterwards. */
 #include "base/cpu.h"
 #include "base/mem.h"
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static bool must_fail(size_t size_bytes)
 static void *taken(void *p, size_t size_bytes)
 {
     if (p) atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
-    else gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes asked for", size_bytes);
+    else gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes requested", size_bytes);
     return p;
 }
 
@@ -62,7 +62,7 @@ void *gale__calloc(size_t count, size_t size_bytes)
 {
     size_t total;
     if (gale__mul_size(count, size_bytes, &total)) {
-        gale__fail(GALE_NO_MEMORY, "out of host memory: %zu times %zu bytes asked for", count, size_bytes);
+        gale__fail(GALE_NO_MEMORY, "out of host memory: %zu times %zu bytes requested", count, size_bytes);
         return NULL;
     }
     return taken(must_fail(total) ? NULL : calloc(total ? total : 1, 1), total);
@@ -72,7 +72,7 @@ void *gale__realloc(void *p, size_t size_bytes)
 {
     if (!p) return gale__alloc(size_bytes);
     void *q = must_fail(size_bytes) ? NULL : realloc(p, size_bytes ? size_bytes : 1);
-    if (!q) gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes asked for", size_bytes);
+    if (!q) gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes requested", size_bytes);
     return q;
 }
 
@@ -107,7 +107,7 @@ gale_status gale__grow(void **items, size_t *capacity, size_t need, size_t item_
     size_t room = *capacity < 8 ? 8 : *capacity + *capacity / 2, bytes;
     if (room < need) room = need;
     if (gale__mul_size(room, item_bytes, &bytes))
-        return gale__fail(GALE_NO_MEMORY, "out of host memory: %zu items of %zu bytes asked for", room, item_bytes);
+        return gale__fail(GALE_NO_MEMORY, "out of host memory: %zu items of %zu bytes requested", room, item_bytes);
     void *p = gale__realloc(*items, bytes);
     if (!p) return GALE_NO_MEMORY;
     *items = p;
@@ -149,7 +149,7 @@ void *gale__arena_alloc(gale__arena *a, size_t size_bytes)
 {
     /* Counted like any other, so that a test can make each fail and not only those that need a new block. */
     if (must_fail(size_bytes) || size_bytes > SIZE_MAX / 2) {
-        gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes asked for", size_bytes);
+        gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes requested", size_bytes);
         return NULL;
     }
     size_t size = size_bytes ? (size_bytes + 15) & ~(size_t)15 : 16; /* no two share an address */

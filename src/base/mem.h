@@ -1,5 +1,5 @@
-/* Host memory.  Every allocation of the library goes through here, so that tests can count what is
- * live and make the n-th one fail.  All functions return NULL on failure and set the error slot. */
+/* Host memory.  Every allocation of the library goes through this file, so that tests can count live allocations and
+ * make the n-th one fail.  All functions return NULL on failure and set the error slot. */
 #ifndef GALE_BASE_MEM_H
 #define GALE_BASE_MEM_H
 #include "error.h"

@@ -1,6 +1,5 @@
-/* NumPy's .npy files, format versions 1 to 3; there is no library for them in Debian.  The header is a Python literal;
- * only the shape NumPy itself writes is understood, and nothing in it is believed before it is checked against the
- * file's size. */
+/* NumPy's .npy files, format versions 1 to 3; Debian has no C library for them.  The header is a Python literal; only
+ * the form that NumPy writes is accepted, and everything in it is checked against the file size. */
 #include "base/npy.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -43,7 +42,7 @@ static const char *find_key(const char *header, const char *key)
     return *p == ':' ? p + 1 + strspn(p + 1, " ") : NULL;
 }
 
-/* 'U5' or 'S5': texts of so many characters. */
+/* 'U5' or 'S5': strings of 5 characters. */
 static bool parse_text(const char *p, gale__npy *n)
 {
     size_t width = 0;
@@ -59,9 +58,10 @@ static gale_status parse_descr(const char *path, const char *header, bool string
 {
     const char *p = find_key(header, "'descr'");
     if (!p || *p != '\'' || strlen(p) < 5)
-        return gale__fail(GALE_FORMAT, "%s: the header names no simple element type", path);
+        return gale__fail(GALE_FORMAT, "%s: structured element types are not supported", path);
     if (p[1] == '>')
-        return gale__fail(GALE_UNSUPPORTED, "%s: big-endian data; save it with .astype('<%.2s')", path, p + 2);
+        return gale__fail(
+            GALE_UNSUPPORTED, "%s: big-endian data is not supported; save it with .astype('<%.2s')", path, p + 2);
     size_t skip = strchr("<|=", p[1]) ? 2 : 1;
     for (size_t i = 0; i < DTYPES; i++)
         if (!strncmp(p + skip, dtypes[i].name, 2) && p[skip + 2] == '\'') {
@@ -71,27 +71,27 @@ static gale_status parse_descr(const char *path, const char *header, bool string
         }
     if (strings && parse_text(p + skip, n)) return GALE_OK;
     return gale__fail(
-        GALE_UNSUPPORTED, "%s: element type %.*s is not one gale reads", path, (int)strcspn(p + 1, "'") + 2, p);
+        GALE_UNSUPPORTED, "%s: element type %.*s is not supported", path, (int)strcspn(p + 1, "'") + 2, p);
 }
 
 static gale_status parse_shape(const char *path, const char *header, int *rank, int64_t *dims)
 {
     const char *p = find_key(header, "'shape'");
-    if (!p || *p != '(') return gale__fail(GALE_FORMAT, "%s: the header has no shape", path);
+    if (!p || *p != '(') return gale__fail(GALE_FORMAT, "%s: damaged header: no shape", path);
     p += 1 + strspn(p + 1, " ");
     int n = 0;
     while (isdigit((unsigned char)*p)) {
         int64_t v = 0;
         for (; isdigit((unsigned char)*p); p++)
             if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *p - '0', &v))
-                return gale__fail(GALE_LIMIT, "%s: an extent is larger than 64 bits hold", path);
+                return gale__fail(GALE_LIMIT, "%s: damaged header: an extent does not fit into 64 bits", path);
         if (n == GALE_MAX_RANK) return gale__fail(GALE_LIMIT, "%s: more than %d axes", path, GALE_MAX_RANK);
         dims[n++] = v;
         p += strspn(p, "L ");
         if (*p == ',') p += 1 + strspn(p + 1, " ");
         else break;
     }
-    if (*p != ')') return gale__fail(GALE_FORMAT, "%s: the shape in the header is malformed", path);
+    if (*p != ')') return gale__fail(GALE_FORMAT, "%s: damaged header: invalid shape", path);
     *rank = n;
     return GALE_OK;
 }
@@ -102,12 +102,12 @@ static gale_status find_parts(const char *path, const gale__bytes *file, size_t 
     const uint8_t *p = file->data;
     if (file->size < 10 || memcmp(p, MAGIC, 6)) return gale__fail(GALE_FORMAT, "%s: not a .npy file", path);
     int major = p[6];
-    if (major < 1 || major > 3) return gale__fail(GALE_UNSUPPORTED, "%s: .npy version %d is unknown", path, major);
+    if (major < 1 || major > 3) return gale__fail(GALE_UNSUPPORTED, "%s: unsupported .npy version %d", path, major);
     size_t start = major == 1 ? 10 : 12;
-    if (file->size < start) return gale__fail(GALE_FORMAT, "%s: cut inside the header", path);
+    if (file->size < start) return gale__fail(GALE_FORMAT, "%s: truncated in the header", path);
     size_t length = p[8] | (size_t)p[9] << 8;
     if (major > 1) length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
-    if (length > file->size - start) return gale__fail(GALE_FORMAT, "%s: cut inside the header", path);
+    if (length > file->size - start) return gale__fail(GALE_FORMAT, "%s: truncated in the header", path);
     *header = start;
     *payload = start + length;
     return GALE_OK;
@@ -120,7 +120,7 @@ static gale_status parse_header(const char *path, char *header, bool strings, ga
     const char *order = find_key(header, "'fortran_order'");
     *fortran = order && !strncmp(order, "True", 4);
     if (!*fortran && (!order || strncmp(order, "False", 5)))
-        return gale__fail(GALE_FORMAT, "%s: the header does not say fortran_order", path);
+        return gale__fail(GALE_FORMAT, "%s: damaged header: no fortran_order", path);
     return GALE_OK;
 }
 
@@ -132,7 +132,7 @@ static gale_status count_bytes(const char *path, const gale__npy *n, size_t *byt
     for (int i = 0; i < n->rank; i++) {
         empty = empty || n->dims[i] == 0;
         if (gale__mul_size(total, n->dims[i] ? (size_t)n->dims[i] : 1, &total) || total > SIZE_MAX / 2)
-            return gale__fail(GALE_LIMIT, "%s: the shape asks for more bytes than there are addresses", path);
+            return gale__fail(GALE_LIMIT, "%s: the shape is too large for memory", path);
     }
     *bytes = empty ? 0 : total;
     return GALE_OK;
@@ -163,8 +163,8 @@ static gale_status take_payload(const char *path, gale__npy *n, gale__bytes *fil
     size_t bytes = 0;
     GALE_TRY(count_bytes(path, n, &bytes));
     if (bytes > file->size - payload)
-        return gale__fail(
-            GALE_FORMAT, "%s: cut: the shape needs %zu bytes, the file has %zu", path, bytes, file->size - payload);
+        return gale__fail(GALE_FORMAT, "%s: truncated: the shape needs %zu bytes, the file has %zu", path, bytes,
+            file->size - payload);
     char *data = (char *)file->data + payload;
     if (fortran && n->rank > 1 && bytes) {
         char *turned = gale__alloc(bytes);
@@ -187,7 +187,7 @@ gale_status gale__npy_parse(const char *path, gale__bytes *file, bool strings, g
     gale_status status;
     GALE_GO(find_parts(path, file, &header, &payload));
     /* The last byte of the header is a line feed by the format: it becomes the end of the text. */
-    if (payload == header) GALE_GO(gale__fail(GALE_FORMAT, "%s: the header is empty", path));
+    if (payload == header) GALE_GO(gale__fail(GALE_FORMAT, "%s: damaged header: empty", path));
     ((char *)file->data)[payload - 1] = 0;
     GALE_GO(parse_header(path, (char *)file->data + header, strings, &n, &fortran));
     GALE_GO(take_payload(path, &n, file, payload, fortran));
@@ -242,7 +242,7 @@ gale_status gale__npy_encode(
         if (dtypes[i].type == type)
             snprintf(descr, sizeof descr, "%c%s", n.item_bytes == 1 ? '|' : '<', dtypes[i].name);
     if (!*descr)
-        return gale__fail(GALE_UNSUPPORTED, "%s: NumPy has no name for %s; cast it to f32, or save its bits as u8",
+        return gale__fail(GALE_UNSUPPORTED, "%s: NumPy has no type for %s; cast it to f32, or save its bits as u8",
             path, gale_type_name(type));
     GALE_TRY(set_shape(path, rank, dims, &n));
     return encode(path, descr, &n, data, out);

@@ -1,4 +1,4 @@
-/* NumPy's .npy files: what `gale kernel run` and `gale run` read and write. */
+/* NumPy's .npy files, read and written by `gale kernel run` and `gale run`. */
 #ifndef GALE_BASE_NPY_H
 #define GALE_BASE_NPY_H
 #include "file.h"

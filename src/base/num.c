@@ -1,6 +1,6 @@
-/* Conversions between storage formats and numbers.  All small floats go through one rounding routine driven by a row
- * per format, so that there is one place where a bit can be lost.  Where ONNX's conformance data and its tables differ
- * (infinity into the FNUZ types under saturation, NaN into f4e2m1), the data is followed. */
+/* Conversions between storage formats and numbers.  All small floats go through one rounding routine driven by a table
+ * row per format, so that there is a single place that loses bits.  Where ONNX's conformance data and its tables
+ * differ (infinity into the FNUZ types under saturation, NaN into f4e2m1), the data is followed. */
 #include "base/num.h"
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Conversions between storage formats and numbers, exact and round-to-nearest-even.  Scalars for the reference
- * and for small things; rows for bulk (SIMD lives in src/kernel/). */
+/* Conversions between storage formats and numbers, exact and round-to-nearest-even.  Scalar functions for the
+ * reference and small values, row functions for bulk (SIMD versions are in src/kernel/). */
 #ifndef GALE_BASE_NUM_H
 #define GALE_BASE_NUM_H
 #include "gale/base.h"

@@ -31,11 +31,12 @@ static gale_status real_path(const char *path, char real[PATH_MAX])
 gale_status gale__path_inside(const char *folder, const char *location, gale__str *out)
 {
     char inside[PATH_MAX], real[PATH_MAX];
-    if (!*location) return gale__fail(GALE_INVALID, "the name of a file is empty");
+    if (!*location) return gale__fail(GALE_INVALID, "the file name is empty");
     if (*location == '/')
-        return gale__fail(GALE_INVALID, "'%s' is an absolute path: only files in the same folder are read", location);
+        return gale__fail(
+            GALE_INVALID, "'%s' is an absolute path: only files in the same folder may be read", location);
     if (climbs_out(location))
-        return gale__fail(GALE_INVALID, "'%s' leads out of its folder: only files inside are read", location);
+        return gale__fail(GALE_INVALID, "'%s' is outside its folder: only files inside may be read", location);
     GALE_TRY(real_path(*folder ? folder : ".", inside));
     gale__str path = {0};
     gale__str_addf(&path, "%s/%s", inside, location);
@@ -46,9 +47,10 @@ gale_status gale__path_inside(const char *folder, const char *location, gale__st
     size_t n = strlen(inside);
     if (strncmp(real, inside, n) || (real[n] != '/' && n > 1))
         return gale__fail(GALE_INVALID,
-            "'%s' is a link out of its folder: only files inside are read; copy the file there", location);
+            "'%s' is a link to a file outside its folder: only files inside may be read; copy the file there",
+            location);
     struct stat st;
-    if (stat(real, &st) || !S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: not a plain file", real);
+    if (stat(real, &st) || !S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: not a regular file", real);
     gale__str_add(out, real);
     return gale__str_check(out);
 }

@@ -1,4 +1,4 @@
-/* Names of files that come from outside. */
+/* File names from untrusted sources. */
 #ifndef GALE_BASE_PATH_H
 #define GALE_BASE_PATH_H
 #include "str.h"

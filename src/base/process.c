@@ -1,5 +1,5 @@
-/* Runs a program with its output in a pipe.  posix_spawn and no shell: arguments need no quoting, and threads of this
- * process do not matter. */
+/* Runs a program with its output in a pipe.  Uses posix_spawn without a shell, so that arguments need no quoting and
+ * other threads of this process do not matter. */
 #include "base/process.h"
 #include "base/file.h"
 #include <errno.h>
@@ -42,7 +42,7 @@ static void read_all(int from, gale__str *output)
 static gale_status start(const char *const *argv, int *from, pid_t *child)
 {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC)) return gale__fail(GALE_IO, "%s: cannot make a pipe: %s", argv[0], strerror(errno));
+    if (pipe2(ends, O_CLOEXEC)) return gale__fail(GALE_IO, "%s: cannot create a pipe: %s", argv[0], strerror(errno));
     int e = spawn(argv, ends[1], child);
     close(ends[1]);
     *from = ends[0];
@@ -124,11 +124,11 @@ const char *gale__signal_name(int number)
         const char *name;
     } names[] = {
         {SIGSEGV, "SIGSEGV (memory fault)"},
-        {SIGABRT, "SIGABRT (it gave up)"},
+        {SIGABRT, "SIGABRT (aborted)"},
         {SIGBUS, "SIGBUS (memory fault)"},
-        {SIGILL, "SIGILL (instruction this processor lacks)"},
+        {SIGILL, "SIGILL (instruction not supported by this processor)"},
         {SIGFPE, "SIGFPE (arithmetic fault)"},
-        {SIGKILL, "SIGKILL (killed, perhaps for lack of memory)"},
+        {SIGKILL, "SIGKILL (killed, possibly out of memory)"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].number == number) return names[i].name;

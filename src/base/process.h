@@ -1,4 +1,4 @@
-/* Other programs, run and waited for: compilers that exist as programs only, and this program again, where a driver may
+/* Runs other programs and waits for them: compilers that exist only as programs, and gale itself, if a driver may
  * crash or hang. */
 #ifndef GALE_BASE_PROCESS_H
 #define GALE_BASE_PROCESS_H

@@ -1,7 +1,7 @@
-/* Regular expressions of ONNX's RegexFullMatch, whose patterns come from models and may be hostile.  PCRE2, which
+/* Regular expressions of ONNX's RegexFullMatch, whose patterns come from models and are untrusted.  PCRE2, which
  * tokenizers use, backtracks: it takes exponential time on some patterns or stops at a limit.  Here they run as sets of
- * states, all alternatives at once (Thompson's construction).  A text is read once, and each state is looked at once
- * per character, so the worst pattern costs no more than text times states. */
+ * states, all alternatives at once (Thompson's construction).  A text is read once and each state is visited once per
+ * character, so the worst case is text length times number of states. */
 #include "base/regex.h"
 #include "base/regex_tree.h"
 #include "base/utf8.h"
@@ -35,7 +35,8 @@ struct gale__regex {
 static gale_status push(gale__regex *r, state s, int32_t *out)
 {
     if (r->count == MOST_STATES)
-        return gale__fail(GALE_LIMIT, "a regular expression becomes more than %d states: repeat less", MOST_STATES);
+        return gale__fail(
+            GALE_LIMIT, "regular expression too large: more than %d states; use fewer repetitions", MOST_STATES);
     GALE_TRY(gale__grow((void **)&r->states, &r->capacity, r->count + 1, sizeof *r->states));
     if (out) *out = (int32_t)r->count;
     r->states[r->count++] = s;
@@ -94,7 +95,7 @@ static gale_status make_repeat(gale__regex *r, const gale__regex_node *node)
 
 static gale_status make(gale__regex *r, const gale__regex_node *node)
 {
-    if (++r->visits > MOST_VISITS) return gale__fail(GALE_LIMIT, "a regular expression repeats too much");
+    if (++r->visits > MOST_VISITS) return gale__fail(GALE_LIMIT, "regular expression too large: too many repetitions");
     switch (node->kind) {
     case GALE__RE_EMPTY: return GALE_OK;
     case GALE__RE_SET: return push(r, (state){.op = SET, .set = &node->set}, NULL);

@@ -1,5 +1,5 @@
-/* The parser of regular expressions: recursive descent over RE2's grammar, with the depth of groups and the counts of
- * repetitions bounded, since patterns come from models. */
+/* The parser of regular expressions: recursive descent over RE2's grammar, with limited group depth and repetition
+ * counts, since patterns come from models. */
 #include "base/regex_tree.h"
 #include "base/utf8.h"
 #include <ctype.h>
@@ -99,7 +99,7 @@ static gale_status take_posix(parser *p, gale__regex_set *set, bool *taken)
         *taken = true;
         return add_spans(p, set, classes[i].list, complement);
     }
-    return fail_at(p, "no such class of characters");
+    return fail_at(p, "unknown character class");
 }
 
 /* \d \w \s and their complements at the place; the backslash is still there. */
@@ -134,11 +134,11 @@ static gale_status take_property(parser *p, gale__regex_set *set, bool *taken)
     uint32_t mask = gale__category_mask(p->at, size), all = gale__category_mask("Any", 3);
     if (!mask)
         return gale__fail(GALE_UNSUPPORTED,
-            "regular expression '%.200s', at byte %zu: only general categories such as \\pL or \\p{Lu} are known, not "
-            "scripts",
+            "regular expression '%.200s', at byte %zu: only general categories such as \\pL or \\p{Lu} are supported, "
+            "not scripts",
             p->pattern, (size_t)(p->at - p->pattern));
     p->at += size;
-    if (braces && !take(p, "}")) return fail_at(p, "a '{' without its '}'");
+    if (braces && !take(p, "}")) return fail_at(p, "missing '}'");
     set->categories |= complement ? all & ~mask : mask;
     return GALE_OK;
 }
@@ -158,10 +158,10 @@ static gale_status take_hex(parser *p, int32_t *out)
     while (p->at < p->end && hex_digit(*p->at) >= 0 && (braces || digits < 2)) {
         v = v * 16 + hex_digit(*p->at++);
         digits++;
-        if (v > LAST_CHAR) return fail_at(p, "a character past U+10FFFF");
+        if (v > LAST_CHAR) return fail_at(p, "character above U+10FFFF");
     }
     if (braces ? !digits || !take(p, "}") : digits != 2)
-        return fail_at(p, "\\x needs two hexadecimal digits, or some in braces");
+        return fail_at(p, "\\x needs two hexadecimal digits, or digits in braces");
     *out = v;
     return GALE_OK;
 }
@@ -170,7 +170,7 @@ static gale_status take_hex(parser *p, int32_t *out)
 static gale_status take_escaped(parser *p, int32_t *out)
 {
     static const char names[] = "nrtfva", values[] = "\n\r\t\f\v\a";
-    if (p->at == p->end) return fail_at(p, "a backslash at the end");
+    if (p->at == p->end) return fail_at(p, "trailing backslash");
     char c = *p->at;
     const char *named = memchr(names, c, sizeof names - 1);
     if (named) return p->at++, *out = values[named - names], GALE_OK;
@@ -181,7 +181,7 @@ static gale_status take_escaped(parser *p, int32_t *out)
             *out = *out * 8 + *p->at++ - '0';
         return GALE_OK;
     }
-    if ((unsigned char)c >= 0x80 || isalnum((unsigned char)c)) return fail_at(p, "no such escape");
+    if ((unsigned char)c >= 0x80 || isalnum((unsigned char)c)) return fail_at(p, "unknown escape");
     p->at++;
     *out = c;
     return GALE_OK;
@@ -191,7 +191,7 @@ static gale_status take_char(parser *p, int32_t *out)
 {
     if (take(p, "\\")) return take_escaped(p, out);
     *out = gale__utf8_take(&p->at, p->end);
-    return *out < 0 ? fail_at(p, "not UTF-8") : GALE_OK;
+    return *out < 0 ? fail_at(p, "invalid UTF-8") : GALE_OK;
 }
 
 /* Behind the opening bracket. */
@@ -202,7 +202,7 @@ static gale_status take_class(parser *p, gale__regex_node *node)
     for (bool first = true;; first = false) {
         bool taken;
         int32_t low, high;
-        if (p->at == p->end) return fail_at(p, "a class of characters without its ']'");
+        if (p->at == p->end) return fail_at(p, "missing ']'");
         if (!first && take(p, "]")) return GALE_OK;
         GALE_TRY(take_posix(p, set, &taken));
         if (!taken) GALE_TRY(take_perl(p, set, &taken));
@@ -213,7 +213,7 @@ static gale_status take_class(parser *p, gale__regex_node *node)
         if (p->end - p->at > 1 && p->at[0] == '-' && p->at[1] != ']') {
             p->at++;
             GALE_TRY(take_char(p, &high));
-            if (high < low) return fail_at(p, "a range of characters that runs backwards");
+            if (high < low) return fail_at(p, "character range in reverse order");
         }
         GALE_TRY(add_range(p, set, low, high));
     }
@@ -273,7 +273,7 @@ static gale_status take_flags(parser *p, bool *group)
             return GALE_OK;
         } else if (c != 'U') break; /* which of several matches is preferred does not matter for a whole match */
     }
-    return fail_at(p, "no such flag in (?...)");
+    return fail_at(p, "unknown flag in (?...)");
 }
 
 /* Behind the opening parenthesis. */
@@ -284,12 +284,12 @@ static gale_status take_group(parser *p, gale__regex_node **out)
     if (take(p, "?P<") || take(p, "?<")) {
         const char *name = p->at;
         while (p->at < p->end && (isalnum((unsigned char)*p->at) || *p->at == '_')) p->at++;
-        if (p->at == name || !take(p, ">")) return fail_at(p, "a group's name");
+        if (p->at == name || !take(p, ">")) return fail_at(p, "invalid group name");
     } else if (take(p, "?")) GALE_TRY(take_flags(p, &group));
     if (!group) return new_node(p, GALE__RE_EMPTY, out); /* these flags hold up to the end of the group around */
-    if (++p->depth > GALE__REGEX_DEPTH) return fail_at(p, "groups are nested too deeply");
+    if (++p->depth > GALE__REGEX_DEPTH) return fail_at(p, "groups nested too deeply");
     GALE_TRY(take_alternatives(p, out));
-    if (!take(p, ")")) return fail_at(p, "a '(' without its ')'");
+    if (!take(p, ")")) return fail_at(p, "missing ')'");
     p->depth--;
     p->flags = before;
     return GALE_OK;
@@ -300,7 +300,7 @@ static gale_status take_atom(parser *p, gale__regex_node **out)
     int32_t c;
     if (p->quoted) {
         c = gale__utf8_take(&p->at, p->end);
-        return c < 0 ? fail_at(p, "not UTF-8") : one_char(p, c, out);
+        return c < 0 ? fail_at(p, "invalid UTF-8") : one_char(p, c, out);
     }
     if (take(p, "(")) return take_group(p, out);
     if (*p->at == '\\') return take_backslash(p, out);
@@ -317,7 +317,7 @@ static gale_status take_atom(parser *p, gale__regex_node **out)
         return p->flags.dot_all ? GALE_OK : add_range(p, &(*out)->set, '\n', '\n');
     }
     c = gale__utf8_take(&p->at, p->end);
-    return c < 0 ? fail_at(p, "not UTF-8") : one_char(p, c, out);
+    return c < 0 ? fail_at(p, "invalid UTF-8") : one_char(p, c, out);
 }
 
 /* --- Repetitions. --- */
@@ -359,21 +359,20 @@ static gale_status take_piece(parser *p, gale__regex_node **out)
 {
     int least, most;
     gale__regex_node *atom, *repeat;
-    if (take_quantifier(p, &least, &most)) return fail_at(p, "a repetition of nothing");
+    if (take_quantifier(p, &least, &most)) return fail_at(p, "nothing to repeat");
     GALE_TRY(take_atom(p, &atom));
     *out = atom;
     if (!take_quantifier(p, &least, &most)) return GALE_OK;
     if (least > GALE__REGEX_REPEAT || most > GALE__REGEX_REPEAT || (most >= 0 && most < least))
-        return fail_at(p, "a count of repetitions that is not in 0 .. 1000 or runs backwards");
+        return fail_at(p, "repetition counts must be 0 to 1000 and in order");
     take(p, "?");
     GALE_TRY(new_node(p, GALE__RE_REPEAT, &repeat));
     repeat->least = least;
     repeat->most = most;
     repeat->child = atom;
     *out = repeat;
-    return take_quantifier(p, &least, &most)
-               ? fail_at(p, "a repetition of a repetition: put the inner one into (?:...)")
-               : GALE_OK;
+    return take_quantifier(p, &least, &most) ? fail_at(p, "repeated repetition: put the inner one into (?:...)")
+                                             : GALE_OK;
 }
 
 static gale_status take_sequence(parser *p, gale__regex_node **out)
@@ -406,5 +405,5 @@ gale_status gale__regex_parse(gale__arena *a, const char *pattern, gale__regex_n
 {
     parser p = {.arena = a, .pattern = pattern, .at = pattern, .end = pattern + strlen(pattern)};
     GALE_TRY(take_alternatives(&p, out));
-    return p.at == p.end ? GALE_OK : fail_at(&p, "a ')' without its '('");
+    return p.at == p.end ? GALE_OK : fail_at(&p, "unmatched ')'");
 }

@@ -1,4 +1,4 @@
-/* Growing text and the parsing of numbers.  Numbers are read and written the same way in every locale. */
+/* Growing strings and number parsing.  Numbers are read and written the same way in every locale. */
 #include "base/str.h"
 #include "base/thread.h"
 #include <ctype.h>
@@ -59,8 +59,7 @@ void gale__str_finish(gale__str *s)
 
 gale_status gale__str_check(const gale__str *s)
 {
-    return s->failed ? gale__fail(GALE_NO_MEMORY, "out of host memory while building a text of %zu bytes", s->length)
-                     : GALE_OK;
+    return s->failed ? gale__fail(GALE_NO_MEMORY, "out of host memory: string of %zu bytes", s->length) : GALE_OK;
 }
 
 const char *gale__str_text(const gale__str *s) { return s->text ? s->text : ""; }

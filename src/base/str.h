@@ -1,4 +1,4 @@
-/* Growing text.  A failed append sets `failed` and later ones do nothing, so callers check once. */
+/* Growing strings.  A failed append sets `failed` and later ones do nothing, so callers check once. */
 #ifndef GALE_BASE_STR_H
 #define GALE_BASE_STR_H
 #include "mem.h"

@@ -1,5 +1,5 @@
-/* Threads, locks and time over POSIX threads.  The locks live inside gale's own types, so that headers stay free
- * of the platform's. */
+/* Threads, locks and time, based on POSIX threads.  The locks are stored inside gale's own types, so that headers do
+ * not include platform headers. */
 #include "base/thread.h"
 #include <errno.h>
 #include <pthread.h>
@@ -63,7 +63,7 @@ gale_status gale__thread_begin(gale__thread *t, void (*fn)(void *), void *arg)
     pthread_t id;
     int error = pthread_create(&id, NULL, run_thread, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) return gale__fail(GALE_LIMIT, "no further thread can be started: %s", strerror(error));
+    if (error) return gale__fail(GALE_LIMIT, "cannot start a thread: %s", strerror(error));
     memcpy(&t->id, &id, sizeof id);
     return GALE_OK;
 }

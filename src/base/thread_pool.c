@@ -1,7 +1,7 @@
-/* The pool that splits CPU work.  A call lays its job into a slot; the caller and whichever workers are free claim
- * chunks of its indices from an atomic counter until none is left.  Calls come in quick succession and may be a few
- * microseconds long, so neither laying, helping nor ending takes a lock: that is only for those who sleep, after they
- * have looked a while.  Several threads may call at once: each works on its own job. */
+/* The pool that splits CPU work.  A call puts its job into a slot; the caller and any free workers claim chunks of its
+ * indices from an atomic counter until none is left.  Calls follow each other quickly and may take only a few
+ * microseconds, so submitting, helping and finishing do not take a lock; only threads that go to sleep after spinning
+ * for a while do.  Several threads may call at once, each working on its own job. */
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/thread.h"

@@ -1,4 +1,4 @@
-/* The element types by name.  Other libraries' names are known too, so that a user need not learn ours first. */
+/* Element types by name.  Names used by other libraries are accepted too. */
 #include "base/num.h"
 #include "base/str.h"
 
@@ -77,5 +77,6 @@ gale_status gale_type_parse(const char *name, gale_type *type)
             return GALE_OK;
         }
     return gale__fail(GALE_INVALID,
-        "'%s' is no element type; known are f32, f64, f16, bf16, i8 to i64, u8 to u64, bool and the f8 family", name);
+        "unknown element type '%s'; supported are f32, f64, f16, bf16, i8 to i64, u8 to u64, bool and the f8 family",
+        name);
 }

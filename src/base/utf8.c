@@ -1,5 +1,5 @@
-/* UTF-8 and letter case.  The tables are our own so that a model gives the same strings on every system; the C
- * library's answers depend on which locales are installed. */
+/* UTF-8 and letter case. gale has its own tables so that a model gives the same strings on every system; the C
+ * library's results depend on the installed locales. */
 #include "base/utf8.h"
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* UTF-8, and the case of letters and categories of characters by Unicode's tables: the same on every system, whatever
- * its locale. */
+/* UTF-8, letter case and character categories from Unicode's tables, independent of the locale. */
 #ifndef GALE_BASE_UTF8_H
 #define GALE_BASE_UTF8_H
 #include "gale/base.h"

@@ -1,9 +1,8 @@
-/* A reader for the useful part of YAML.  libyaml is not used, because it calls malloc itself and takes no allocator:
- * tests that make each allocation of a manifest fail could not reach it, and its limits on depth and size are not
- * ours.  Manifests, catalogues and data lists are the only YAML there is, so the builds with and without libraries read
- * the same.  It takes hostile text: every read is checked against the end, nesting is
- * bounded, memory is the arena's. `at` always stands on the first character of what is to be read, and `column` is the
- * indentation that this place has. */
+/* A reader for the common subset of YAML.  libyaml is not used, because it calls malloc itself and accepts no
+ * allocator: tests that make each allocation of a manifest fail could not reach it, and its limits on depth and size
+ * differ.  Manifests, catalogues and data lists are the only YAML in gale, so builds with and without libraries read
+ * the same.  Input is untrusted: every read is bounds-checked, nesting is limited, memory comes from the arena.  `at`
+ * always points to the first character to read, and `column` is the indentation at that position. */
 #include "base/yaml.h"
 #include "base/utf8.h"
 #include <stdarg.h>
@@ -73,7 +72,7 @@ static gale_status next_line(parser *p, bool here)
             return GALE_OK;
         }
         if (*p->at == '\n') continue;
-        return tab ? fail(p, "a tab cannot indent") : GALE_OK;
+        return tab ? fail(p, "tabs are not allowed in indentation") : GALE_OK;
     }
 }
 
@@ -82,7 +81,7 @@ static gale_status end_line(parser *p)
 {
     skip_blanks(p);
     skip_comment(p);
-    return is_break(p) ? next_line(p, false) : fail(p, "'%c' is not expected here", *p->at);
+    return is_break(p) ? next_line(p, false) : fail(p, "unexpected '%c'", *p->at);
 }
 
 static gale_status make(parser *p, gale__json_kind kind, gale__json **out)
@@ -139,7 +138,7 @@ static gale_status take_hex(parser *p, int digits, gale__str *s)
             return fail(p, "an escape needs %d hexadecimal digits", digits);
         v = v * 16 + (uint32_t)(c <= '9' ? c - '0' : c - 'a' + 10);
     }
-    if (!v || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)) return fail(p, "an escape gives no character");
+    if (!v || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)) return fail(p, "invalid character in an escape");
     gale__str_add_n(s, utf8, (size_t)(gale__utf8_put(utf8, v) - utf8));
     return GALE_OK;
 }
@@ -151,7 +150,7 @@ static gale_status take_escape(parser *p, gale__str *s)
     const char *known = c && c != '0' ? strchr(from, c) : NULL;
     if (known) gale__str_add_n(s, &to[known - from], 1);
     else if (c == 'x' || c == 'u' || c == 'U') return take_hex(p, c == 'x' ? 2 : c == 'u' ? 4 : 8, s);
-    else return fail(p, "an escape is unknown");
+    else return fail(p, "unknown escape");
     return GALE_OK;
 }
 
@@ -172,7 +171,7 @@ static gale_status quoted(parser *p, gale__json **out)
     gale__str s = {0};
     gale_status status = GALE_OK;
     while (status == GALE_OK) {
-        if (p->at >= p->end || !*p->at) status = fail(p, "a quoted text does not end");
+        if (p->at >= p->end || !*p->at) status = fail(p, "unterminated quoted text");
         else if (*p->at == quote && quote == '\'' && p->end - p->at > 1 && p->at[1] == quote)
             gale__str_add(&s, "'"), p->at += 2;
         else if (*p->at == quote) break;
@@ -202,7 +201,7 @@ static void plain_line(parser *p, bool flow, gale__str *s)
 static gale_status check_plain(const parser *p)
 {
     if (p->at < p->end && (!*p->at || strchr("&*!%@`", *p->at)))
-        return fail(p, "'%c' begins something of YAML that is not read here; quote the text if it is one", *p->at);
+        return fail(p, "YAML syntax starting with '%c' is not supported; quote the text", *p->at);
     return GALE_OK;
 }
 
@@ -224,7 +223,7 @@ static void skip_flow(parser *p)
 static gale_status add(parser *p, gale__json *parent, gale__json **tail, const char *key, gale__json *child)
 {
     for (const gale__json *c = key ? parent->child : NULL; c; c = c->next)
-        if (!strcmp(c->key, key)) return fail(p, "\"%s\" stands there twice", key);
+        if (!strcmp(c->key, key)) return fail(p, "duplicate key \"%s\"", key);
     child->key = key;
     *(*tail ? &(*tail)->next : &parent->child) = child;
     *tail = child;
@@ -238,7 +237,7 @@ static gale_status flow_item(parser *p, gale__json *parent, gale__json **tail)
         GALE_TRY(flow(p, &value));
         return add(p, parent, tail, NULL, value);
     }
-    if (strchr("[{", *p->at)) return fail(p, "a key is plain or quoted text");
+    if (strchr("[{", *p->at)) return fail(p, "a key must be plain or quoted text");
     GALE_TRY(flow(p, &key));
     skip_flow(p);
     if (p->at < p->end && *p->at == ':') {
@@ -254,16 +253,16 @@ static gale_status flow_list(parser *p, gale__json **out)
     bool map = *p->at++ == '{';
     gale__json *tail = NULL;
     GALE_TRY(make(p, map ? GALE__JSON_OBJECT : GALE__JSON_ARRAY, out));
-    if (++p->depth > DEPTH_MOST) return fail(p, "nested more than %d deep", DEPTH_MOST);
+    if (++p->depth > DEPTH_MOST) return fail(p, "nested more than %d levels deep", DEPTH_MOST);
     for (;;) {
         skip_flow(p);
-        if (p->at >= p->end) return fail(p, "a bracket is not closed");
+        if (p->at >= p->end) return fail(p, "unclosed bracket");
         if (*p->at == (map ? '}' : ']')) break;
         GALE_TRY(flow_item(p, *out, &tail));
         skip_flow(p);
         if (p->at < p->end && *p->at == ',') p->at++;
         else if (p->at < p->end && *p->at != (map ? '}' : ']'))
-            return fail(p, "a comma or '%c' is missing", map ? '}' : ']');
+            return fail(p, "a comma or '%c' was expected", map ? '}' : ']');
     }
     p->at++;
     p->depth--;
@@ -279,7 +278,7 @@ static gale_status flow(parser *p, gale__json **out)
     plain_line(p, true, &s);
     bool missing = !s.length && !s.failed;
     GALE_TRY(make_text(p, &s, out));
-    if (missing) return fail(p, "a value is missing");
+    if (missing) return fail(p, "missing value");
     resolve(*out);
     return GALE_OK;
 }
@@ -293,7 +292,7 @@ static gale_status text_block(parser *p, int64_t parent, gale__json **out)
     for (; p->at < p->end && strchr("+-", *p->at); p->at++) strip = *p->at == '-';
     skip_blanks(p);
     skip_comment(p);
-    if (!is_break(p)) return fail(p, "'%c' is not expected here", *p->at);
+    if (!is_break(p)) return fail(p, "unexpected '%c'", *p->at);
     while (p->at < p->end) {
         const char *line = p->at + 1, *text = line, *stop;
         while (text < p->end && *text == ' ' && (indent < 0 || text - line < indent)) text++;
@@ -339,7 +338,7 @@ static gale_status take_key(parser *p, const char **key)
     }
     if (stop >= p->end || *stop != ':' || strchr("[{", *begin)) return GALE_OK;
     GALE_TRY(check_plain(p));
-    if (*begin == '?' && blank_follows(p, 1)) return fail(p, "complex keys are not read here");
+    if (*begin == '?' && blank_follows(p, 1)) return fail(p, "complex keys are not supported");
     gale__str s = {0};
     for (p->at = stop; stop > begin && is_blank(stop[-1]);) stop--;
     gale__str_add_n(&s, begin, (size_t)(stop - begin));
@@ -434,14 +433,14 @@ static gale_status block(parser *p, int64_t parent, gale__json **out)
 {
     const char *key = NULL;
     int64_t indent = p->column;
-    if (++p->depth > DEPTH_MOST) return fail(p, "nested more than %d deep", DEPTH_MOST);
+    if (++p->depth > DEPTH_MOST) return fail(p, "nested more than %d levels deep", DEPTH_MOST);
     if (is_dash(p)) GALE_TRY(list(p, out));
     else {
         GALE_TRY(take_key(p, &key));
         GALE_TRY(key ? map(p, key, indent, out) : scalar(p, parent, out));
     }
     p->depth--;
-    return p->column > parent ? fail(p, "the indentation fits nothing above") : GALE_OK;
+    return p->column > parent ? fail(p, "the indentation does not match any level above") : GALE_OK;
 }
 
 gale_status gale__yaml_parse(gale__arena *a, const char *text, size_t size, gale__json **out)
@@ -449,7 +448,7 @@ gale_status gale__yaml_parse(gale__arena *a, const char *text, size_t size, gale
     parser p = {.arena = a, .at = text, .end = text + size, .line_start = text, .line = 1};
     gale__json *root = NULL;
     if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) p.line_start = p.at += 3;
-    if (memchr(text, 0, size)) return gale__fail(GALE_FORMAT, "YAML: there is a zero byte in the text");
+    if (memchr(text, 0, size)) return gale__fail(GALE_FORMAT, "YAML: the text contains a zero byte");
     GALE_TRY(next_line(&p, true));
     if (p.column == 0 && marks(&p, "---")) {
         p.at += 3;

@@ -1,6 +1,6 @@
-/* The part of YAML that people write by hand: maps and lists by indentation or in brackets, plain and quoted scalars,
- * text blocks, comments. The result is the tree of base/json.h, so that a manifest may be either.  Plain numbers and
- * truth values keep their text in `string` too. */
+/* The subset of YAML that people write by hand: maps and lists by indentation or in brackets, plain and quoted
+ * scalars, text blocks, comments.  The result is the tree of base/json.h, so that a manifest may be YAML or JSON.
+ * Plain numbers and booleans also keep their text in `string`. */
 #ifndef GALE_BASE_YAML_H
 #define GALE_BASE_YAML_H
 #include "json.h"

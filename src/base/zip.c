@@ -1,6 +1,6 @@
-/* Zip archives.  zlib unpacks entries but knows nothing of archives, and libraries that do (libzip, minizip) work on
- * files and allocate by themselves; these are 200 lines over memory, fuzzed.  The directory at the end says where
- * entries lie; nothing in it is believed before it is checked against the file. */
+/* Zip archives.  zlib unpacks entries but does not handle archives, and libraries that do (libzip, minizip) work on
+ * files and allocate themselves; this is 200 lines over memory, fuzzed.  The directory at the end gives the positions
+ * of the entries; everything in it is checked against the file. */
 #include "base/zip.h"
 #include "base/inflate.h"
 #include <string.h>
@@ -32,14 +32,14 @@ static const uint8_t *find_end(const uint8_t *data, size_t size)
 static gale_status find_directory(const char *path, const uint8_t *data, size_t size, uint64_t *count, uint64_t *offset)
 {
     const uint8_t *end = find_end(data, size);
-    if (!end) return malformed(path, "not a zip archive, or cut at its end");
+    if (!end) return malformed(path, "not a zip archive, or truncated");
     *count = get(end + 10, 2);
     *offset = get(end + 16, 4);
     if (*count != 0xffff && *offset != 0xffffffff) return GALE_OK;
     if (end - data < 20 || get(end - 20, 4) != LOCATOR64) return GALE_OK;
     uint64_t at = get(end - 12, 8);
     if (at > size || size - at < 56 || get(data + at, 4) != END64)
-        return malformed(path, "the 64-bit directory is not where it is said to be");
+        return malformed(path, "damaged: the 64-bit directory is not where it should be");
     *count = get(data + at + 32, 8);
     *offset = get(data + at + 48, 8);
     return GALE_OK;
@@ -67,17 +67,17 @@ static gale_status read_directory(gale__zip *z, uint64_t count, uint64_t offset)
 {
     const uint8_t *data = z->file.data;
     if (count > z->file.size / 46)
-        return malformed(z->path, "the directory says it has more entries than the file could hold");
+        return malformed(z->path, "damaged: the directory has more entries than the file can hold");
     z->entries = gale__arena_alloc(&z->arena, (size_t)(count + 1) * sizeof *z->entries);
     if (!z->entries) return GALE_NO_MEMORY;
     for (; z->count < count; z->count++) {
         const uint8_t *p = offset < z->file.size ? data + offset : data;
         if (offset > z->file.size || z->file.size - offset < 46 || get(p, 4) != CENTRAL)
-            return malformed(z->path, "the directory is cut");
+            return malformed(z->path, "the directory is truncated");
         size_t name = get(p + 28, 2), extra = get(p + 30, 2), comment = get(p + 32, 2),
                length = 46 + name + extra + comment;
-        if (length > z->file.size - offset) return malformed(z->path, "the directory is cut");
-        if (get(p + 8, 2) & 1) return gale__fail(GALE_UNSUPPORTED, "%s: entries are encrypted", z->path);
+        if (length > z->file.size - offset) return malformed(z->path, "the directory is truncated");
+        if (get(p + 8, 2) & 1) return gale__fail(GALE_UNSUPPORTED, "%s: encrypted entries are not supported", z->path);
         gale__zip_entry *e = &z->entries[z->count];
         char *copy = gale__arena_alloc(&z->arena, name + 1);
         if (!copy) return GALE_NO_MEMORY;
@@ -117,22 +117,24 @@ gale_status gale__zip_extract(const gale__zip *z, size_t index, gale__bytes *out
     const uint8_t *data = z->file.data, *p = e->offset < z->file.size ? data + e->offset : data;
     size_t size = z->file.size;
     if (e->offset > size || size - e->offset < 30 || get(p, 4) != LOCAL)
-        return gale__fail(GALE_FORMAT, "%s: entry %s is not where the directory says", z->path, e->name);
+        return gale__fail(GALE_FORMAT, "%s: damaged: entry %s is not where the directory says", z->path, e->name);
     uint64_t from = e->offset + 30 + get(p + 26, 2) + get(p + 28, 2);
-    if (from > size || e->packed > size - from) return gale__fail(GALE_FORMAT, "%s: entry %s is cut", z->path, e->name);
+    if (from > size || e->packed > size - from)
+        return gale__fail(GALE_FORMAT, "%s: entry %s is truncated", z->path, e->name);
     if (e->method != 0 && e->method != 8)
-        return gale__fail(GALE_UNSUPPORTED, "%s: entry %s is packed by method %d; stored and deflated ones are read",
-            z->path, e->name, e->method);
+        return gale__fail(GALE_UNSUPPORTED,
+            "%s: entry %s uses compression method %d; only stored and deflated entries are supported", z->path, e->name,
+            e->method);
     /* Deflate makes at most 1032 bytes of one. */
     if (e->method == 0 ? e->size != e->packed : e->size / 1040 > e->packed)
-        return gale__fail(GALE_FORMAT, "%s: entry %s says it is larger than it can be", z->path, e->name);
+        return gale__fail(GALE_FORMAT, "%s: damaged: entry %s declares an impossible size", z->path, e->name);
     char *to = gale__alloc((size_t)e->size + 1);
     if (!to) return GALE_NO_MEMORY;
     gale_status status = GALE_OK;
     if (e->method == 0) memcpy(to, data + from, (size_t)e->size);
     else status = gale__inflate(data + from, (size_t)e->packed, to, (size_t)e->size, NULL);
     if (status == GALE_OK && gale__crc32(0, to, (size_t)e->size) != e->crc)
-        status = gale__fail(GALE_FORMAT, "its sum is wrong");
+        status = gale__fail(GALE_FORMAT, "wrong checksum");
     if (status != GALE_OK) return gale__free(to), gale__fail_within(status, "%s: entry %s", z->path, e->name);
     to[e->size] = 0;
     *out = (gale__bytes){to, (size_t)e->size};
@@ -175,7 +177,7 @@ gale_status gale__zip_write(const char *path, const char *const *names, const ga
     for (size_t i = 0; i < n; i++)
         if (gale__add_size(total, contents[i].length + 2 * strlen(names[i]) + 100, &total)) total = SIZE_MAX;
     if (total > 0xfffffff0u || n > 0xfff0)
-        return gale__fail(GALE_LIMIT, "%s: an archive holds less than 4 GiB and 65520 entries; write .npy files", path);
+        return gale__fail(GALE_LIMIT, "%s: archives are limited to 4 GiB and 65520 entries; write .npy files", path);
     for (size_t i = 0; i < n; i++) {
         size_t offset = all.length;
         put(&all, LOCAL, 4);

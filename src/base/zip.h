@@ -1,5 +1,5 @@
-/* Zip archives, as far as .npz files need them: entries that are stored or deflated, also with 64-bit sizes; written
- * stored. */
+/* Zip archives, to the extent that .npz files need them: stored or deflated entries, also with 64-bit sizes; entries
+ * are written stored. */
 #ifndef GALE_BASE_ZIP_H
 #define GALE_BASE_ZIP_H
 #include "file.h"

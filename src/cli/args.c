@@ -1,5 +1,5 @@
-/* Parsing of a command's arguments by its table.  All complaints name the argument, what was given, and what would
- * have been right. */
+/* Parses a command's arguments by its table.  Every error names the argument, the given value, and what was expected.
+ * */
 #include "cli/args.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 const gale__arg gale__args_common[] = {
-    {"help", 'h', GALE__ARG_FLAG, NULL, NULL, NULL, "show this text"},
-    {"verbose", 'v', GALE__ARG_FLAG, NULL, NULL, NULL, "say more on stderr: what was chosen and why"},
-    {"quiet", 'q', GALE__ARG_FLAG, NULL, NULL, NULL, "no warnings, no progress"},
+    {"help", 'h', GALE__ARG_FLAG, NULL, NULL, NULL, "print this help and exit"},
+    {"verbose", 'v', GALE__ARG_FLAG, NULL, NULL, NULL, "print more details to stderr: what was chosen and why"},
+    {"quiet", 'q', GALE__ARG_FLAG, NULL, NULL, NULL, "print no warnings and no progress"},
     {0},
 };
 
@@ -80,7 +80,7 @@ static gale_status check_value(const gale__arg *arg, const char *text)
         return GALE_OK;
     case GALE__ARG_CHOICE:
         if (!in_choices(arg->range, text))
-            return gale__fail(GALE_INVALID, "%s%s: '%s' is none of %s", shown(arg), arg->name, text, arg->range);
+            return gale__fail(GALE_INVALID, "%s%s: '%s' is not one of %s", shown(arg), arg->name, text, arg->range);
         return GALE_OK;
     default:
         if (!*text && !arg->empty) return gale__fail(GALE_INVALID, "%s%s: the value is empty", shown(arg), arg->name);
@@ -145,7 +145,7 @@ static gale_status take_words(gale__args *a, int argc, char **argv)
         } else if (options && argv[i][0] == '-' && argv[i][1]) {
             GALE_TRY(take_option(a, argc, argv, &i));
         } else {
-            if (!place) return gale__fail(GALE_INVALID, "nothing is known to do with '%s'", argv[i]);
+            if (!place) return gale__fail(GALE_INVALID, "unexpected argument '%s'", argv[i]);
             GALE_TRY(keep(a, place, argv[i]));
             if (!place->many) place = next_positional(place + 1);
         }
@@ -161,7 +161,7 @@ gale_status gale__args_parse(const gale__arg *table, int argc, char **argv, gale
     bool help = status == GALE_OK && gale__args_flag(&a, "help");
     for (const gale__arg *arg = table; status == GALE_OK && !help && arg->name; arg++)
         if (arg->required && !gale__args_given(&a, arg->name))
-            status = gale__fail(GALE_INVALID, "%s%s is missing", shown(arg), arg->name);
+            status = gale__fail(GALE_INVALID, "missing argument: %s%s", shown(arg), arg->name);
     if (status == GALE_OK) *out = a;
     else gale__args_finish(&a);
     return status;

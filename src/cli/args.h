@@ -41,23 +41,23 @@ typedef struct gale__arg {
     {                                                                                  \
         "json", 'j', GALE__ARG_FLAG, NULL, NULL, NULL, "print JSON instead of a table" \
     }
-#define GALE__ARGS_DEVICE                                                                                             \
-    {"provider", 'p', GALE__ARG_TEXT, "CHAIN", NULL, NULL, "ordered chain of providers, such as cuda,vulkan,cpu",     \
-        "GALE_PROVIDER"},                                                                                             \
-        {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},    \
-        {"strict", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "a step down the provider chain is an error", "GALE_STRICT"}, \
-        {"allow-untrusted", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                                      \
-            "use a device even if its driver failed the self-test", "GALE_ALLOW_UNTRUSTED"},                          \
-    {                                                                                                                 \
-        "debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"     \
+#define GALE__ARGS_DEVICE                                                                                              \
+    {"provider", 'p', GALE__ARG_TEXT, "CHAIN", NULL, NULL, "providers to try in order, such as cuda,vulkan,cpu",       \
+        "GALE_PROVIDER"},                                                                                              \
+        {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},     \
+        {"strict", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "a fallback to the next provider is an error", "GALE_STRICT"}, \
+        {"allow-untrusted", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                                       \
+            "use a device even if its driver failed the self-test", "GALE_ALLOW_UNTRUSTED"},                           \
+    {                                                                                                                  \
+        "debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "enable the driver's own validation", "GALE_DEBUG_LAYER"   \
     }
-#define GALE__ARG_OVERWRITE                                                                                  \
-    {                                                                                                        \
-        "overwrite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "let a result replace a file that it is made from" \
+#define GALE__ARG_OVERWRITE                                                                               \
+    {                                                                                                     \
+        "overwrite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "allow an output file to replace an input file" \
     }
-#define GALE__ARG_THREADS                                                                 \
-    {                                                                                     \
-        "threads", 't', GALE__ARG_INT, "N", NULL, "1..256", "CPU threads", "GALE_THREADS" \
+#define GALE__ARG_THREADS                                                                           \
+    {                                                                                               \
+        "threads", 't', GALE__ARG_INT, "N", NULL, "1..256", "number of CPU threads", "GALE_THREADS" \
     }
 
 /* The arguments every command takes. */

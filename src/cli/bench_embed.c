@@ -1,6 +1,6 @@
-/* gale bench embed: texts a second of encoders with the shapes of the three levels and random weights, on every
- * provider of this machine, beside what is claimed elsewhere.  All texts have the same length, which is printed: a rate
- * without it says nothing. */
+/* gale bench embed: texts per second for encoders with the shapes of the three levels and random weights, on every
+ * provider of this machine, beside published figures.  All texts have the same length, which is printed, since a rate
+ * is meaningless without it. */
 #include "cli/bench.h"
 #include "base/json.h"
 #include "base/thread.h"
@@ -172,7 +172,7 @@ static gale_status time_rate(timing *t, int lanes, double *rate)
     for (; n < lanes; n++)
         if (gale__thread_begin(&threads[n], run_lane, t) != GALE_OK) break;
     for (int i = 0; i < n; i++) gale__thread_end(&threads[i]);
-    if (atomic_load(&t->failed) || !n) return gale__fail(GALE_NO_MEMORY, "the runs side by side failed");
+    if (atomic_load(&t->failed) || !n) return gale__fail(GALE_NO_MEMORY, "the concurrent runs failed");
     *rate = (double)atomic_load(&t->texts) / ((double)(gale__time_ns() - start) * 1e-9);
     return GALE_OK;
 }
@@ -294,7 +294,7 @@ static gale_status print_table(const result *list, size_t count, int64_t length)
 {
     gale__table t = {.align = "lllrrrrr"};
     static const char *const heads[] = {
-        "level", "provider", "device", "batch", "texts/s", "us each", "us alone", "claimed texts/s"};
+        "level", "provider", "device", "batch", "texts/s", "us each", "us alone", "published texts/s"};
     for (int i = 0; i < 8; i++) gale__table_cell(&t, "%s", heads[i]);
     for (size_t i = 0; i < count; i++) {
         const result *r = &list[i];
@@ -308,9 +308,9 @@ static gale_status print_table(const result *list, size_t count, int64_t length)
         gale__table_cell(&t, "%s", claim_of(r));
     }
     GALE_TRY(gale__table_print(&t, stdout));
-    printf("\ntexts of %lld tokens, random weights, tokens in and vectors out; claimed elsewhere without a length: CPU "
-           "of 16 "
-           "cores, RTX 3090\n",
+    printf("\n"
+           "texts of %lld tokens, random weights, from tokens to vectors; published figures, without a text length: "
+           "CPU with 16 cores, RTX 3090\n",
         (long long)length);
     return GALE_OK;
 }

@@ -30,9 +30,9 @@ static void print(const gale_bench_result *r)
     char device[32], process[32];
     printf("read and scheduled   %10.1f ms\n", r->open_ms);
     printf("first run            %10.1f ms (plan, kernels, weights, run)\n", r->first_ms);
-    printf("steady run           %10.2f ms median, %.2f best, %.2f at 90 %%, %.2f at 99 %% (%zu runs)\n", r->median_ms,
+    printf("steady state         %10.2f ms median, %.2f best, %.2f at 90 %%, %.2f at 99 %% (%zu runs)\n", r->median_ms,
         r->best_ms, r->p90_ms, r->p99_ms, r->n_runs);
-    printf("memory               %s on the device at most, %s resident\n",
+    printf("memory               %s on the device (peak), %s resident\n",
         gale__bytes_text(r->device_peak_bytes, device), gale__bytes_text(r->process_peak_bytes, process));
 }
 

@@ -1,4 +1,4 @@
-/* gale bench tokenize: texts a second, as a table or a line of JSON each. */
+/* gale bench tokenize: texts per second, as a table or as JSON lines. */
 #include "base/thread.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
@@ -54,7 +54,7 @@ gale_status gale__bench_tokenize(const gale__args *a)
     gale_tokenizer *tokenizer = NULL;
     if (!model || !file)
         return gale__fail(
-            GALE_INVALID, "bench tokenize needs --model, a tokenizer, and --texts, a file with a text a line");
+            GALE_INVALID, "bench tokenize needs --model TOKENIZER and --texts FILE, with one text per line");
     uint64_t start = gale__time_ns();
     GALE_TRY(gale_tokenizer_open(model, &tokenizer));
     if (!gale__args_flag(a, "json")) printf("opened in %.1f ms\n", (double)(gale__time_ns() - start) / 1e6);

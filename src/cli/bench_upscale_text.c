@@ -1,4 +1,4 @@
-/* gale bench upscale: tiles a second on every provider, beside what is claimed elsewhere. */
+/* gale bench upscale: tiles per second on every provider, beside published figures. */
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "cli/model_args.h"
@@ -14,19 +14,19 @@ static void add_times(gale__table *t, const gale_tiles_time *r)
     gale__table_cell(t, "%.1f ms", 1e3 * r->beside_seconds);
     if (r->times_the_cpu > 0) gale__table_cell(t, "%.1f", r->times_the_cpu);
     else gale__table_cell(t, "-");
-    gale__table_cell(t, r->lanes > 1 ? "%lld side by side" : "%lld", (long long)(r->lanes > 1 ? r->lanes : r->batch));
+    gale__table_cell(t, r->lanes > 1 ? "%lld lanes" : "%lld", (long long)(r->lanes > 1 ? r->lanes : r->batch));
 }
 
 static gale_status print(const gale_tiles_result *r)
 {
-    static const char *const head[] = {"provider", "tiles/s", "36 tiles", "beside the network", "times the CPU",
-        "tiles at once", "claimed for SCUNet, tiles/s", "device, or why not"};
+    static const char *const head[] = {"provider", "tiles/s", "36 tiles", "outside the network", "speed-up over CPU",
+        "tiles at once", "published for SCUNet, tiles/s", "device, or why it is missing"};
     const gale_tiles_time *one = &r->rows[r->last];
     gale__table t = {.align = "lrrrrrll"};
     printf("%s, %s, tiles of %lld x %lld", r->model, one->precision, (long long)one->tile_width,
         (long long)one->tile_height);
-    if (one->overlap >= 0) printf(" that overlap by %lld", (long long)one->overlap);
-    printf(": %lld tiles, the fastest of a few runs\n", (long long)one->tiles);
+    if (one->overlap >= 0) printf(" with an overlap of %lld", (long long)one->overlap);
+    printf(": %lld tiles, best of several runs\n", (long long)one->tiles);
     for (int i = 0; i < 8; i++) gale__table_cell(&t, "%s", head[i]);
     for (size_t i = 0; i < r->n_rows; i++) {
         const gale_tiles_time *row = &r->rows[i];

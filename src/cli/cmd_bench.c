@@ -9,28 +9,28 @@
 
 static const gale__arg args[] = {
     {"WHAT", 0, GALE__ARG_TEXT, "kernels|plan|start|upscale|tokenize|embed|MODEL", "kernels", NULL,
-        "kernels: memory-bound work; plan: making plans; start: the first kernel; upscale: a picture in 36 tiles on "
-        "every provider; tokenize, embed: texts a second, embed on every provider; or an ONNX file"},
+        "kernels: memory-bound kernels; plan: planning time; start: time to the first kernel; upscale: a picture in 36 "
+        "tiles, on every provider; tokenize, embed: texts per second, embed on every provider; or an ONNX file"},
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", NULL, NULL,
-        "upscale: the network; the one inside the program unless given; tokenize: the tokenizer"},
-    {"texts", 0, GALE__ARG_FILE, NULL, NULL, NULL, "tokenize: a file with a text a line"},
-    {"length", 0, GALE__ARG_INT, "TOKENS", "18", "1..512", "embed: tokens of a text"},
-    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "upscale: tiles in one run of the network; 0: by memory"},
+        "upscale: the network (default: the built-in one); tokenize: the tokenizer"},
+    {"texts", 0, GALE__ARG_FILE, NULL, NULL, NULL, "tokenize: file with one text per line"},
+    {"length", 0, GALE__ARG_INT, "TOKENS", "18", "1..512", "embed: tokens per text"},
+    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256",
+        "upscale: tiles per run of the network; 0: as many as memory allows"},
     {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256",
-        "upscale: runs side by side; 0: as many as the device has use for and memory holds"},
+        "upscale: concurrent runs; 0: as many as the device can use and memory allows"},
     GALE__ARGS_MODEL_INPUTS,
     {"batches", 0, GALE__ARG_TEXT, "1,2,4", NULL, NULL,
-        "a model: also the rate at these batch sizes, put in place of the first extents"},
+        "a model: also measure these batch sizes, used as the first extent of the inputs"},
     {"on-device", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "a model: inputs are on the device before the steady runs, and results stay there"},
+        "a model: keep inputs and results on the device during the steady-state runs"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
-    {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only rows whose name contains this"},
-    {"repeats", 'r', GALE__ARG_INT, "N", "30", "3..10000", "runs to take the median of"},
-    {"scale", 0, GALE__ARG_INT, "N", "1", "1..1024", "divide the large sizes by this"},
-    {"fast", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "programs with the device's own exp, log, sin, division instead of ours"},
+    {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only rows whose name contains TEXT"},
+    {"repeats", 'r', GALE__ARG_INT, "N", "30", "3..10000", "number of runs to take the median of"},
+    {"scale", 0, GALE__ARG_INT, "N", "1", "1..1024", "divide the large sizes by N"},
+    {"fast", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "use the device's own exp, log, sin and division instead of gale's"},
     GALE__ARG_JSON,
     {0},
 };
@@ -51,7 +51,7 @@ static void keep_row(void *user, const gale_kernel_time *row)
 
 static void print_kernels(const gale_kernels_result *r)
 {
-    static const char *const head[] = {"work", "kernels", "median us", "least us", "GB/s", "of copy", "GFLOP/s", ""};
+    static const char *const head[] = {"work", "kernels", "median us", "best us", "GB/s", "of copy", "GFLOP/s", ""};
     gale__table t = {.align = "lrrrrrrl"};
     if (r->fast) printf("fast: with the device's own exp, log, sin, cos, square root and division\n");
     for (size_t i = 0; i < 8; i++) gale__table_cell(&t, "%s", head[i]);
@@ -93,8 +93,8 @@ static gale_status bench_plan(gale_device *device)
 {
     gale_planning_time t;
     GALE_TRY(gale_planning_bench(device, NULL, &t));
-    printf("a program of %d kernels is planned for a new shape in %.2f ms (%.2f us a kernel)\n", t.kernels, t.best_ms,
-        1e3 * t.best_ms / t.kernels);
+    printf("planning a program of %d kernels for a new shape takes %.2f ms (%.2f us per kernel)\n", t.kernels,
+        t.best_ms, 1e3 * t.best_ms / t.kernels);
     return GALE_OK;
 }
 
@@ -102,7 +102,7 @@ static gale_status bench_start(gale_device *device, bool fast)
 {
     double ms;
     GALE_TRY(gale_start_bench(device, fast, &ms));
-    printf("first kernel %.1f ms after the device was open\n", ms);
+    printf("first kernel %.1f ms after the device was opened\n", ms);
     return GALE_OK;
 }
 
@@ -130,13 +130,11 @@ static int run(const gale__args *a)
 const gale__command gale__command_bench = {
     args,
     run,
-    "Times generated kernels, or a model, on one device.  The copy rate of the device is measured in the same run, and "
-    "every row says which share of it "
-    "the work reaches, counting each byte that must move once.  Times are the device's own, of runs that are replayed "
-    "from a capture where "
-    "the driver can.",
+    "Times generated kernels, or a model, on one device. The copy rate of the device is measured in the same run, and "
+    "every row shows the share of it that the work reaches, counting each byte that must be moved once. Times are "
+    "measured by the device, on runs replayed from a capture if the driver supports it.",
     "gale bench kernels --provider cuda\n"
-    "gale bench kernels --provider cpu --scale 8   # smaller\n"
+    "gale bench kernels --provider cpu --scale 8   # smaller sizes\n"
     "gale bench plan --provider cpu\n"
     "gale bench upscale --model scunet.onnx        # pictures in tiles, on every provider\n"
     "gale bench tokenize --model all-MiniLM-L6-v2 --texts texts.txt\n"

@@ -1,4 +1,4 @@
-/* gale cache: the folder of compiled kernels, and the vectors of texts. */
+/* gale cache: the caches of compiled kernels and of text vectors. */
 #include "cli/cli.h"
 #include "base/json.h"
 #include "device/binary_cache.h"
@@ -6,10 +6,10 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "stats", "stats|clean|clear", "show, shrink to the limit, or empty"},
-    {"kind", 'k', GALE__ARG_CHOICE, NULL, "kernels", "kernels|vectors", "compiled kernels, or vectors of texts"},
-    {"limit", 'l', GALE__ARG_INT, "MB", NULL, "0..1048576", "clean: the size to keep", "GALE_CACHE_LIMIT_MB"},
-    {"folder", 'f', GALE__ARG_FILE, NULL, NULL, NULL, "another folder than the usual one", "GALE_CACHE"},
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "stats", "stats|clean|clear", "show the size, shrink to the limit, or empty"},
+    {"kind", 'k', GALE__ARG_CHOICE, NULL, "kernels", "kernels|vectors", "compiled kernels, or text vectors"},
+    {"limit", 'l', GALE__ARG_INT, "MB", NULL, "0..1048576", "clean: size to shrink to", "GALE_CACHE_LIMIT_MB"},
+    {"folder", 'f', GALE__ARG_FILE, NULL, NULL, NULL, "cache folder to use instead of the default one", "GALE_CACHE"},
     GALE__ARG_JSON,
     {0},
 };
@@ -108,10 +108,9 @@ done:
 const gale__command gale__command_cache = {
     .args = args,
     .run = run,
-    .about = "Compiled kernels are kept on disk under a hash of text, device, driver and options, so that a second run "
-             "starts at once. Vectors are kept by `gale embed --cache` under a hash of the text, the model and the "
-             "settings. "
-             "Removing either is always safe: they are made again.",
+    .about = "Compiled kernels are cached on disk, keyed by a hash of source, device, driver and options, so that "
+             "later runs start faster. `gale embed --cache` stores vectors, keyed by a hash of the text, the model and "
+             "the settings. It is always safe to clear either cache: gale recreates the contents when needed.",
     .examples = "  gale cache\n  gale cache clean --limit 100   # keep the newest 100 MB\n  gale cache clear\n  gale "
                 "cache stats --kind vectors",
 };

@@ -1,4 +1,4 @@
-/* gale check: failures as they come, then a line or a table of times for each device. */
+/* gale check: failures as they occur, then a summary line or a table of times for each device. */
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/cli.h"
@@ -9,12 +9,11 @@
 
 static const gale__arg args[] = {
     {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL,
-        "only cases whose name contains this text, such as Conv or 'Softmax f16'"},
-    {"all", 'a', GALE__ARG_FLAG, NULL, NULL, NULL,
-        "all types and views on drivers that run on the CPU too, whose compilers are slow"},
+        "only cases whose name contains TEXT, such as Conv or 'Softmax f16'"},
+    {"all", 'a', GALE__ARG_FLAG, NULL, NULL, NULL, "test all types and views on software drivers too; slow"},
     {"bench", 'b', GALE__ARG_FLAG, NULL, NULL, NULL,
-        "time large cases instead: median, GB/s, GFLOP/s, share of the measured ceiling"},
-    {"compare", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an earlier run's output of --bench --json to compare with"},
+        "time large cases instead: median, GB/s, GFLOP/s, share of the measured peak"},
+    {"compare", 0, GALE__ARG_FILE, NULL, NULL, NULL, "output of an earlier --bench --json to compare with"},
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -54,7 +53,7 @@ static gale_status print_times(const gale_check_device *p, const earlier *e)
     gale__table t = {.align = e->root ? "lrrrrrr" : "lrrrrr"};
     printf("%s%s%s\n", p->name, p->info ? ": " : " is skipped: ", p->info ? p->info->name : p->reason);
     if (!p->info) return GALE_OK;
-    const char *const heads[] = {"case", "median us", "GB/s", "GFLOP/s", "of ceiling", "kernels", "of earlier"};
+    const char *const heads[] = {"case", "median us", "GB/s", "GFLOP/s", "of peak", "kernels", "of earlier"};
     for (int i = 0; i < (e->root ? 7 : 6); i++) gale__table_cell(&t, "%s", heads[i]);
     for (size_t i = 0; i < p->n_times; i++) {
         const gale_check_time *x = &p->times[i];
@@ -95,7 +94,7 @@ static void print_device(const gale_check_device *d)
         return;
     }
     for (size_t i = 0; i < d->n_skips; i++) printf("SKIP %s %s: %s\n", d->name, d->skips[i].name, d->skips[i].text);
-    if (d->flushes) printf("%s takes denormals for zero and promises nothing else: both results pass\n", d->name);
+    if (d->flushes) printf("%s flushes denormals to zero; both results are accepted\n", d->name);
     printf("%s (%s): %d passed, %d failed, %d skipped\n", d->name, d->info->name, d->passed, d->failed, d->skipped);
     fflush(stdout);
 }
@@ -117,10 +116,10 @@ static gale_status check_any(const gale__args *given, const gale_check_result *r
     const char *filter = gale__args_text(given, "filter"), *chain = gale__args_text(given, "provider");
     if (!r->n_opened)
         return gale__fail(GALE_NO_DEVICE,
-            "nothing was checked: no device of --provider %s is here; `gale doctor` says what is missing",
+            "nothing was checked: no device of --provider %s is available; run `gale doctor` to see what is missing",
             chain ? chain : "any");
     if (!r->n_cases)
-        return gale__fail(GALE_NOT_FOUND, "nothing was checked: no %scase has '%s' in its name",
+        return gale__fail(GALE_NOT_FOUND, "nothing was checked: no %scase name contains '%s'",
             gale__args_flag(given, "bench") ? "large " : "", filter ? filter : "");
     return GALE_OK;
 }
@@ -167,15 +166,12 @@ done:
 const gale__command gale__command_check = {
     args,
     run,
-    "Runs every operator case on every device present (or on each of --provider's) and compares with the scalar "
-    "reference, and with "
-    "values found independently. Results lie between guard bytes; odd sizes, views, nothing at all, NaN, infinities "
-    "and denormals are "
-    "among the cases. The last line is `N passed, N failed, N skipped`; the exit code is 4 when results differ, 3 when "
-    "no device "
-    "was there to check and 1 when no case has the name asked for.",
+    "Runs every operator case on every available device (or those of --provider) and compares the results with a "
+    "scalar reference and with independently computed values. Results are surrounded by guard bytes; the cases include "
+    "odd sizes, views, empty tensors, NaN, infinities and denormals. The last line is `N passed, N failed, N skipped`. "
+    "The exit code is 4 if results differ, 3 if no device was available, and 1 if no case matches --filter.",
     "gale check\n"
     "gale check --provider cuda,vulkan --filter Conv\n"
     "gale check --bench --json > before.json\n"
-    "gale check --bench --compare before.json  # what has become faster or slower\n",
+    "gale check --bench --compare before.json  # what became faster or slower\n",
 };

@@ -1,4 +1,4 @@
-/* gale compare: how two pictures differ. */
+/* gale compare: the difference of two pictures. */
 #include "cli/cli.h"
 #include "base/json.h"
 #include "cli/table.h"
@@ -9,12 +9,12 @@
 enum { WHITE = 255 }; /* what differences are counted in, whatever the depth */
 
 static const gale__arg args[] = {
-    {"A", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a picture; - is standard input", NULL, true},
-    {"B", 0, GALE__ARG_FILE, NULL, NULL, NULL, "the picture to compare it with", NULL, true},
+    {"A", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a picture; -: standard input", NULL, true},
+    {"B", 0, GALE__ARG_FILE, NULL, NULL, NULL, "the picture to compare with", NULL, true},
     {"diff", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "write a picture of the differences", .writes = true},
-    {"gain", 'g', GALE__ARG_REAL, NULL, "8", "0..1e6", "what differences are multiplied by in that picture"},
-    {"min-psnr", 0, GALE__ARG_REAL, "DB", NULL, "0..1000", "exit with 4 when the PSNR of the colours is lower"},
-    {"min-ssim", 0, GALE__ARG_REAL, NULL, NULL, "-1..1", "exit with 4 when the SSIM of the luma is lower"},
+    {"gain", 'g', GALE__ARG_REAL, NULL, "8", "0..1e6", "amplify the differences in that picture by this factor"},
+    {"min-psnr", 0, GALE__ARG_REAL, "DB", NULL, "0..1000", "exit with 4 if the PSNR of the colours is lower"},
+    {"min-ssim", 0, GALE__ARG_REAL, NULL, NULL, "-1..1", "exit with 4 if the SSIM of the luma is lower"},
     GALE__ARG_JSON,
     {0},
 };
@@ -97,14 +97,14 @@ static int print_table(const gale_picture *p, const gale_picture_difference *d)
     for (int i = 0; i < d->channels; i++) row(&t, channel_name(d->channels, i), &d->each[i]);
     gale_status status = gale__table_print(&t, stdout);
     if (status != GALE_OK) return gale__report(status);
-    if (!d->pixels) printf("%lld x %lld pixels, all the same\n", (long long)p->width, (long long)p->height);
+    if (!d->pixels) printf("%lld x %lld pixels, identical\n", (long long)p->width, (long long)p->height);
     else
         printf("%lld x %lld pixels, %llu differ, most at %lld,%lld in %s\n", (long long)p->width, (long long)p->height,
             (unsigned long long)d->pixels, (long long)d->x, (long long)d->y, channel_name(d->channels, d->channel));
     return GALE__EXIT_OK;
 }
 
-/* What was asked for and is not reached. */
+/* Requested limits that are not reached. */
 static int judge(const gale__args *a, const gale_picture_difference *d)
 {
     int code = GALE__EXIT_OK;
@@ -134,7 +134,7 @@ static int run(const gale__args *a)
     gale_picture_difference d;
     const char *diff = gale__args_text(a, "diff"), *one = gale__args_text(a, "A"), *other = gale__args_text(a, "B");
     gale_status status;
-    if (!strcmp(one, "-") && !strcmp(other, "-")) return gale__usage("compare", "standard input can be read once");
+    if (!strcmp(one, "-") && !strcmp(other, "-")) return gale__usage("compare", "standard input can be used only once");
     GALE_GO(read_picture(a, "A", &p));
     GALE_GO(read_picture(a, "B", &q));
     GALE_GO(gale_picture_compare(p, q, &d, gale__args_real(a, "gain"), diff ? &made : NULL));
@@ -153,13 +153,11 @@ done:;
 const gale__command gale__command_compare = {
     .args = args,
     .run = run,
-    .about =
-        "Compares two pictures of the same size and prints PSNR, SSIM (11 x 11 Gaussian window of sigma 1.5) and the "
-        "largest difference, for all colours together, "
-        "for the luma and for each channel. Orientation is applied first; a picture without alpha counts as opaque. "
-        "The largest difference is counted in levels of 8 bit, 255 for black against "
-        "white, for pictures of every depth, in the table as in the JSON (largest_of_255).",
-    .examples = "  gale compare a.png b.jpg\n  gale compare a.png b.png --diff differences.png   # where they differ, "
-                "eight times as bright\n"
+    .about = "Compares two pictures of the same size and prints PSNR, SSIM (11 x 11 Gaussian window, sigma 1.5) and "
+             "the largest difference: for all colours together, for the luma and for each channel. Orientation is "
+             "applied first; a picture without alpha is treated as opaque. The largest difference is given in 8-bit "
+             "levels (255: black against white) for pictures of any depth, also in JSON (largest_of_255).",
+    .examples = "  gale compare a.png b.jpg\n"
+                "  gale compare a.png b.png --diff differences.png   # show the differences, amplified eight times\n"
                 "  gale compare a.png b.png --min-psnr 40           # exit code 4 below 40 dB",
 };

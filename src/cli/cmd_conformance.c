@@ -1,4 +1,4 @@
-/* gale conformance: failures as they come, then a table of operators. */
+/* gale conformance: failures as they occur, then a table of operators. */
 #include "cli/cli.h"
 #include "cli/job_progress.h"
 #include "cli/table.h"
@@ -6,12 +6,12 @@
 
 static const gale__arg args[] = {
     {"SUITE", 0, GALE__ARG_FILE, "DIR|TAR", NULL, NULL, "folder of cases, or an archive of one", NULL, true},
-    {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only cases whose name contains this text"},
+    {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL, "only cases whose name contains TEXT"},
     {"every", 0, GALE__ARG_INT, "N", "1", "1..100000",
-        "only every N-th case: a spread for drivers whose compilers are slow"},
+        "only every N-th case: a sample, for drivers with slow compilers"},
     {"jobs", 'J', GALE__ARG_INT, "N", NULL, "1..256",
-        "cases at once; without it as many as there are cores, and one on the CPU, whose runs use all of them"},
-    {"table", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "passed and failed by operator, also when all passed"},
+        "cases run at once (default: number of cores; 1 on the CPU, where each case uses all cores)"},
+    {"table", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "list passed and failed cases by operator, even if all passed"},
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -78,11 +78,10 @@ const gale__command gale__command_conformance = {
     .args = args,
     .run = run_command,
     .about = "Runs every case of the official ONNX backend suite (or any folder of model.onnx with "
-             "test_data_set_N/input_N.pb and output_N.pb) on the chosen device, by the suite's own "
-             "tolerances. On a GPU a case passes only when every number was computed there. A model with a node that "
-             "the standard calls random is held to type, shape and range. The last line is "
-             "`N passed, N failed, N skipped`.",
+             "test_data_set_N/input_N.pb and output_N.pb) on the selected device, with the suite's own tolerances. On "
+             "a GPU a case passes only if every number was computed there. Models with a random operator are checked "
+             "for type, shape and range only. The last line is `N passed, N failed, N skipped`.",
     .examples = "  gale conformance onnx-backend-tests-1.22.tar.xz                # on the fastest device\n"
-                "  gale conformance data/ --provider cpu --filter attention        # some cases, on the CPU\n"
+                "  gale conformance data/ --provider cpu --filter attention        # selected cases, on the CPU\n"
                 "  gale conformance data/ --provider vulkan --every 20 --json",
 };

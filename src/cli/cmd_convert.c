@@ -1,4 +1,4 @@
-/* gale convert: options in, and a table of what 8 bit lost. */
+/* gale convert: parses options, and prints the losses of 8-bit models. */
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "cli/table.h"
@@ -7,30 +7,32 @@
 
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an ONNX file", .required = true},
-    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "the file to write", .writes = true},
+    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL, "output file", .writes = true},
     GALE__ARG_OVERWRITE,
-    {"emit", 0, GALE__ARG_CHOICE, NULL, "onnx", "onnx|c", "c: a C file with the model as an array of bytes"},
-    {"name", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "--emit c: the array's name; else it follows from the file's"},
-    {"external", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "put large tensors into a file of this name beside the model"},
+    {"emit", 0, GALE__ARG_CHOICE, NULL, "onnx", "onnx|c",
+        "c: write a C source file with the model as an array of bytes"},
+    {"name", 0, GALE__ARG_TEXT, "NAME", NULL, NULL,
+        "--emit c: name of the array (default: derived from the file name)"},
+    {"external", 0, GALE__ARG_TEXT, "NAME", NULL, NULL, "store large tensors in a file of this name beside the model"},
     {"extract", 0, GALE__ARG_TEXT, "INPUTS:OUTPUTS", NULL, NULL,
-        "only what leads from these values to those; names with commas between"},
-    {"pin", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL,
-        "give an open extent a number; INPUT:AXIS=N for one without a name", .many = true},
-    {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "open the extents of an input, or one of them",
+        "keep only the part between these inputs and outputs; separate names with commas"},
+    {"pin", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL, "fix an open extent; INPUT:AXIS=N for one without a name",
+        .many = true},
+    {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "make the extents of an input variable, or one of them",
         .many = true},
     {"opset", 0, GALE__ARG_TEXT, "N|newest", NULL, NULL,
-        "bring an older model up to opset N, 13 to 28, or to the newest: operators in its form, functions inlined"},
+        "upgrade an older model to opset N, 13 to 28, or to the newest; functions are inlined"},
     {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "compute what depends on constants alone, join what is equal, drop what nothing reads"},
+        "evaluate everything that depends only on constants, merge duplicates, remove unused nodes"},
     {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16|int8",
-        "weights and operators in half precision, or weights of products in 8 bit; inputs and outputs stay as they "
-        "are"},
+        "convert weights and operators to half precision, or weights of products to 8 bits; inputs and outputs keep "
+        "their types"},
     {"calibrate", 0, GALE__ARG_TEXT, "FILE", NULL, NULL,
-        "--precision int8: a sample (.npy, .npz, .pb, picture; NAME=FILE,NAME=FILE for several inputs), for "
-        "activations in 8 bit",
+        "--precision int8: a sample (.npy, .npz, .pb, picture; NAME=FILE,NAME=FILE for several inputs), to quantise "
+        "activations too",
         .many = true},
     {"leave", 0, GALE__ARG_TEXT, "NAME", NULL, NULL,
-        "--precision int8: a node that stays as it is, by name, result or operator; NAME* for all that begin so",
+        "--precision int8: keep a node unchanged, given by name, result or operator; NAME* matches a prefix",
         .many = true},
     GALE__ARGS_PICTURES,
     {0},
@@ -103,7 +105,7 @@ static bool print_losses(void *user, const gale_convert_result *r)
         else gale__table_cell(&t, "-");
     }
     gale__table_print(&t, stdout);
-    printf("%d weights in 8 bit, %d activations held to 8 bit (%d evened out by channel); %d samples\n", r->n_weights,
+    printf("%d weights in 8 bits, %d activations in 8 bits (%d with channel factors); %d samples\n", r->n_weights,
         r->n_activations, r->n_smoothed, r->n_samples);
     return true;
 }
@@ -127,42 +129,40 @@ static int run(const gale__args *a)
     int64_t number = 0;
     bool fits = opset && gale__text_to_i64(opset, &number) && number >= 13 && number <= GALE__OPSET_NEWEST;
     if (opset && !fits && strcmp(opset, "newest"))
-        return gale__usage("convert", "--opset: '%s' is neither 13 to %d nor newest", opset, GALE__OPSET_NEWEST);
-    if (!output) return gale__usage("convert", "where to? --output FILE is missing");
+        return gale__usage(
+            "convert", "--opset: '%s' is neither a number from 13 to %d nor newest", opset, GALE__OPSET_NEWEST);
+    if (!output) return gale__usage("convert", "missing option: --output FILE");
     if (c && gale__args_given(a, "external"))
-        return gale__usage("convert", "a C file holds everything: --external does not go with --emit c");
+        return gale__usage("convert", "--external cannot be combined with --emit c: a C file contains everything");
     if (gale__args_given(a, "calibrate") && !is_int8(a))
-        return gale__usage("convert", "--calibrate goes with --precision int8");
-    if (gale__args_given(a, "leave") && !is_int8(a))
-        return gale__usage("convert", "--leave goes with --precision int8");
+        return gale__usage("convert", "--calibrate requires --precision int8");
+    if (gale__args_given(a, "leave") && !is_int8(a)) return gale__usage("convert", "--leave requires --precision int8");
     return convert(a, output);
 }
 
 const gale__command gale__command_convert = {
     .args = args,
     .run = run,
-    .about = "Writes a model again, changed as the options say. The steps are taken in this order: extract, free, pin, "
-             "opset, fold, precision, emit. What is not asked for stays "
-             "as it was, also what gale does not know of.\n\n"
-             "Half precision: operators that take it compute in it, others stay in single precision, with Cast nodes "
-             "between. Numbers beyond the "
-             "largest of the type become the largest.\n\n"
-             "8 bit: weights of MatMul, Gemm and Conv become int8 with a scale for each channel, for which models of "
-             "an opset "
-             "before 13 are brought up to the least opset that can express them. With samples "
-             "(--calibrate), what these operators read is held to uint8 in the range it had "
-             "there, evened out by channel where that loses less, and what the outputs lost is printed. Nodes named by "
-             "--leave stay in single precision.\n\n"
-             "Folding: results that would be much larger than what they are computed from stay nodes. Where all "
-             "extents of the inputs are fixed (--pin), so are the shapes that follow from them.",
-    .examples = "  gale convert model.onnx -o small.onnx --external small.bin   # weights beside the model\n"
+    .about = "Writes a modified copy of a model. Steps are applied in this order: extract, free, pin, opset, fold, "
+             "precision, emit. Everything else is preserved, including fields unknown to gale.\n"
+             "\n"
+             "Half precision: operators that support it compute in it, others stay in single precision, with Cast "
+             "nodes in between. Numbers out of range become the largest number of the type.\n"
+             "\n"
+             "8 bits: weights of MatMul, Gemm and Conv become int8 with one scale per channel; models older than opset "
+             "13 are upgraded to the lowest opset that can express this. With samples (--calibrate), the inputs of "
+             "these operators are quantised to uint8 in the range observed, with channel factors where these reduce "
+             "the error, and the loss of each output is printed. Nodes named by --leave stay in single precision.\n"
+             "\n"
+             "Folding: results that would be much larger than their inputs stay nodes. If all extents of the inputs "
+             "are fixed (--pin), shapes derived from them are folded too.",
+    .examples = "  gale convert model.onnx -o small.onnx --external small.bin   # weights in a separate file\n"
                 "  gale convert model.onnx -o fixed.onnx --pin batch=1 --pin height=256\n"
                 "  gale convert old.onnx -o new.onnx --opset newest\n"
                 "  gale convert model.onnx -o plain.onnx --pin batch=1 --fold\n"
                 "  gale convert model.onnx -o open.onnx --free input:0\n"
                 "  gale convert model.onnx -o part.onnx --extract x,y:z\n"
                 "  gale convert model.onnx -o half.onnx --precision fp16\n"
-                "  gale convert model.onnx -o small.onnx --fold --precision int8 --calibrate a.npy "
-                "--calibrate b.npy\n"
+                "  gale convert model.onnx -o small.onnx --fold --precision int8 --calibrate a.npy --calibrate b.npy\n"
                 "  gale convert model.onnx -o model.c --emit c",
 };

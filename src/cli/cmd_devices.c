@@ -1,4 +1,4 @@
-/* gale devices: what every provider name stands for on this machine, and why a missing one is missing. */
+/* gale devices: the device behind every provider name, and why a missing one is missing. */
 #include "cli/cli.h"
 #include "cli/device_text.h"
 #include "cli/table.h"
@@ -6,7 +6,7 @@
 static const gale__arg args[] = {
     GALE__ARG_JSON,
     {"measure", 'm', GALE__ARG_FLAG, NULL, NULL, NULL,
-        "measure the ceilings of every device (half a second each) and keep them"},
+        "measure the peak rates of every device (half a second each) and store them"},
     {0},
 };
 
@@ -16,7 +16,7 @@ static int print_table(const gale_devices_result *r)
     gale__str text = {0};
     gale__table_cell(&t, "provider");
     gale__table_cell(&t, "here");
-    gale__table_cell(&t, "device, or why there is none");
+    gale__table_cell(&t, "device, or why it is missing");
     gale__table_cell(&t, "aliases");
     for (size_t i = 0; i < r->n_providers; i++) {
         const gale_provider_state *p = &r->providers[i];
@@ -30,8 +30,8 @@ static int print_table(const gale_devices_result *r)
     if (status != GALE_OK) return gale__report(status);
     gale__str_add(&text, "\n");
     if (r->automatic && r->automatic->caps.host_functions)
-        gale__str_add(&text, "No GPU detected: `gale doctor` says what to install. ");
-    gale__str_add(&text, "* is what gale takes when nothing is asked for.\n");
+        gale__str_add(&text, "No GPU detected: run `gale doctor` to see what to install. ");
+    gale__str_add(&text, "* marks the default.\n");
     for (size_t i = 0; i < r->n_providers; i++)
         if (*r->providers[i].note) gale__str_addf(&text, "%s: %s.\n", r->providers[i].name, r->providers[i].note);
     for (size_t i = 0; i < r->n_devices; i++) {
@@ -62,9 +62,9 @@ static int run(const gale__args *a)
 const gale__command gale__command_devices = {
     .args = args,
     .run = run,
-    .about =
-        "Every provider name with its aliases, what it stands for on this machine, and for what is missing the reason. "
-        "Below it every device with driver, memory, limits, features and the ceilings that were measured.",
-    .examples = "  gale devices\n  gale devices --measure   # take the ceilings, which plans and reports use\n  gale "
-                "devices --json",
+    .about = "Lists every provider name with its aliases, the device behind it on this machine, or the reason why it "
+             "is missing. Below that, every device with driver, memory, limits, features and measured peak rates.",
+    .examples = "  gale devices\n"
+                "  gale devices --measure   # measure the peak rates, which plans and reports use\n"
+                "  gale devices --json",
 };

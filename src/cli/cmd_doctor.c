@@ -1,4 +1,4 @@
-/* gale doctor: what is missing and what to install, and with --try the first steps of a provider as they are taken. */
+/* gale doctor: what is missing and what to install; with --try, the step-by-step test of a provider. */
 #include "base/env.h"
 #include "cli/cli.h"
 #include "device/registry.h"
@@ -7,7 +7,7 @@
 
 static const gale__arg args[] = {
     {"try", 't', GALE__ARG_TEXT, "PROVIDER", NULL, NULL,
-        "run the provider's first steps in a child process and say which one fails"},
+        "test PROVIDER step by step in a separate process and report which step fails"},
     {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},
     {"debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"},
     GALE__ARG_JSON,
@@ -77,8 +77,8 @@ static int try_provider(const char *name)
     gale_status status = gale_doctor_try(name, &options, &r);
     if (status != GALE_OK) return gale__report(status);
     int code = r->passed ? GALE__EXIT_OK : GALE__EXIT_FAILED;
-    if (r->passed) printf("%s works here\n", name);
-    else if (!told) printf("FAILED   %s; leave %s out of the provider chain, or update its driver\n", r->reason, name);
+    if (r->passed) printf("%s works\n", name);
+    else if (!told) printf("FAILED   %s; remove %s from the provider chain, or update its driver\n", r->reason, name);
     gale_trial_result_destroy(&r);
     return code;
 }
@@ -88,7 +88,7 @@ static int run(const gale__args *a)
     const char *name = gale__args_text(a, "try");
     if (!name) return examine(gale__args_flag(a, "json"));
     if (!gale__provider_find(name))
-        return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
+        return gale__usage("doctor", "doctor: unknown provider '%s'; `gale devices` lists them", name);
     return try_provider(name);
 }
 

@@ -12,36 +12,40 @@
 #include <unistd.h>
 
 static const gale__arg args[] = {
-    {"FILE", 0, GALE__ARG_FILE, NULL, "-", NULL, "texts, plain or packed with gzip or zstd; - is standard input", NULL,
-        false, true},
-    {"output", 'o', GALE__ARG_FILE, NULL, "-", NULL, "where vectors go; - is standard output (JSONL unless --format)",
+    {"FILE", 0, GALE__ARG_FILE, NULL, "-", NULL, "text files, plain or compressed with gzip or zstd; -: standard input",
+        NULL, false, true},
+    {"output", 'o', GALE__ARG_FILE, NULL, "-", NULL, "file for the vectors; -: standard output (default format: JSONL)",
         .writes = true},
     {"format", 'f', GALE__ARG_CHOICE, NULL, "auto", "auto|npy|jsonl|csv|raw|fvecs|pgvector",
-        "of the output; auto: by its name, else npy; pgvector is PostgreSQL's COPY"},
-    {"type", 0, GALE__ARG_CHOICE, NULL, "f32", "f32|f16|int8|binary", "of the numbers; npy and raw take them all"},
+        "output format; auto: by file name, else npy; pgvector: PostgreSQL's COPY format"},
+    {"type", 0, GALE__ARG_CHOICE, NULL, "f32", "f32|f16|int8|binary", "number type; npy and raw support all of them"},
     {"input-format", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|lines|jsonl|csv|tsv|footprint",
-        "auto: by the name of a file, else a text a line; footprint: JSON objects, as lines key: value"},
+        "input format; auto: by file name, else one text per line; footprint: JSON objects, embedded as lines key: "
+        "value"},
     {"field", 0, GALE__ARG_TEXT, "KEY|COLUMN", NULL, NULL,
-        "JSONL: the key of the text; CSV, TSV: the column's name in the first record, or its number from 1; text "
-        "unless given"},
+        "JSONL: key of the text; CSV, TSV: name of the column in the first record, or its number from 1 (default: "
+        "text)"},
     GALE__ARGS_ENCODER,
-    {"batch", 'b', GALE__ARG_INT, "TEXTS", "0", "0..1000000", "most texts in a run of the model; 0: by tokens"},
-    {"batch-tokens", 0, GALE__ARG_INT, "N", "0", "0..100000000", "most tokens in a run, with padding; 0: by device"},
-    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..64", "runs side by side; 0: by device"},
-    {"window", 0, GALE__ARG_INT, "TEXTS", "0", "0..10000000", "texts that are sorted by length together; 0: by device"},
+    {"batch", 'b', GALE__ARG_INT, "TEXTS", "0", "0..1000000",
+        "maximum texts per run of the model; 0: limited by tokens only"},
+    {"batch-tokens", 0, GALE__ARG_INT, "N", "0", "0..100000000",
+        "maximum tokens per run, including padding; 0: chosen by device"},
+    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..64", "concurrent runs; 0: chosen by device"},
+    {"window", 0, GALE__ARG_INT, "TEXTS", "0", "0..10000000",
+        "number of texts sorted by length together; 0: chosen by device"},
     {"shard", 0, GALE__ARG_TEXT, "K/N|auto", NULL, NULL,
-        "only part K of N equal ones; auto: as MPI or Slurm numbers this process, and -K-of-N goes into the output's "
+        "process only the K-th of N equal parts; auto: K and N from MPI or Slurm, and -K-of-N is added to the output's "
         "name"},
     {"cache", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "keep vectors in the cache folder and take those that are there; `gale cache --kind vectors` shows them"},
-    {"restart", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "begin anew instead of going on with what a killed run left"},
-    {"with-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "JSONL: write the text as well"},
+        "store vectors in the cache folder and reuse them; `gale cache --kind vectors` shows the cache"},
+    {"restart", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "start over instead of resuming an interrupted run"},
+    {"with-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "JSONL: write the text too"},
     {"pairs", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "a line holds two texts with a tab between: write how alike they are (cosine), a line each, and no vectors"},
+        "each line holds two texts separated by a tab: write their cosine, one per line, instead of vectors"},
     {"dedup", 0, GALE__ARG_REAL, "THRESHOLD", NULL, "-1..1",
-        "afterwards list texts whose cosine with an earlier one that is kept is at least this: row, that row, cosine"},
+        "afterwards list texts whose cosine with an earlier kept text is at least this: row, kept row, cosine"},
     {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "write a page (HTML): rate over time, lengths of texts, where time went, and a map of a sample",
+        "write an HTML report: rate over time, text lengths, where the time went, and a map of a sample",
         .writes = true},
     GALE__ARG_OVERWRITE,
     GALE__ARGS_DEVICE,
@@ -92,16 +96,15 @@ static gale_status parse_shard(job *j)
     if (!text) return GALE_OK;
     if (!strcmp(text, "auto")) {
         if (!find_rank(&k, &n))
-            return gale__fail(GALE_INVALID,
-                "--shard auto: neither MPI nor Slurm has numbered this process (OMPI_COMM_WORLD_RANK, PMI_RANK, "
-                "SLURM_PROCID); give K/N");
+            return gale__fail(GALE_INVALID, "--shard auto: not running under MPI or Slurm (OMPI_COMM_WORLD_RANK, "
+                                            "PMI_RANK and SLURM_PROCID are unset); use --shard K/N");
         j->options.shard = k;
         j->options.shards = n;
         return n < 2 ? GALE_OK : name_part(j, j->options.output);
     }
     snprintf(first, sizeof first, "%.*s", slash ? (int)(slash - text) : 0, text);
     if (!slash || !gale__text_to_i64(first, &k) || !gale__text_to_i64(slash + 1, &n) || k < 1 || n < 1 || k > n)
-        return gale__fail(GALE_INVALID, "--shard is K/N with K from 1 to N, or auto, not '%s'", text);
+        return gale__fail(GALE_INVALID, "--shard: '%s' is neither K/N with K from 1 to N, nor auto", text);
     j->options.shard = k - 1;
     j->options.shards = n;
     return GALE_OK;
@@ -155,12 +158,12 @@ static void print_summary(const job *j, const gale_embedder_info *info)
         j->options.output, (unsigned long long)r->texts, (long long)info->dims, r->seconds,
         r->seconds > 0 ? done / r->seconds : 0, r->seconds > 0 ? (double)r->tokens / r->seconds : 0,
         all > 0 ? 100 * (double)r->padding / all : 0);
-    if (r->resumed) fprintf(stderr, "  of them %llu from the run before\n", (unsigned long long)r->resumed);
-    if (r->cached) fprintf(stderr, "  %llu were in the cache\n", (unsigned long long)r->cached);
+    if (r->resumed) fprintf(stderr, "  %llu of them from the previous run\n", (unsigned long long)r->resumed);
+    if (r->cached) fprintf(stderr, "  %llu of them from the cache\n", (unsigned long long)r->cached);
     if (r->truncated)
-        fprintf(stderr, "  %llu texts have %lld tokens or more and were cut\n", (unsigned long long)r->truncated,
+        fprintf(stderr, "  %llu texts have at least %lld tokens and were truncated\n", (unsigned long long)r->truncated,
             (long long)info->max_length);
-    if (r->cut) fprintf(stderr, "  %llu texts have more than 64 MiB and were cut there\n", (unsigned long long)r->cut);
+    if (r->cut) fprintf(stderr, "  %llu texts were truncated to 64 MiB\n", (unsigned long long)r->cut);
 }
 
 /* --- Pairs and near duplicates. --- */
@@ -185,7 +188,7 @@ static gale_status embed_pairs(job *j, gale_embedder *e)
     if (status == GALE_OK && j->options.output)
         status = gale__file_write(j->options.output, gale__str_text(&lines), lines.length);
     else if (status == GALE_OK && fwrite(gale__str_text(&lines), 1, lines.length, stdout) != lines.length)
-        status = gale__fail(GALE_IO, "standard output could not be written");
+        status = gale__fail(GALE_IO, "cannot write to standard output");
     gale__str_finish(&lines);
     return status;
 }
@@ -256,7 +259,7 @@ static gale_status fill_options(job *j, const char **files, size_t count)
         .progress = progress,
         .user = j};
     if (gale__args_given(a, "dedup") && (standard || gale__args_flag(a, "pairs")))
-        return gale__fail(GALE_INVALID, "--dedup needs -o: a file of vectors (npy, raw or fvecs) to look at");
+        return gale__fail(GALE_INVALID, "--dedup needs -o with a vector file (npy, raw or fvecs)");
     if (standard && gale__args_given(a, "report")) return gale__fail(GALE_INVALID, "--report needs -o");
     return parse_shard(j);
 }
@@ -273,7 +276,7 @@ static gale_status embed(job *j, gale_device *device)
     gale__ends_itself = 0;
     if (j->drawn) fputs("\r\033[K", stderr);
     if (status == GALE_OK && j->options.write && fflush(stdout))
-        status = gale__fail(GALE_IO, "standard output could not be written");
+        status = gale__fail(GALE_IO, "cannot write to standard output");
     if (status == GALE_OK && !j->options.write && !pairs) {
         if (gale__args_flag(j->a, "json") && !dedup) print_json(j, e);
         else print_summary(j, &info);
@@ -303,7 +306,7 @@ static int run(const gale__args *a)
     for (size_t i = 0; i < count; i++) files[i] = gale__args_item(a, "FILE", i);
     if (!count) files[0] = usual;
     gale_status status = gale__encoder_given(a) ? fill_options(&j, files, count ? count : 1)
-                                                : gale__fail(GALE_INVALID, "--model is missing");
+                                                : gale__fail(GALE_INVALID, "missing option: --model");
     int code = 0;
     if (status != GALE_OK) code = gale__usage("embed", "%s", gale_error());
     else {
@@ -322,11 +325,10 @@ static int run(const gale__args *a)
 const gale__command gale__command_embed = {
     .args = args,
     .run = run,
-    .about =
-        "Every text becomes a row of the output, in the order of the files; empty texts too. Texts are sorted by "
-        "length within a window and run in batches, so that little is padding. The output is written as OUT.part "
-        "with OUT.journal beside it and renamed when it is complete: the same command goes on where a run that was "
-        "killed stopped. Bytes that are not UTF-8 are taken for U+FFFD.",
+    .about = "Every text becomes a row of the output, in input order, including empty texts. Texts are sorted by "
+             "length within a window and run in batches, to keep padding small. The output is written to OUT.part with "
+             "OUT.journal beside it and renamed when it is complete: run the same command again to resume an "
+             "interrupted run. Invalid UTF-8 is replaced by U+FFFD.",
     .examples = "  gale embed texts.txt --model all-MiniLM-L6-v2 -o vectors.npy\n"
                 "  zstdcat dump.jsonl.zst | gale embed - --input-format jsonl --field body -m e5-small -o v.npy "
                 "--prompt-name passage\n"

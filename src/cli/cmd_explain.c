@@ -8,9 +8,10 @@
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
     GALE__ARGS_MODEL_INPUTS,
-    {"html", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write a page with the graph drawn and a bar for every kernel",
+    {"html", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write an HTML page with the graph and a bar for every kernel",
         .writes = true},
-    {"rows", 'n', GALE__ARG_INT, "N", "40", "0..1000000", "kernels in the table, the costliest first; 0: all in order"},
+    {"rows", 'n', GALE__ARG_INT, "N", "40", "0..1000000",
+        "kernels in the table, most expensive first; 0: all, in order"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
@@ -102,9 +103,9 @@ static int run(const gale__args *a) { return gale__on_device(a, work); }
 const gale__command gale__command_explain = {
     .args = args,
     .run = run,
-    .about = "Runs a model with made-up or given inputs and tells what ran where, why, and what it cost: every kernel "
-             "with the operators it stands for, the time its device's ceilings allow "
-             "and the time it took. --html draws the graph, coloured by where its nodes ran.",
+    .about = "Runs a model with random or given inputs and shows what ran where, why, and at what cost: every kernel "
+             "with the operators it implements, the time predicted from the device's peak rates, and the time "
+             "measured. --html draws the graph, coloured by where its nodes ran.",
     .examples = "  gale explain model.onnx --shape x=1x3x256x256\n"
                 "  gale explain model.onnx --provider cuda --html model.html\n"
                 "  gale explain model.onnx --json --rows 0",

@@ -1,4 +1,4 @@
-/* The actions of `gale exr`, each in a file of its own. */
+/* The actions of `gale exr`, each in its own file. */
 #ifndef GALE_CLI_CMD_EXR_H
 #define GALE_CLI_CMD_EXR_H
 #include "cli/cli.h"

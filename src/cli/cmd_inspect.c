@@ -1,5 +1,5 @@
-/* gale inspect: what a model file says about itself, in lines.  Names come from the file and are shown without their
- * control characters. */
+/* gale inspect: prints the contents of a model file.  Names come from the file and are printed without control
+ * characters. */
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "jobs/model/inspect.h"
@@ -8,10 +8,10 @@
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an ONNX file", .required = true},
     {"shapes", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "also the type and shape of every value, with the free extents of the inputs as symbols"},
+        "also list the type and shape of every value, with the open extents of the inputs as symbols"},
     {"plan", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "also what a run takes and where its parts go: operations and bytes by operator, memory; inputs are made up "
-        "(--shape)"},
+        "also show what a run needs and where its parts run: operations and bytes by operator, memory; inputs are "
+        "random (--shape)"},
     GALE__ARGS_MODEL_INPUTS,
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARGS_DEVICE,
@@ -54,9 +54,9 @@ static void add_inputs(gale__str *out, const gale_inspect_result *r)
         else add_value(out, "input", &r->inputs[i], "");
     }
     for (size_t i = 0; i < r->n_inputs && given <= LISTED_MOST; i++)
-        if (r->inputs[i].optional) add_value(out, "input", &r->inputs[i], " (optional: the file gives it a value)");
+        if (r->inputs[i].optional) add_value(out, "input", &r->inputs[i], " (optional: has a default in the file)");
     if (given > LISTED_MOST)
-        gale__str_addf(out, "%-11s%zu more are optional: the file gives them a value\n", "input", given);
+        gale__str_addf(out, "%-11s%zu more are optional: they have a default in the file\n", "input", given);
 }
 
 static void add_counts(gale__str *out, const gale_inspect_result *r)
@@ -64,7 +64,7 @@ static void add_counts(gale__str *out, const gale_inspect_result *r)
     char bytes[32];
     gale__str_addf(out, "%-11s%llu in %zu tensors, %s", "parameters", (unsigned long long)r->parameters, r->n_tensors,
         gale__bytes_text(r->parameter_bytes, bytes));
-    if (r->n_external_tensors) gale__str_addf(out, ", %zu of them in other files", r->n_external_tensors);
+    if (r->n_external_tensors) gale__str_addf(out, ", %zu of them in external files", r->n_external_tensors);
     gale__str_addf(out, "\n%-11s%zu\n", "nodes", r->n_nodes);
     for (size_t i = 0; i < r->n_operators; i++) {
         gale__str_addf(out, "%8zu   ", r->operators[i].count);
@@ -115,8 +115,8 @@ static void print_plan(const gale_plan_result *p)
     printf("\nplan on %s: %d nodes in %d kernels on the device, %d steps on the host\n", p->device,
         p->n_nodes_on_device, p->n_kernels, p->n_host_steps);
     printf("operations %.3f G, bytes moved %.1f M\n", p->operations / 1e9, p->bytes / 1e6);
-    printf("memory     %s of work, %s of constants beside the weights\n\n", gale__bytes_text(p->work_bytes, work),
-        gale__bytes_text(p->constant_bytes, constants));
+    printf("memory     %s for intermediate values, %s for constants other than weights\n\n",
+        gale__bytes_text(p->work_bytes, work), gale__bytes_text(p->constant_bytes, constants));
     fputs(p->report, stdout);
 }
 
@@ -149,11 +149,10 @@ static int run(const gale__args *a)
 const gale__command gale__command_inspect = {
     .args = args,
     .run = run,
-    .about = "Shows what is in an ONNX file: who wrote it, which operator sets it asks for, inputs and outputs, how "
-             "many of which operators (also in bodies "
-             "and functions), and its parameters. Nothing is run, and external data is not looked for. With --shapes "
-             "every value is listed too: free extents of the "
-             "inputs keep their names, so that a result may be f32 [batch, 2*height]; ? is what only a run can tell.",
+    .about = "Shows the contents of an ONNX file: producer, operator sets, inputs and outputs, number of each operator "
+             "(including bodies and functions), and parameters. Nothing is run, and external data is not read. With "
+             "--shapes every value is listed too: open extents of the inputs keep their names, so a result may be f32 "
+             "[batch, 2*height]; ? is only known in a run.",
     .examples = "  gale inspect model.onnx\n  gale inspect model.onnx --json\n  gale inspect model.onnx --shapes\n  "
                 "gale inspect model.onnx --plan --shape x=1x3x256x256 --provider cuda",
 };

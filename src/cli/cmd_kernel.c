@@ -1,4 +1,4 @@
-/* gale kernel run: a kernel that the user brings, with buffers from and to .npy files. */
+/* gale kernel run: a user's own kernel, with buffers from and to .npy files. */
 #include "cli/cli.h"
 #include "base/npy.h"
 #include "base/thread.h"
@@ -7,11 +7,11 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"ACTION", 0, GALE__ARG_CHOICE, NULL, NULL, "run", "what to do", NULL, true},
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, NULL, "run", "action", NULL, true},
     {"FILE", 0, GALE__ARG_FILE, NULL, NULL, NULL, "kernel source or binary: .cl .cu .hip .glsl .comp .spv .cubin .ptx",
         NULL, true},
     {"entry", 'e', GALE__ARG_TEXT, "NAME", "main", NULL, "entry point"},
-    {"group", 'g', GALE__ARG_TEXT, "X,Y,Z", "1,1,1", NULL, "threads in a work-group"},
+    {"group", 'g', GALE__ARG_TEXT, "X,Y,Z", "1,1,1", NULL, "threads per work-group"},
     {"groups", 'G', GALE__ARG_TEXT, "X,Y,Z", "1,1,1", NULL, "work-groups"},
     {"buffer", 'b', GALE__ARG_TEXT, "FILE|TYPE:AxB", NULL, NULL,
         "the next buffer: an .npy file, or zeros of a type and shape such as f32:1024x4", NULL, false, true},
@@ -20,8 +20,8 @@ static const gale__arg args[] = {
     {"out", 'o', GALE__ARG_TEXT, "N=FILE", NULL, NULL, "write buffer N, counted from 0, to an .npy file", .many = true,
         .writes = true},
     GALE__ARG_OVERWRITE,
-    {"options", 'O', GALE__ARG_TEXT, "TEXT", NULL, NULL, "options for the compiler"},
-    {"repeat", 'r', GALE__ARG_INT, "N", "1", "1..1000000", "launch it again and print the best and median time"},
+    {"options", 'O', GALE__ARG_TEXT, "TEXT", NULL, NULL, "compiler options"},
+    {"repeat", 'r', GALE__ARG_INT, "N", "1", "1..1000000", "number of launches; the best and median time are printed"},
     GALE__ARGS_DEVICE,
     {0},
 };
@@ -86,7 +86,7 @@ static gale_status make_zeros(const char *text, gale__npy *out)
     for (const char *p = colon + 1; out->rank < GALE_MAX_RANK; p = end + 1) {
         unsigned long long v = strtoull(p, &end, 10);
         if (end == p || (*end && *end != 'x') || gale__mul_size(bytes, (size_t)v, &bytes))
-            return gale__fail(GALE_INVALID, "--buffer: '%s' is no shape such as 1024x4", colon + 1);
+            return gale__fail(GALE_INVALID, "--buffer: '%s' is not a shape such as 1024x4", colon + 1);
         out->dims[out->rank++] = (int64_t)v;
         if (!*end) break;
     }
@@ -134,7 +134,7 @@ static gale_status find_language(const char *path, const char **out)
     for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
         if (!strcmp(dot, suffixes[i].suffix)) return *out = suffixes[i].language, GALE_OK;
     return gale__fail(
-        GALE_INVALID, "%s: the language is told by the name's end: .cl .cu .hip .glsl .comp .spv .cubin or .ptx", path);
+        GALE_INVALID, "%s: unknown language; the name must end in .cl .cu .hip .glsl .comp .spv .cubin or .ptx", path);
 }
 
 static gale_status build(job *j)
@@ -191,7 +191,7 @@ static gale_status write_out(job *j, const char *text)
     unsigned long n = strtoul(text, &end, 10);
     if (end == text || *end != '=' || !end[1]) return gale__fail(GALE_INVALID, "--out: '%s' is not N=FILE", text);
     if (n >= (unsigned long)j->n_buffers)
-        return gale__fail(GALE_INVALID, "--out: there is no buffer %lu, only %d", n, j->n_buffers);
+        return gale__fail(GALE_INVALID, "--out: no buffer %lu; there are %d", n, j->n_buffers);
     gale__npy *a = &j->arrays[n];
     GALE_TRY(gale_download(j->stream, j->buffers[n], 0, a->data.data, a->data.size));
     GALE_TRY(gale_stream_sync(j->stream));
@@ -235,10 +235,9 @@ static int run(const gale__args *a)
 const gale__command gale__command_kernel = {
     .args = args,
     .run = run,
-    .about = "Builds a kernel from source, SPIR-V or a binary, launches it and writes the buffers that are asked for. "
-             "Pointer parameters come "
-             "first, in the order of --buffer, then 32-bit words in the order of --word. When it does not compile, the "
-             "compiler's own message is shown.",
+    .about = "Builds a kernel from source, SPIR-V or a binary, launches it and writes the requested buffers. Pointer "
+             "parameters come first, in the order of --buffer, then 32-bit words in the order of --word. If it does "
+             "not compile, the compiler's message is shown.",
     .examples =
         "  gale kernel run scale.cl --provider opencl --entry scale --group 64 --groups 16 --buffer x.npy --word 2.5f "
         "--out 0=y.npy\n"

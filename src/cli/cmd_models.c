@@ -1,4 +1,4 @@
-/* gale models: the folder of picture networks. */
+/* gale models: the models folder. */
 #include "cli/cli.h"
 #include "cli/models_pull.h"
 #include "cli/table.h"
@@ -125,7 +125,7 @@ static void print_controls(const gale_upscaler *u)
     float value;
     for (int i = 0; gale_upscaler_control(u, i, &name, &description, &place, &value); i++)
         printf(
-            "  %d %-12s 0 to 1, usually %g%s%s\n", place, name, (double)value, *description ? ": " : "", description);
+            "  %d %-12s 0 to 1, default %g%s%s\n", place, name, (double)value, *description ? ": " : "", description);
 }
 
 static void print_info(const char *path, const gale_upscaler *u)
@@ -147,7 +147,7 @@ static void print_info(const char *path, const gale_upscaler *u)
         range[0][1]);
     if (range[0][0] != range[1][0] || range[0][1] != range[1][1])
         printf(", the result %g to %g", range[1][0], range[1][1]);
-    printf("%s\ncontrols %d", m->absent ? " (found by trial)" : "", info.controls);
+    printf("%s\ncontrols %d", m->absent ? " (detected)" : "", info.controls);
     if (info.controls)
         printf(": of gale upscale, --control %s", m->named_count ? "NAME=VALUE" : "NUMBER=VALUE, counted from 0");
     printf("\n");
@@ -225,9 +225,10 @@ static gale_status check_digest(const char *path, const gale__manifest *m, bool 
     *recorded = *wanted;
     if (!*wanted) return GALE_OK;
     GALE_TRY(gale__file_sha256(path, hex, NULL));
-    return strcmp(hex, wanted) ? gale__fail(GALE_MISMATCH, "%s: has changed: its SHA-256 is %s, not %s; fetch it again",
-                                     path, hex, wanted)
-                               : GALE_OK;
+    return strcmp(hex, wanted)
+               ? gale__fail(GALE_MISMATCH, "%s: the file has changed: its SHA-256 is %s, not %s; download it again",
+                     path, hex, wanted)
+               : GALE_OK;
 }
 
 static gale_status check(const char *path, gale_upscaler *u)
@@ -241,7 +242,7 @@ static gale_status check(const char *path, gale_upscaler *u)
     if (status != GALE_OK) return gale__fail_within(status, "%s", info.name);
     printf("%s: %dx, works, %s\n", info.name, info.scale,
         inside     ? "embedded"
-        : recorded ? "SHA-256 as recorded"
+        : recorded ? "SHA-256 matches"
                    : "no SHA-256 recorded");
     return GALE_OK;
 }
@@ -296,11 +297,10 @@ static int run(const gale__args *a)
 const gale__command gale__command_models = {
     .args = args,
     .run = run,
-    .about =
-        "Lists the networks that are embedded and those of a folder with what their manifests say, shows one with its "
-        "inputs and controls, or tries each of them with a small picture and holds it to its recorded SHA-256. "
-        "pull fetches one by its URL, or by its name in a catalogue; it goes on where an earlier fetch stopped, and "
-        "the file is in place only when it is complete and its SHA-256 is the one asked for.",
+    .about = "Lists the built-in networks and those in a folder with the contents of their manifests, shows one with "
+             "its inputs and controls, or tests each with a small picture and verifies its SHA-256. pull downloads one "
+             "from a URL, or by its name in a catalogue. It resumes an interrupted download, and the file appears only "
+             "when it is complete and its SHA-256 matches.",
     .examples = "  gale models --models ~/models\n  gale models info zoom2x-ctrl --models ~/models\n  gale models "
                 "check --models ~/models --provider cpu\n"
                 "  gale models search zoom --catalogue models.yml\n"

@@ -1,4 +1,4 @@
-/* gale run: one run of a model, values from and to files. */
+/* gale run: one run of a model, with values from and to files. */
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "jobs/model/model_inputs.h"
@@ -14,7 +14,7 @@ static const gale__arg args[] = {
     GALE__ARG_OVERWRITE,
     GALE__ARGS_MODEL_OPTIONS,
     {"profile", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "times of kernels and copies: a trace for chrome://tracing when the file ends in .json, else a table",
+        "write times of kernels and copies: a trace for chrome://tracing if the file ends in .json, else a table",
         .writes = true},
     {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "what ran where, and why, on stderr"},
     GALE__ARG_JSON,

@@ -12,17 +12,17 @@
 static const gale__arg args[] = {
     {"INDEX", 0, GALE__ARG_FILE, NULL, NULL, NULL, "vectors: .npy, .fvecs or raw, as gale embed writes them", NULL,
         true},
-    {"TEXT", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "what to look for", NULL, false, true},
-    {"queries", 0, GALE__ARG_FILE, NULL, NULL, NULL, "a file of texts to look for; - is standard input"},
-    {"query-vectors", 0, GALE__ARG_FILE, NULL, NULL, NULL, "an .npy file of vectors to look for; needs no model"},
-    {"top", 'k', GALE__ARG_INT, NULL, "10", "1..100000", "how many of the nearest"},
-    {"texts", 0, GALE__ARG_FILE, NULL, NULL, NULL, "what the vectors were made from: the hits' texts are shown"},
-    {"input-format", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|lines|jsonl|csv|tsv", "of --texts and --queries"},
-    {"field", 0, GALE__ARG_TEXT, "KEY|COLUMN", NULL, NULL, "of the text in them, as for gale embed"},
+    {"TEXT", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "text to search for", NULL, false, true},
+    {"queries", 0, GALE__ARG_FILE, NULL, NULL, NULL, "file of texts to search for; -: standard input"},
+    {"query-vectors", 0, GALE__ARG_FILE, NULL, NULL, NULL, ".npy file of vectors to search for; needs no model"},
+    {"top", 'k', GALE__ARG_INT, NULL, "10", "1..100000", "number of results per query"},
+    {"texts", 0, GALE__ARG_FILE, NULL, NULL, NULL, "file the vectors were made from, to show the texts of the results"},
+    {"input-format", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|lines|jsonl|csv|tsv", "format of --texts and --queries"},
+    {"field", 0, GALE__ARG_TEXT, "KEY|COLUMN", NULL, NULL, "key or column of the text in them, as for gale embed"},
     {"where", 0, GALE__ARG_TEXT, "KEY=VALUE", NULL, NULL,
-        "only rows whose JSON object in --texts has this; given again, all must hold", NULL, false, true},
-    {"index-format", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|npy|raw|fvecs", "of INDEX; auto: by its name"},
-    {"index-type", 0, GALE__ARG_CHOICE, NULL, "f32", "f32|f16|int8|binary", "of the numbers of a raw INDEX"},
+        "only rows whose JSON object in --texts matches; may be repeated, all must match", NULL, false, true},
+    {"index-format", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|npy|raw|fvecs", "format of INDEX; auto: by file name"},
+    {"index-type", 0, GALE__ARG_CHOICE, NULL, "f32", "f32|f16|int8|binary", "number type of a raw INDEX"},
     GALE__ARGS_ENCODER,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -101,7 +101,7 @@ static gale_status embed_queries(job *j)
     j->vectors = gale__alloc((j->count + 1) * (size_t)info.dims * sizeof *j->vectors);
     if (!j->vectors) return GALE_NO_MEMORY;
     if (info.dims != j->info.dims)
-        return gale__fail(GALE_MISMATCH, "%s: has vectors of %lld numbers, and the model makes %lld",
+        return gale__fail(GALE_MISMATCH, "%s: vectors have %lld numbers, but the model produces %lld",
             gale__args_text(j->a, "INDEX"), (long long)j->info.dims, (long long)info.dims);
     return gale_embed(j->encoder, (const char *const *)j->texts, NULL, j->count, j->vectors);
 }
@@ -113,7 +113,7 @@ static gale_status read_vectors(job *j, const char *path)
     bool fits = file.type == GALE_F32 && file.rank == 2 && file.dims[1] == j->info.dims;
     gale_status status =
         fits ? GALE_OK
-             : gale__fail(GALE_MISMATCH, "%s: is not a table of f32 with %lld columns", path, (long long)j->info.dims);
+             : gale__fail(GALE_MISMATCH, "%s: not a table of f32 with %lld columns", path, (long long)j->info.dims);
     if (fits) {
         j->count = (size_t)file.dims[0];
         j->vectors = gale__alloc(j->count * (size_t)j->info.dims * sizeof *j->vectors + 1);
@@ -206,7 +206,7 @@ static gale_status make_filter(job *j)
     size_t n = 0;
     while (n < 64 && (conditions[n] = gale__args_item(j->a, "where", n))) n++;
     if (!n) return GALE_OK;
-    if (!file) return gale__fail(GALE_INVALID, "--where needs --texts: a JSONL file with an object for each row");
+    if (!file) return gale__fail(GALE_INVALID, "--where needs --texts with a JSONL file that has one object per row");
     gale__records_options source = source_of(j->a, &file);
     return gale__row_filter(&source, conditions, n, j->info.rows, &j->allowed);
 }
@@ -238,8 +238,8 @@ static int run(const gale__args *a)
     job j = {.a = a};
     bool asked = gale__args_item(a, "TEXT", 0) || gale__args_given(a, "queries");
     if (asked == gale__args_given(a, "query-vectors"))
-        return gale__usage("search", "what to look for is a TEXT, --queries or --query-vectors");
-    if (asked && !gale__encoder_given(a)) return gale__usage("search", "--model is missing");
+        return gale__usage("search", "nothing to search for: give a TEXT, --queries or --query-vectors");
+    if (asked && !gale__encoder_given(a)) return gale__usage("search", "missing option: --model");
     gale_status status = work(&j);
     int code = gale__report(status);
     if (status == GALE_OK) code = print(&j);
@@ -258,10 +258,10 @@ static int run(const gale__args *a)
 const gale__command gale__command_search = {
     .args = args,
     .run = run,
-    .about = "Exact: every vector is held against every query, on all cores from the file, or on a GPU from its "
-             "memory. Scores are cosines. Without --json a line has the score, the row (from 0) and, with --texts, "
-             "the text; with it a line is a query: {\"query\": ..., \"hits\": [{\"row\": 7, \"score\": 0.81, "
-             "\"text\": ...}]}.",
+    .about =
+        "Exact search: every vector is compared with every query, on all cores directly from the file, or on a GPU. "
+        "Scores are cosines. Without --json each line has the score, the row (from 0) and, with --texts, the text. "
+        "With --json each line is a query: {\"query\": ..., \"hits\": [{\"row\": 7, \"score\": 0.81, \"text\": ...}]}.",
     .examples = "  gale search vectors.npy \"a red bicycle\" -m all-MiniLM-L6-v2 --texts texts.txt\n"
                 "  gale search v.npy --queries questions.txt -m e5-small --prompt-name query -k 5 --json\n"
                 "  gale search v.npy \"refund\" -m bge-small --texts t.jsonl --where lang=en --where year=2024",

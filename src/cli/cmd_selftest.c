@@ -1,5 +1,5 @@
-/* gale selftest: the self-test of a driver in this process.  The library starts this command the first time it opens a
- * device with a driver it does not know; `gale doctor --try` shows it to people. */
+/* gale selftest: the driver self-test in this process.  The library starts this command the first time it opens a
+ * device with an unknown driver; `gale doctor --try` prints it in words. */
 #include "cli/cli.h"
 #include "device/registry.h"
 #include "device/trust.h"
@@ -21,8 +21,9 @@ static gale_status open_device(const gale__provider *provider, int index, gale_d
 {
     const gale__backend *backend = gale__provider_backend(provider);
     print_line(NULL, "> open the device");
-    gale_status status = backend ? gale__device_open_one(backend, index, NULL, out)
-                                 : gale__fail(GALE_NO_DEVICE, "this gale was built without %s", provider->label);
+    gale_status status = backend
+                             ? gale__device_open_one(backend, index, NULL, out)
+                             : gale__fail(GALE_NO_DEVICE, "this build of gale does not include %s", provider->label);
     if (status != GALE_OK) printf("- %s\n", gale_error());
     else printf("+ %s, %s\n", (*out)->info.name, (*out)->info.driver);
     fflush(stdout);
@@ -35,7 +36,7 @@ static int run(const gale__args *a)
     const gale__provider *provider = name ? gale__provider_find(name) : NULL;
     gale_device *device = NULL;
     if (!provider)
-        return gale__usage("selftest", "selftest: give a provider with --provider (`gale devices` lists them)");
+        return gale__usage("selftest", "selftest: missing option --provider; `gale devices` lists the providers");
     gale_status status = open_device(provider, (int)gale__args_int(a, "device"), &device);
     if (status == GALE_OK) status = gale__selftest_run(device, print_line, NULL);
     if (status == GALE_OK) print_line(NULL, "> close the device");
@@ -48,10 +49,9 @@ static int run(const gale__args *a)
 const gale__command gale__command_selftest = {
     .args = args,
     .run = run,
-    .about =
-        "Runs one kernel of each kind on a device and compares the results with the CPU's. gale runs this command "
-        "by itself, in a process of its own, the first time it opens a device with a driver it does not know, and "
-        "keeps the verdict. Each step is a line: > before it, + or - after it. `gale doctor --try PROVIDER` prints "
-        "the same in words. The exit code is 4 when a result is wrong.",
+    .about = "Runs one kernel of each kind on a device and compares the results with the CPU's. gale runs this command "
+             "automatically, in a separate process, the first time it opens a device with an unknown driver, and "
+             "stores the verdict. Each step prints a line that starts with > before it and + or - after it. `gale "
+             "doctor --try PROVIDER` prints the same in words. The exit code is 4 if a result is wrong.",
     .examples = "  gale selftest --provider vulkan",
 };

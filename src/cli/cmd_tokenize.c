@@ -1,4 +1,4 @@
-/* gale tokenize: lines of text to the numbers of a tokenizer, a line each, and back. */
+/* gale tokenize: lines of text to token ids and back. */
 #include "cli/cli.h"
 #include "base/json.h"
 #include "base/thread.h"
@@ -7,19 +7,20 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"FILE", 0, GALE__ARG_FILE, "FILE|-", "-", NULL, "a text a line; -: standard input"},
+    {"FILE", 0, GALE__ARG_FILE, "FILE|-", "-", NULL, "text file, one text per line; -: standard input"},
     {"tokenizer", 'T', GALE__ARG_FILE, "FILE|FOLDER", NULL, NULL,
         "tokenizer.json, vocab.txt, vocab.json with merges.txt, a SentencePiece model, or a folder with one of them"},
-    {"pairs", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "a line holds two texts with a tab between"},
-    {"no-special", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "without tokens that the tokenizer adds, such as [CLS]"},
-    {"special-as-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "special tokens that stand in the text are text"},
-    {"max-length", 'm', GALE__ARG_TEXT, "N|none", NULL, NULL, "cut to N tokens (default: what the file says)"},
-    {"pad", 0, GALE__ARG_TEXT, "N|none", NULL, NULL, "pad to N tokens (default: what the file says)"},
-    {"decode", 'D', GALE__ARG_FLAG, NULL, NULL, NULL, "the other way: numbers, with spaces or commas between, to text"},
-    {"with-special", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "--decode: special tokens are written too"},
+    {"pairs", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "each line holds two texts separated by a tab"},
+    {"no-special", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "do not add special tokens such as [CLS]"},
+    {"special-as-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "treat special tokens in the text as ordinary text"},
+    {"max-length", 'm', GALE__ARG_TEXT, "N|none", NULL, NULL,
+        "truncate to N tokens (default: as the tokenizer file says)"},
+    {"pad", 0, GALE__ARG_TEXT, "N|none", NULL, NULL, "pad to N tokens (default: as the tokenizer file says)"},
+    {"decode", 'D', GALE__ARG_FLAG, NULL, NULL, NULL, "convert ids, separated by spaces or commas, to text"},
+    {"with-special", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "--decode: print special tokens too"},
     GALE__ARG_THREADS,
     {"json", 'j', GALE__ARG_FLAG, NULL, NULL, NULL,
-        "a JSON object a line: ids, offsets (code points) and words; else the tokens with spaces between"},
+        "print one JSON object per line: ids, offsets (code points) and words (default: tokens separated by spaces)"},
     {0},
 };
 
@@ -110,7 +111,8 @@ static gale_status encode_line(const job *j, worker *w, line l, gale__str *out)
     gale_encoding e;
     const char *tab = j->pairs ? memchr(l.text, '\t', l.size) : NULL;
     size_t size = tab ? (size_t)(tab - l.text) : l.size;
-    if (j->pairs && !tab) return gale__fail(GALE_FORMAT, "no tab between two texts; leave out --pairs, or put one in");
+    if (j->pairs && !tab)
+        return gale__fail(GALE_FORMAT, "no tab in the line; --pairs needs two texts separated by a tab");
     GALE_TRY(gale_tokenizer_encode(
         j->tokenizer, w->encoder, l.text, size, tab ? tab + 1 : NULL, tab ? l.size - size - 1 : 0, &j->options, &e));
     if (!j->json) return add_tokens(j, out, &e);
@@ -142,10 +144,10 @@ static gale_status decode_line(const job *j, worker *w, line l, gale__str *out)
             continue;
         }
         if (l.text[i] < '0' || l.text[i] > '9')
-            return gale__fail(GALE_FORMAT, "'%c' is not part of a list of numbers", l.text[i]);
+            return gale__fail(GALE_FORMAT, "unexpected character '%c' in a list of numbers", l.text[i]);
         for (; i < l.size && l.text[i] >= '0' && l.text[i] <= '9'; i++)
             v = v > UINT32_MAX ? v : v * 10 + (uint64_t)(l.text[i] - '0');
-        if (v > UINT32_MAX) return gale__fail(GALE_FORMAT, "a number is too large for a token");
+        if (v > UINT32_MAX) return gale__fail(GALE_FORMAT, "a number is too large for a token id");
         GALE_TRY(gale__grow((void **)&w->ids, &w->capacity, count + 1, sizeof *w->ids));
         w->ids[count++] = (uint32_t)v;
     }
@@ -273,11 +275,11 @@ static int run(const gale__args *a)
         .options = {gale__args_flag(a, "no-special"), gale__args_flag(a, "special-as-text"), 0, 0}};
     gale_tokenizer *tokenizer = NULL;
     gale_status status;
-    if (!from) return gale__usage("tokenize", "--tokenizer is missing: a file or a folder");
+    if (!from) return gale__usage("tokenize", "missing option: --tokenizer FILE or FOLDER");
     if (!parse_length(gale__args_text(a, "max-length"), &j.options.max_length))
-        return gale__usage("tokenize", "--max-length is a number of tokens or none");
+        return gale__usage("tokenize", "--max-length: expected a number of tokens or none");
     if (!parse_length(gale__args_text(a, "pad"), &j.options.pad_length))
-        return gale__usage("tokenize", "--pad is a number of tokens or none");
+        return gale__usage("tokenize", "--pad: expected a number of tokens or none");
     bool standard = !strcmp(path, "-");
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file) return gale__report(gale__fail(GALE_IO, "%s: %s", path, strerror(errno)));
@@ -298,11 +300,10 @@ done:
 const gale__command gale__command_tokenize = {
     .args = args,
     .run = run,
-    .about =
-        "The numbers are those of Hugging Face's tokenizers: WordPiece, BPE, Unigram and WordLevel, with the "
-        "normalizers, pre-tokenizers, post-processors and decoders of tokenizer.json. A part that is not known is an "
-        "error that names it. Bytes that are not UTF-8 are taken for U+FFFD, a sequence at a time; offsets count code "
-        "points of the text that results.",
+    .about = "Token ids are identical to those of Hugging Face's tokenizers: WordPiece, BPE, Unigram and WordLevel, "
+             "with the normalizers, pre-tokenizers, post-processors and decoders of tokenizer.json. An unsupported "
+             "part is an error that names it. Each invalid UTF-8 sequence is replaced by U+FFFD; offsets count code "
+             "points of the resulting text.",
     .examples = "  gale tokenize texts.txt --tokenizer all-MiniLM-L6-v2 --json\n"
                 "  echo \"Hello world\" | gale tokenize --tokenizer tokenizer.json\n"
                 "  echo \"101 7592 2088 102\" | gale tokenize --tokenizer vocab.txt --decode",

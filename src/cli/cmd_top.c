@@ -1,12 +1,12 @@
-/* gale top: how busy each device is and how full, again and again. */
+/* gale top: load and memory of each device, updated continuously. */
 #include "cli/cli.h"
 #include "cli/table.h"
 #include "gale/machine.h"
 #include <unistd.h>
 
 static const gale__arg args[] = {
-    {"once", '1', GALE__ARG_FLAG, NULL, NULL, NULL, "print one table and end"},
-    {"interval", 'i', GALE__ARG_REAL, "S", "1", "0.1..3600", "seconds between two looks"},
+    {"once", '1', GALE__ARG_FLAG, NULL, NULL, NULL, "print one table and exit"},
+    {"interval", 'i', GALE__ARG_REAL, "S", "1", "0.1..3600", "seconds between updates"},
     GALE__ARG_JSON,
     {0},
 };
@@ -66,7 +66,7 @@ static int run(const gale__args *a)
 const gale__command gale__command_top = {
     .args = args,
     .run = run,
-    .about = "Use and memory of each device, live, until interrupted. In a pipe, with --once or with --json one look "
-             "is printed.",
+    .about = "Shows load and memory of each device, live, until interrupted. In a pipe, with --once or with --json, "
+             "one snapshot is printed.",
     .examples = "  gale top\n  gale top --once",
 };

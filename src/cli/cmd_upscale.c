@@ -97,7 +97,7 @@ static gale_status name_outputs(job *j)
         if (*c == '/' || (unsigned char)*c < ' ') *c = '-'; /* a model may be called "x4 / sharp" */
     if (only && j->inputs.count > 1)
         return gale__fail(
-            GALE_INVALID, "--output is for one picture, and there are %zu; use --output-dir", j->inputs.count);
+            GALE_INVALID, "--output is for a single picture, but there are %zu; use --output-dir", j->inputs.count);
     if (only && j->inputs.count) j->inputs.list[0].output = only;
     else
         GALE_TRY(gale__inputs_name(
@@ -129,14 +129,14 @@ static const char *extension_of(const char *path)
     return path ? strrchr(slash ? slash : path, '.') : NULL;
 }
 
-/* As floats, and as samples of so many bytes. */
+/* As floats, and as samples of the given size in bytes. */
 static gale_status check_memory(const gale_picture *p, int64_t width, int64_t height, size_t sample)
 {
     double bytes = (double)width * (double)height * p->channels * (double)(sizeof(float) + sample),
            all = (double)gale__cpu_memory_bytes();
     if (bytes <= all) return GALE_OK;
-    return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels take %.0f GiB, and this machine has %.0f", (long long)width,
-        (long long)height, bytes / (1 << 30), all / (1 << 30));
+    return gale__fail(GALE_NO_MEMORY, "%lld x %lld pixels need %.0f GiB, but this machine has %.0f GiB",
+        (long long)width, (long long)height, bytes / (1 << 30), all / (1 << 30));
 }
 
 /* What can be told beforehand is told before the network runs, which may take long: a format that cannot hold the
@@ -269,7 +269,7 @@ static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
     GALE_TRY(gale_picture_to_memory(t->picture, &o, &data, &size));
     bool written = fwrite(data, 1, size, stdout) == size && !fflush(stdout);
     gale_free(data);
-    return written ? GALE_OK : gale__fail(GALE_IO, "standard output: cannot write");
+    return written ? GALE_OK : gale__fail(GALE_IO, "cannot write to standard output");
 }
 
 static bool skips_existing(const job *j) { return j->watch || gale__args_flag(j->args, "skip-existing"); }
@@ -335,7 +335,7 @@ static void finish_file(void *user, gale__file_task *t)
     printf("%s: %lld x %lld -> %s: %lld x %lld, %s%lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
         (long long)r->size[0], (long long)r->size[1], r->output, (long long)r->size[2], (long long)r->size[3], frames,
         (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width,
-        (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
+        (long long)r->report.tile_height, r->report.by_memory ? " (limited by memory)" : "", r->seconds);
     fflush(stdout);
 }
 
@@ -477,25 +477,24 @@ static int check_usage(const gale__args *a, bool to_stdout)
     const char *format = format_of(a), *output = gale__args_text(a, "output"), *input;
     int piped = 0;
     if (output && (gale__args_item(a, "INPUT", 1) || gale__args_given(a, "output-dir")))
-        return gale__usage("upscale", "--output is for one picture; use --output-dir");
+        return gale__usage("upscale", "--output is for a single picture; use --output-dir");
     if (output && (gale__folder_exists(output) || output[strlen(output) - 1] == '/'))
-        return gale__usage("upscale", "--output is for a file, and %s is a folder; use --output-dir", output);
+        return gale__usage("upscale", "--output: %s is a folder; use --output-dir", output);
     if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height")))
         return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
     if (gale__args_flag(a, "watch") &&
         (!gale__args_given(a, "output-dir") || gale__args_flag(a, "json") || gale__args_given(a, "report")))
         return gale__usage("upscale", "--watch needs --output-dir, and goes with neither --json nor --report");
     if (to_stdout && gale__args_flag(a, "json"))
-        return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
+        return gale__usage("upscale", "standard output cannot take both the picture and the JSON");
     if (to_stdout && isatty(STDOUT_FILENO))
-        return gale__usage(
-            "upscale", "standard output is a terminal: lead it to a file or a program, or give --output FILE");
+        return gale__usage("upscale", "standard output is a terminal: redirect it, or use --output FILE");
     for (size_t i = 0; (input = gale__args_item(a, "INPUT", i)); i++) piped += is_piped(input);
-    if (piped > 1) return gale__usage("upscale", "standard input can be read once");
+    if (piped > 1) return gale__usage("upscale", "standard input can be used only once");
     if (piped && isatty(STDIN_FILENO))
-        return gale__usage("upscale", "standard input is a terminal: lead a picture to it, or name a file");
+        return gale__usage("upscale", "standard input is a terminal: redirect a picture to it, or name a file");
     if (piped && !to_stdout && !output && !gale__args_given(a, "output-dir"))
-        return gale__usage("upscale", "standard input among others needs --output-dir");
+        return gale__usage("upscale", "standard input together with other files needs --output-dir");
     const char *name = format ? format : extension_of(output);
     if (name && gale__format_check(name + (*name == '.'), 0, 0) != GALE_OK)
         return gale__usage("upscale", "--%s: %s", format ? "format" : "output", gale_error());

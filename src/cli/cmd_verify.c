@@ -11,7 +11,7 @@ static const gale__arg args[] = {
         "a second ONNX file: outputs of this one on the device are compared with those of the first on the CPU"},
     GALE__ARGS_MODEL_INPUTS,
     {"tolerance", 0, GALE__ARG_REAL, "X", "1e-4", "0..1",
-        "largest relative difference (L2 norm) of a node's result; fp16: 1e-2, bf16: 5e-2 unless given"},
+        "maximum relative difference (L2 norm) of a node's result (default for fp16: 1e-2, bf16: 5e-2)"},
     {"worst", 'n', GALE__ARG_INT, "N", "10", "0..100000", "rows of the table: the nodes that differ most"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARG_JSON,
@@ -44,7 +44,7 @@ static gale_status print_worst(const gale_verify_result *r, size_t most)
         gale__table_cell(&t, "%.40s", v->name);
         gale__table_cell(&t, "%.2e", v->relative);
         gale__table_cell(&t, "%.2e", v->largest);
-        gale__table_cell(&t, "%s", v->departs ? "departs" : "agrees");
+        gale__table_cell(&t, "%s", v->departs ? "exceeds" : "agrees");
     }
     gale__free(worst);
     return gale__table_print(&t, stdout);
@@ -55,8 +55,9 @@ static int print_text(const gale_verify_result *r, size_t worst)
     gale_status status = worst ? print_worst(r, worst) : GALE_OK;
     if (status != GALE_OK) return gale__report(status);
     if (r->departed)
-        printf("first to depart: %.120s, value '%.80s'\n", r->values[r->first].node, r->values[r->first].name);
-    printf("%zu values on %s against the CPU: %zu agree, %zu depart (tolerance %g)\n", r->n_values, r->device,
+        printf("first to exceed the tolerance: %.120s, value '%.80s'\n", r->values[r->first].node,
+            r->values[r->first].name);
+    printf("%zu values on %s compared with the CPU: %zu agree, %zu differ (tolerance %g)\n", r->n_values, r->device,
         r->n_values - r->departed, r->departed, r->tolerance);
     return GALE__EXIT_OK;
 }

@@ -1,4 +1,4 @@
-/* Devices in words. */
+/* Descriptions of devices. */
 #include "cli/device_text.h"
 
 static void features_text(const gale_device_caps *caps, gale__str *out)
@@ -31,10 +31,10 @@ static void limits_text(const gale_device_caps *caps, gale__str *out)
 /* Nothing for devices without a driver. */
 static void trust_text(const gale_device_state *d, gale__str *out)
 {
-    static const char *const texts[] = {"not run yet: it runs when the device is opened", "passed", "FAILED: "};
+    static const char *const texts[] = {"not run yet; runs when the device is first opened", "passed", "FAILED: "};
     if (!d->has_driver) return;
     gale__str_addf(out, "\n  self-test %s%s", texts[d->verdict], d->verdict_reason);
-    if (*d->setting) gale__str_addf(out, "\n  setting   %s, since %s", d->setting, d->fault);
+    if (*d->setting) gale__str_addf(out, "\n  setting   %s, because %s", d->setting, d->fault);
 }
 
 /* "16x16x16 f16 -> f32": m, n and k of each shape. */

@@ -1,4 +1,4 @@
-/* Devices in words, for the commands that show them. */
+/* Descriptions of devices, for the commands that print them. */
 #ifndef GALE_CLI_DEVICE_TEXT_H
 #define GALE_CLI_DEVICE_TEXT_H
 #include "base/str.h"

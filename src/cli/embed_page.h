@@ -1,4 +1,4 @@
-/* The page of gale embed --report: rate over time, lengths of texts, where time went, and a map of some texts. */
+/* The page of gale embed --report: rate over time, text lengths, where the time went, and a map of a sample. */
 #ifndef GALE_CLI_EMBED_PAGE_H
 #define GALE_CLI_EMBED_PAGE_H
 #include "base/str.h"

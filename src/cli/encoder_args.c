@@ -55,8 +55,7 @@ gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_em
         .prompt = gale__args_text(a, "prompt"),
         .prompt_name = gale__args_text(a, "prompt-name"),
         .file = gale__args_text(a, "model-file")};
-    if (!gale__encoder_given(a))
-        return gale__fail(GALE_INVALID, "--model is missing: the folder of an encoder, or its name");
+    if (!gale__encoder_given(a)) return gale__fail(GALE_INVALID, "missing option: --model FOLDER or NAME");
     if (!model) GALE_TRY(gale_encoder_find_level(level_of(a), &found));
     gale__model_options(a, &o.model);
     gale_status status = gale_embedder_open(model ? model : found, device, &o, out);

@@ -7,28 +7,28 @@
 
 #define GALE__ARGS_ENCODER                                                                                             \
     {"model", 'm', GALE__ARG_FILE, "FOLDER|NAME", NULL, NULL,                                                          \
-        "folder of an encoder (model.onnx or onnx/model.onnx, tokenizer.json), or its name in the folder of models; "  \
+        "encoder folder (model.onnx or onnx/model.onnx, tokenizer.json), or its name in the models folder; "           \
         "heuristic: 64 numbers without a model"},                                                                      \
         {"level", 0, GALE__ARG_TEXT, "LEVEL", NULL, NULL,                                                              \
-            "low, medium or high in place of a model: an encoder of the folder of models; one that is missing steps "  \
-            "down",                                                                                                    \
+            "low, medium or high instead of a model: an encoder in the models folder; if it is missing, the next "     \
+            "lower level is used",                                                                                     \
             "GALE_VECTOR_LEVEL"},                                                                                      \
         {"preset", 0, GALE__ARG_CHOICE, NULL, NULL, "dev|standard|high-value|high-throughput|edge",                    \
             "provider and level together: cpu and low, cuda and medium, tensorrt and high, tensorrt and low, cpu and " \
             "low"},                                                                                                    \
         {"pooling", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|mean|cls|max|last|mean-sqrt|weighted|model",              \
-            "how tokens' vectors become one; auto: as the folder says"},                                               \
-        {"no-normalize", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "keep the vectors' length, which is 1 otherwise"},       \
+            "how token vectors are combined; auto: as the folder says"},                                               \
+        {"no-normalize", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "do not normalise vectors to length 1"},                 \
         {"dims", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "keep the first N numbers (Matryoshka)"},                 \
         {"max-length", 0, GALE__ARG_INT, "TOKENS", NULL, "1..1000000",                                                 \
-            "cut texts to so many tokens, special ones included; what the folder says unless given"},                  \
-        {"prompt", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "put this in front of every text", .empty = true},             \
-        {"prompt-name", 0, GALE__ARG_TEXT, NULL, NULL, NULL,                                                           \
-            "put one of the folder's prompts in front, such as query", .empty = true},                                 \
+            "truncate texts to N tokens, including special ones (default: as the folder says)"},                       \
+        {"prompt", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "text to prepend to every text", .empty = true},               \
+        {"prompt-name", 0, GALE__ARG_TEXT, NULL, NULL, NULL, "prepend one of the folder's prompts, such as query",     \
+            .empty = true},                                                                                            \
         {"model-file", 0, GALE__ARG_TEXT, "FILE", NULL, NULL,                                                          \
-            "the model inside the folder, such as onnx/model_O3.onnx"},                                                \
-        {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL,                                                            \
-            "the folder of models; ~/.local/share/gale/models unless given", "GALE_MODELS"},                           \
+            "model file inside the folder, such as onnx/model_O3.onnx"},                                               \
+        {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "models folder (default: ~/.local/share/gale/models)",     \
+            "GALE_MODELS"},                                                                                            \
         GALE__ARG_PRECISION
 
 /* Whether a model, a level or a preset is given. */

@@ -1,4 +1,4 @@
-/* gale exr convert and thumbs: names in, the batch, and what came of it. */
+/* gale exr convert and thumbs: input and output names, the batch, and its summary. */
 #include "cli/cmd_exr.h"
 #include "cli/progress.h"
 #include "base/env.h"
@@ -48,7 +48,7 @@ static gale_status read_shard(const char *text, gale_exr_batch_options *o)
     }
     long k = strtol(text, &end, 10), n = *end == '/' && end[1] ? strtol(end + 1, &end, 10) : 0;
     if (*end || k < 1 || n < 1 || k > n || n > 1000000)
-        return gale__fail(GALE_INVALID, "--shard %s: K/N with K from 1 to N, or auto", text);
+        return gale__fail(GALE_INVALID, "--shard: '%s' is neither K/N with K from 1 to N, nor auto", text);
     o->shard = (int)k - 1, o->shards = (int)n;
     return GALE_OK;
 }
@@ -96,7 +96,7 @@ static gale_status name_outputs(job *j)
     size_t left_out = 0;
     if (only && j->inputs.count > 1)
         return gale__fail(
-            GALE_INVALID, "--output is for one file, and there are %zu; use --output-dir", j->inputs.count);
+            GALE_INVALID, "--output is for a single file, but there are %zu; use --output-dir", j->inputs.count);
     if (format && *format == '.') format++;
     if (!format && !only) format = j->options.write.format = j->thumbs ? "jpg" : "png";
     if (format) GALE_TRY(gale__format_check(format, 0, 0));
@@ -181,21 +181,21 @@ static void text_batch(const job *j, const char *device, gale__str *text)
     size_t made = b->total.done - b->total.failed - b->total.skipped;
     gale__str_addf(text, "%zu picture%s in %.2f s on %s: %.1f files/s, %.0f MB/s", made, made == 1 ? "" : "s",
         b->total.seconds, device, (double)made / seconds, (double)b->total.bytes / 1e6 / seconds);
-    if (b->total.skipped) gale__str_addf(text, "; %zu were there already", b->total.skipped);
+    if (b->total.skipped) gale__str_addf(text, "; %zu already existed", b->total.skipped);
     if (b->total.failed) gale__str_addf(text, "; %zu failed", b->total.failed);
     if (work > 0)
-        gale__str_addf(text, "\ntime of all threads: %.0f %% decoding, %.0f %% pixels, %.0f %% encoding",
+        gale__str_addf(text, "\nthread time: %.0f %% decoding, %.0f %% pixels, %.0f %% encoding",
             100 * b->decode_seconds / work, 100 * b->pixel_seconds / work, 100 * b->encode_seconds / work);
     if (b->on_second)
-        gale__str_addf(text, "\npixels of %zu files were computed by the CPU, which was faster", b->on_second);
+        gale__str_addf(text, "\npixels of %zu files were computed on the CPU, which was faster", b->on_second);
     if (b->uploads)
-        gale__str_addf(text, "\n%llu uploads of %.1f MB and %llu downloads of %.1f MB in all",
+        gale__str_addf(text, "\n%llu uploads of %.1f MB and %llu downloads of %.1f MB in total",
             (unsigned long long)b->uploads, (double)b->upload_bytes / 1e6, (unsigned long long)b->downloads,
             (double)b->download_bytes / 1e6);
     gale__str_add(text, "\n");
 }
 
-/* The CPU beside a GPU that was chosen automatically; where a provider was asked for, it does all. */
+/* The CPU helps a GPU that was chosen automatically; a requested provider does everything. */
 static gale_status open_second(job *j, gale_device *device)
 {
     gale_device_options o = GALE_DEVICE_OPTIONS;

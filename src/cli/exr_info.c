@@ -1,4 +1,4 @@
-/* gale exr info: what the headers say, for people or as JSON. */
+/* gale exr info: the headers, as text or JSON. */
 #include "cli/cmd_exr.h"
 #include "base/json.h"
 #include <string.h>

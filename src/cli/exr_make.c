@@ -1,4 +1,4 @@
-/* gale exr layers, mip and denoise: channels listed, taken apart and put together; files made from files. */
+/* gale exr layers, mip and denoise: list, split and merge channels; make files from files. */
 #include "cli/cmd_exr.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -12,7 +12,7 @@ static void text_layer(gale__str *s, const gale_exr *f, const gale_exr_layer *l)
     gale__str_addf(s, "  %s%s%s:", p->name, *p->name && *l->name ? "." : "",
         *l->name   ? l->name
         : *p->name ? ""
-                   : "(without a name)");
+                   : "(unnamed)");
     for (int i = 0; i < l->channel_count; i++) {
         const char *dot = strrchr(l->channels[i]->name, '.');
         gale__str_addf(s, " %s", dot ? dot + 1 : l->channels[i]->name);
@@ -47,7 +47,7 @@ static gale_status split_layer(const gale__args *a, const char *path, gale_exr *
     if (status == GALE_OK)
         status = gale__output_name(path, gale__args_text(a, "output-dir"), suffix.text, "exr", &name);
     if (status == GALE_OK && gale__file_same(name.text, path))
-        status = gale__fail(GALE_INVALID, "%s: a layer would replace it; use --output-dir", path);
+        status = gale__fail(GALE_INVALID, "%s: a layer would overwrite this file; use --output-dir", path);
     if (status == GALE_OK) status = gale_exr_layer_write(f, l, name.text, gale__args_text(a, "compression"));
     if (status == GALE_OK && !gale__args_flag(a, "json")) printf("%s\n", name.text);
     gale__str_finish(&suffix);
@@ -135,7 +135,8 @@ static gale_status mip(const gale__args *a, gale_device *device)
     gale_exr *f = NULL;
     for (int i = 0; i < 3; i++)
         if (!strcmp(way, ways[i])) o.reduce = (gale_exr_reduce)i;
-    if (!path || gale__args_item(a, "INPUT", 1)) return gale__fail(GALE_INVALID, "mip takes one file, and --output");
+    if (!path || gale__args_item(a, "INPUT", 1))
+        return gale__fail(GALE_INVALID, "mip needs one input file and --output");
     GALE_TRY(gale_exr_open(gale__args_item(a, "INPUT", 0), NULL, &f));
     gale_status status = gale_exr_mip(device, f, 0, &o, path);
     gale_exr_close(&f);
@@ -167,7 +168,7 @@ static gale_status denoise(const gale__args *a, gale_device *device)
         .user = &progress};
     gale_exr *f = NULL;
     if (!path || gale__args_item(a, "INPUT", 1))
-        return gale__fail(GALE_INVALID, "denoise takes one file, and --output");
+        return gale__fail(GALE_INVALID, "denoise needs one input file and --output");
     GALE_TRY(gale_exr_open(input, NULL, &f));
     gale__progress_begin(&progress, input, "tiles", 0);
     gale_status status = gale_exr_denoise(device, f, &o, path, &r);
@@ -175,7 +176,7 @@ static gale_status denoise(const gale__args *a, gale_device *device)
     gale_exr_close(&f);
     GALE_TRY(status);
     printf("%s -> %s: %lld tile%s, %s, %.2f s\n", input, path, (long long)r.tiles, r.tiles == 1 ? "" : "s",
-        r.guided ? "with albedo and normals" : "colours alone", r.seconds);
+        r.guided ? "with albedo and normals" : "colours only", r.seconds);
     return GALE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* gale exr stats, histogram, depth and diff: numbers and pictures of channels. */
+/* gale exr stats, histogram, depth and diff: statistics and pictures of channels. */
 #include "cli/cmd_exr.h"
 #include "cli/table.h"
 #include "base/json.h"
@@ -144,7 +144,8 @@ static gale_status depth(const gale__args *a, gale_device *device)
     gale_exr *f = NULL;
     gale_picture *p = NULL;
     gale_status status;
-    if (!path || gale__args_item(a, "INPUT", 1)) return gale__fail(GALE_INVALID, "depth takes one file, and --output");
+    if (!path || gale__args_item(a, "INPUT", 1))
+        return gale__fail(GALE_INVALID, "depth needs one input file and --output");
     GALE_TRY(gale_exr_open(gale__args_item(a, "INPUT", 0), NULL, &f));
     GALE_GO(gale_exr_depth(device, f, gale__args_text(a, "layer"), &p));
     GALE_GO(gale_picture_write(p, path, NULL));
@@ -212,7 +213,7 @@ int gale__exr_diff(const gale__args *a)
     gale_exr *f = NULL, *g = NULL;
     gale_exr_comparison c = {0};
     gale_status status;
-    if (!second || gale__args_item(a, "INPUT", 2)) return gale__usage("exr", "diff takes two files");
+    if (!second || gale__args_item(a, "INPUT", 2)) return gale__usage("exr", "diff needs two input files");
     GALE_GO(gale_exr_open(first, NULL, &f));
     GALE_GO(gale_exr_open(second, NULL, &g));
     GALE_GO(gale_exr_compare(f, g, path != NULL, &c));

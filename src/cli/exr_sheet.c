@@ -103,7 +103,7 @@ int gale__exr_contact_sheet(const gale__args *a)
     const char *path = gale__args_text(a, "output"), *dot = path ? strrchr(path, '.') : NULL;
     gale_status status;
     int code = GALE__EXIT_OK;
-    if (!path) return gale__usage("exr", "sheet needs --output: a picture, or a page that ends in .html");
+    if (!path) return gale__usage("exr", "sheet needs --output with a picture, or a page ending in .html");
     GALE_GO(gale__exr_inputs(a, &s.inputs, &s.failed));
     GALE_GO(gale_device_open(NULL, &device));
     GALE_GO(make_small(&s, device));

@@ -1,10 +1,10 @@
-/* `--help` in its three forms, made from the tables. */
+/* The three forms of `--help`, generated from the tables. */
 #include "cli/cli.h"
 #include "base/env.h"
 #include <string.h>
 
 #define WIDTH 80
-#define COLUMN 28 /* where explanations begin */
+#define COLUMN 28 /* where help texts begin */
 
 static void pad(gale__str *out, int n)
 {
@@ -58,11 +58,15 @@ static void add_row(gale__str *out, const char *left, const char *right)
     gale__wrap(out, COLUMN, at, right);
 }
 
-/* The explanation with what bounds the value: default, range, variable. */
+/* The help text with the limits of the value: default, range, variable.  A text that ends with its own "(default: ...)"
+ * is continued, so that there is one pair of parentheses. */
 static void describe(const gale__arg *arg, gale__str *out)
 {
-    const char *sep = " (";
-    gale__str_add(out, arg->help);
+    const char *open = strrchr(arg->help, '(');
+    size_t length = strlen(arg->help);
+    bool continued = open && !strncmp(open, "(default", 8) && arg->help[length - 1] == ')';
+    const char *sep = continued ? "; " : " (";
+    gale__str_add_n(out, arg->help, continued ? length - 1 : length);
     if (arg->range && (arg->type != GALE__ARG_CHOICE || gale__arg_is_positional(arg))) {
         gale__str_addf(out, "%s%s", sep, arg->range);
         sep = "; ";
@@ -113,7 +117,7 @@ void gale__help_command(const gale__command_row *row, gale__str *out)
     gale__wrap(out, 0, 0, row->command->about ? row->command->about : row->help);
     add_args(out, "arguments", row->command->args, true);
     add_args(out, "options", row->command->args, false);
-    add_args(out, "everywhere", gale__args_common, false);
+    add_args(out, "common options", gale__args_common, false);
     if (row->command->examples) gale__str_addf(out, "\nexamples:\n%s\n", row->command->examples);
 }
 
@@ -126,25 +130,26 @@ static void add_group(gale__str *out, const char *group)
 
 void gale__help_program(gale__str *out)
 {
-    gale__str_add(out, "usage: gale COMMAND [options] [arguments]\n\n");
+    gale__str_add(out, "usage: gale COMMAND [options] [arguments]\n\n"
+                       "  gale upscale photo.jpg                         # twice as large: photo-zoom2x.jpg\n"
+                       "  gale exr thumbs renders --output-dir small     # thumbnails of OpenEXR files\n"
+                       "  gale embed texts.txt -m all-MiniLM-L6-v2 -o vectors.npy\n"
+                       "  gale run model.onnx --input x=photo.npy --output y=out.npy\n"
+                       "  gale devices                                   # what this machine has\n\n");
     gale__wrap(out, 0, 0,
-        "gale finds the accelerators of this machine and computes on them: the same result on CPU, CUDA, HIP, OpenCL "
-        "and Vulkan, with a true account of what ran where and why.");
+        "gale runs neural networks and image processing on any CPU or GPU, with the same result on CPU, CUDA, HIP, "
+        "OpenCL and Vulkan. It reports what ran where and why.");
     for (const gale__command_row *r = gale__commands; r->name; r++) {
         const gale__command_row *first = gale__commands;
         while (strcmp(first->group, r->group)) first++;
         if (first == r) add_group(out, r->group);
     }
-    gale__str_add(out, "\nexamples:\n"
-                       "  gale devices                     # what is here, and why the rest is missing\n"
-                       "  gale check --provider cpu        # every operator against the reference\n"
-                       "  gale cache clean                 # shrink the folder of compiled kernels\n"
-                       "\nmore help:\n");
-    add_row(out, "gale COMMAND --help", "arguments and examples of a command");
+    gale__str_add(out, "\nmore help:\n");
+    add_row(out, "gale COMMAND --help", "options and examples of a command");
     add_row(out, "gale --help env", "environment variables");
-    add_row(out, "gale --version", "the version");
-    add_row(out, "gale --completion SHELL", "completion for bash or zsh, to be sourced");
-    add_row(out, "gale --manual [COMMAND]", "manual page, for man -l -");
+    add_row(out, "gale --version", "print the version");
+    add_row(out, "gale --completion SHELL", "print completions for bash or zsh, to be sourced");
+    add_row(out, "gale --manual [COMMAND]", "print a manual page, for man -l -");
     gale__str_add(out, "\nexit codes:\n");
     for (int i = 0; i < GALE__EXIT_COUNT; i++) add_row(out, (char[]){(char)('0' + i), 0}, gale__exit_texts[i]);
 }
@@ -152,8 +157,8 @@ void gale__help_program(gale__str *out)
 void gale__help_env(gale__str *out)
 {
     gale__wrap(out, 0, 0,
-        "Environment variables. A flag wins over a variable, gale's own variable over its aliases. An empty variable "
-        "counts as unset.\n");
+        "Environment variables. A command-line option overrides a variable, and gale's own variable overrides its "
+        "aliases. An empty variable counts as unset.\n");
     for (int i = 0; i < GALE__ENV_COUNT; i++) {
         const gale__env_row *r = &gale__env_table[i];
         gale__str text = {0};

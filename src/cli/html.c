@@ -1,4 +1,4 @@
-/* Text and bytes on their way into a page. */
+/* Escaping and encoding for HTML pages. */
 #include "cli/html.h"
 
 void gale__html_add(gale__str *out, const char *text)

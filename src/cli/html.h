@@ -1,4 +1,4 @@
-/* Small pieces of the pages that commands write. */
+/* Helpers for the HTML pages that commands write. */
 #ifndef GALE_CLI_HTML_H
 #define GALE_CLI_HTML_H
 #include "base/str.h"

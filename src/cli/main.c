@@ -1,5 +1,5 @@
-/* The program: finds the command, parses its arguments by its table and runs it.  What the tables cannot say
- * (--version, --completion, --manual, --help TOPIC) is handled here. */
+/* The program: finds the command, parses its arguments by its table and runs it.  Options outside the tables
+ * (--version, --completion, --manual, --help TOPIC) are handled here. */
 #include "cli/cli.h"
 #include "base/env.h"
 #include "base/file.h"
@@ -30,8 +30,8 @@ static int fail_unknown(const char *word)
     for (const gale__command_row *r = gale__commands; r->name && n < 63; r++) names[n++] = r->name;
     names[n] = NULL;
     const char *near = gale__nearest(word, names);
-    return near ? gale__usage(NULL, "'%s' is no command; did you mean '%s'?", word, near)
-                : gale__usage(NULL, "'%s' is no command", word);
+    return near ? gale__usage(NULL, "unknown command '%s'; did you mean '%s'?", word, near)
+                : gale__usage(NULL, "unknown command '%s'", word);
 }
 
 static int run_help(const char *topic)
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
     int code = run(argc, argv);
     /* A full disk or a closed pipe must not look like success. */
     if ((fflush(stdout) || ferror(stdout)) && code == GALE__EXIT_OK) {
-        fprintf(stderr, "gale: the output could not be written\n");
+        fprintf(stderr, "gale: cannot write the output\n");
         code = GALE__EXIT_FAILED;
     }
     return code;

@@ -1,12 +1,12 @@
-/* The program's voice: errors and the library's log on stderr, results on stdout, colour only on a terminal. */
+/* Output of the program: errors and the library's log on stderr, results on stdout, colour only on a terminal. */
 #include "cli/cli.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-const char *const gale__exit_texts[GALE__EXIT_COUNT] = {"done", "the work failed", "the command line is wrong",
-    "no such provider or device", "results differ", "a result has no finite number in it"};
+const char *const gale__exit_texts[GALE__EXIT_COUNT] = {"done", "the task failed", "invalid command line",
+    "no such provider or device", "results differ", "a result contains NaN or infinity only"};
 
 bool gale__is_colour(FILE *f)
 {

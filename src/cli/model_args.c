@@ -1,4 +1,4 @@
-/* From arguments to the options of jobs over models. */
+/* Converts arguments to the options of jobs for models. */
 #include "cli/model_args.h"
 #include <string.h>
 

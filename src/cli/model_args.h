@@ -1,17 +1,18 @@
-/* What the commands over models share: the rows of their tables, and the options of jobs that follow from them. */
+/* Shared by the commands for models: rows of their argument tables, and the resulting job options. */
 #ifndef GALE_CLI_MODEL_ARGS_H
 #define GALE_CLI_MODEL_ARGS_H
 #include "cli/args.h"
 #include "gale/model_jobs.h"
 
 /* Rows: how pictures become numbers. */
-#define GALE__ARGS_PICTURES                                                                                            \
-    {"layout", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|nchw|nhwc",                                                    \
-        "of pictures among the inputs and outputs; auto: where 1, 3 or 4 channels stand in the shape"},                \
-        {"mean", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL, "taken from pixels (0..1) before they are divided by --std"}, \
-        {"std", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL, "deviations that pixels are divided by"},                      \
-    {                                                                                                                  \
-        "range", 0, GALE__ARG_CHOICE, NULL, "1", "1|255|-1", "of pixels: 0..1, 0..255, or -1..1"                       \
+#define GALE__ARGS_PICTURES                                                                            \
+    {"layout", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|nchw|nhwc",                                    \
+        "layout of pictures among inputs and outputs; auto: where the shape has 1, 3 or 4 channels"},  \
+        {"mean", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL,                                               \
+            "mean subtracted from pixels (0..1) before division by --std"},                            \
+        {"std", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL, "standard deviation to divide pixels by"},     \
+    {                                                                                                  \
+        "range", 0, GALE__ARG_CHOICE, NULL, "1", "1|255|-1", "range of pixels: 0..1, 0..255, or -1..1" \
     }
 #define GALE__ARGS_MODEL_INPUTS                                                                                     \
     {"input", 'i', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,                                                         \
@@ -26,13 +27,14 @@
 #define GALE__ARG_PRECISION                                                                                            \
     {                                                                                                                  \
         "precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fp16|bf16|fast",                                         \
-            "fp16, bf16: values and weights as halves, sums in f32; fast: the device's own exp, log, sin and division" \
+            "fp16, bf16: values and weights in half precision, sums in f32; fast: the device's own exp, log, sin and " \
+            "division"                                                                                                 \
     }
-#define GALE__ARGS_MODEL_OPTIONS                                                                                   \
-    GALE__ARG_PRECISION,                                                                                           \
-        {"memory-limit", 0, GALE__ARG_INT, "MB", NULL, "1..1048576", "most memory a run may take on the device"},  \
-    {                                                                                                              \
-        "allow-nonfinite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "results without a finite number are not an error" \
+#define GALE__ARGS_MODEL_OPTIONS                                                                             \
+    GALE__ARG_PRECISION,                                                                                     \
+        {"memory-limit", 0, GALE__ARG_INT, "MB", NULL, "1..1048576", "memory limit of a run on the device"}, \
+    {                                                                                                        \
+        "allow-nonfinite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "accept results without a finite number"     \
     }
 
 /* As the arguments say; those that a command does not have are left alone. */

@@ -45,13 +45,13 @@ static gale_status record_digest(const char *path, const char *hex)
 static gale_status look_at_old(const char *path, const char *sha256)
 {
     char hex[65];
-    if (!sha256) return gale__fail(GALE_INVALID, "%s is there already; remove it, or give another --name", path);
+    if (!sha256) return gale__fail(GALE_INVALID, "%s already exists; remove it, or choose another --name", path);
     GALE_TRY(gale__file_sha256(path, hex, NULL));
     if (strcmp(hex, sha256))
         return gale__fail(GALE_MISMATCH,
-            "%s is there already, with the SHA-256 %s and not %s; remove it, or give another --name", path, hex,
+            "%s already exists with the SHA-256 %s instead of %s; remove it, or choose another --name", path, hex,
             sha256);
-    printf("%s is there already, and is the right one\n", path);
+    printf("%s already exists and is correct\n", path);
     return GALE_OK;
 }
 
@@ -65,7 +65,7 @@ static gale_status refuse_page(const gale__fetch *f)
     gale__file_map_close(&m);
     if (status != GALE_OK || first != '<') return status;
     gale__file_remove(f->path);
-    return gale__fail(GALE_FORMAT, "%s: what came is a web page, not a network, and is not kept", f->url);
+    return gale__fail(GALE_FORMAT, "%s: received a web page, not a network; it was not kept", f->url);
 }
 
 static gale_status fetch(const gale__fetch *wish)
@@ -85,19 +85,19 @@ static gale_status fetch(const gale__fetch *wish)
     GALE_TRY(gale__file_sha256(f.path, hex, &bytes));
     if (strstr(f.path, ".onnx")) GALE_TRY(record_digest(f.path, hex));
     printf("%s: %s, SHA-256 %s%s\n", f.path, gale__bytes_text(bytes, size), hex,
-        f.sha256 ? "" : ", which nothing was held against");
+        f.sha256 ? "" : ", which was not verified");
     return GALE_OK;
 }
 
-/* Without a digest nobody knows what came: that takes a word from the user, and is said. */
+/* Without a digest the file cannot be verified: the user must agree, and a warning is printed. */
 static gale_status fetch_as(const gale__args *a, const char *name, gale__fetch *f)
 {
     gale__str folder = {0}, file = {0}, path = {0};
     gale_status status = GALE_OK;
     if (!f->sha256 && !gale__args_flag(a, "unverified"))
         return gale__fail(GALE_INVALID,
-            "%s: no SHA-256 is known for it; give --sha256, or --unverified to take whatever comes", f->url);
-    if (!f->sha256) gale__log(GALE__WARN, "%s is taken without a SHA-256 to hold it to", f->url);
+            "%s: no SHA-256 is known; give --sha256, or --unverified to download without verification", f->url);
+    if (!f->sha256) gale__log(GALE__WARN, "%s: downloading without a SHA-256 to verify", f->url);
     GALE_GO(gale__model_file_name(name, &file));
     GALE_GO(gale__models_folder(&folder));
     GALE_GO(gale__folder_make(folder.text));
@@ -162,9 +162,8 @@ gale_status gale__models_catalogue(gale__str *path)
         found = status == GALE_OK && gale__file_exists(path->text);
     }
     if (status == GALE_OK && !found)
-        status = gale__fail(GALE_NOT_FOUND,
-            "no catalogue to find names in: give a URL, or --catalogue FILE, or put catalogue.yml into %s",
-            folder.text);
+        status = gale__fail(
+            GALE_NOT_FOUND, "no catalogue: give a URL or --catalogue FILE, or put catalogue.yml into %s", folder.text);
     gale__str_finish(&folder);
     return status;
 }
@@ -189,9 +188,9 @@ int gale__models_pull(const gale__args *a)
 {
     const char *what = gale__args_text(a, "NAME"), *given = gale__args_text(a, "sha256");
     char sha256[65];
-    if (!what) return gale__usage("models", "pull needs the name of a model in the catalogue, or a URL");
+    if (!what) return gale__usage("models", "pull needs a URL, or the name of a model in the catalogue");
     if (given && !gale__sha256_read(given, sha256))
-        return gale__usage("models", "--sha256 takes 64 hexadecimal digits");
+        return gale__usage("models", "--sha256: expected 64 hexadecimal digits");
     return gale__report(
         strstr(what, "://") ? pull_url(a, what, given ? sha256 : NULL) : pull_name(a, what, given ? sha256 : NULL));
 }

@@ -1,5 +1,5 @@
-/* No command replaces what it reads unless that is asked for.  Whether two paths are one file is asked of the file
- * system, so that links and ways of writing a path do not matter. */
+/* A command does not overwrite its inputs unless requested.  The file system decides whether two paths are the same
+ * file, so that links and spelling do not matter. */
 #include "base/file.h"
 #include "cli/args.h"
 #include <string.h>
@@ -41,10 +41,9 @@ gale_status gale__args_check_overwrites(const gale__args *a)
             const gale__arg *other = a->items[k].arg;
             bool reads = !other->writes && (other->type == GALE__ARG_FILE || other->type == GALE__ARG_TEXT);
             if (!reads || !names_file(a->items[k].text, file)) continue;
-            return gale__fail(GALE_INVALID,
-                "--%s: %s is an input as well (%s%s), and writing it would destroy that; %s", a->items[i].arg->name,
-                file, gale__arg_is_positional(other) ? "" : "--", other->name,
-                may ? "choose another name, or replace it with --overwrite" : "choose another name");
+            return gale__fail(GALE_INVALID, "--%s: %s is also an input (%s%s) and would be overwritten; %s",
+                a->items[i].arg->name, file, gale__arg_is_positional(other) ? "" : "--", other->name,
+                may ? "choose another name, or use --overwrite" : "choose another name");
         }
     }
     return GALE_OK;

@@ -1,4 +1,4 @@
-/* Progress on stderr, drawn over itself. */
+/* A progress line on stderr that overwrites itself. */
 #include "cli/progress.h"
 #include "cli/job_progress.h"
 #include "base/thread.h"

@@ -1,4 +1,4 @@
-/* A line of progress on a terminal: share, rate, time left.  In a pipe it says nothing. */
+/* A progress line on a terminal: share, rate, time left.  In a pipe nothing is printed. */
 #ifndef GALE_CLI_PROGRESS_H
 #define GALE_CLI_PROGRESS_H
 #include "gale/base.h"

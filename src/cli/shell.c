@@ -1,4 +1,4 @@
-/* Shell completion and manual pages, made from the same tables as the help. */
+/* Shell completion and manual pages, generated from the same tables as the help. */
 #include "cli/cli.h"
 #include "base/env.h"
 #include <ctype.h>

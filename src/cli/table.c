@@ -1,4 +1,4 @@
-/* Tables in plain text.  Nothing is measured before all cells are there, so a table is held whole. */
+/* Tables in plain text.  Column widths depend on all cells, so a table is kept in memory until it is printed. */
 #include "cli/table.h"
 #include "cli/cli.h"
 #include <stdarg.h>
@@ -49,5 +49,5 @@ gale_status gale__table_print(gale__table *t, FILE *out)
     gale__free(t->cells);
     bool failed = t->failed;
     *t = (gale__table){.align = t->align};
-    return failed ? gale__fail(GALE_NO_MEMORY, "out of host memory while making a table") : GALE_OK;
+    return failed ? gale__fail(GALE_NO_MEMORY, "out of host memory") : GALE_OK;
 }

@@ -1,5 +1,5 @@
-/* The page of a run.  It holds everything in itself: pictures are data in it at their full resolution, since a gain is
- * not to be seen in small ones, and nothing is fetched. */
+/* The HTML report of a run.  It is self-contained: pictures are embedded at full resolution, since the improvement is
+ * not visible in small ones. */
 #include "cli/html.h"
 #include "cli/upscale_report.h"
 #include <string.h>
@@ -119,7 +119,7 @@ static void add_row(const gale__upscale_row *r, gale__str *out)
         "<td class=n>%lld x %lld<td class=n>%lld x %lld<td class=n>%lld of %lld x %lld%s<td class=n>%.2f s",
         (long long)r->size[0], (long long)r->size[1], (long long)r->size[2], (long long)r->size[3],
         (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height,
-        r->report.by_memory ? " by memory" : "", r->seconds);
+        r->report.by_memory ? " (limited by memory)" : "", r->seconds);
     gale__str_add(out, "<td>");
     gale__html_add(out, r->where.device);
 }

@@ -1,4 +1,4 @@
-/* The sum of a run as a line and as JSON. */
+/* The summary of a run as a line and as JSON. */
 #include "cli/upscale_report.h"
 #include "base/json.h"
 #include <string.h>
@@ -30,17 +30,17 @@ static void add_devices(const gale__upscale_sum *s, gale__str *out)
 static void add_ignored(const gale__ignored *g, gale__str *out)
 {
     bool one = g->count == 1;
-    gale__str_addf(out, "%zu %s%s%s%s left out: %s; %s %s\n", g->count, *g->extension ? "." : "", g->extension,
+    gale__str_addf(out, "%zu %s%s%s%s skipped: %s; %s %s\n", g->count, *g->extension ? "." : "", g->extension,
         *g->extension ? " file" : "file", one ? "" : "s",
         g->irregular    ? "not regular files"
-        : *g->extension ? "no format of pictures that is read here"
-                        : "no extension, so give it by its own name if it is a picture",
+        : *g->extension ? "unsupported picture format"
+                        : "no extension; name the file explicitly if it is a picture",
         one ? "it is" : "the first is", g->example);
 }
 
 void gale__upscale_line(const gale__upscale_sum *s, gale__str *out)
 {
-    if (s->left_out) gale__str_addf(out, "%zu left out: results of others\n", s->left_out);
+    if (s->left_out) gale__str_addf(out, "%zu skipped: results of other pictures\n", s->left_out);
     for (size_t i = 0; i < s->ignored_count; i++) add_ignored(&s->ignored[i], out);
     gale__str_addf(out, "%d done, %d failed, %d skipped in %.2f s: %s %dx, %llu tile%s, %.2f tiles/s on ", s->done,
         s->failed, s->skipped, s->seconds, s->info.name, s->info.scale, (unsigned long long)s->tiles,

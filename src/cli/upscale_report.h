@@ -1,4 +1,4 @@
-/* What a run of gale upscale came to: for the last line, as JSON and as a page. */
+/* The result of a gale upscale run: for the last line, as JSON and as a page. */
 #ifndef GALE_CLI_UPSCALE_REPORT_H
 #define GALE_CLI_UPSCALE_REPORT_H
 #include "base/claim.h"

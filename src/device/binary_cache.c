@@ -1,6 +1,6 @@
-/* Compiled kernels on disk: <cache folder>/kernels/XX/HEX.bin, XX being the first two digits of HEX.  Each file is a
- * header (magic, size, checksum) and the bytes.  Old files leave when the folder has grown past its limit, which is
- * looked at on the first write of a process and then only after every sixteenth part of the limit. */
+/* Compiled kernels on disk: <cache folder>/kernels/XX/HEX.bin, where XX is the first two digits of HEX.  Each file is
+ * a header (magic, size, checksum) and the data.  Old files are removed when the folder exceeds its limit, which is
+ * checked on the first write of a process and then whenever a sixteenth of the limit has been written. */
 #include "device/binary_cache.h"
 #include "base/env.h"
 #include "base/hash.h"
@@ -77,7 +77,7 @@ static void set_broken(const char *folder)
     bool first = strcmp(broken, folder) != 0;
     snprintf(broken, sizeof broken, "%s", folder);
     gale__mutex_unlock(&lock);
-    if (first) gale__log(GALE__WARN, "compiled kernels are not kept: %s", gale_error());
+    if (first) gale__log(GALE__WARN, "compiled kernels are not cached: %s", gale_error());
 }
 
 static gale_status kernels_folder(char folder[PATH_BYTES])

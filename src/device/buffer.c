@@ -1,4 +1,5 @@
-/* Buffers: counted pieces of the pool, and the hook with which tests make the n-th device allocation fail. */
+/* Buffers: reference-counted pieces of the pool, and the hook with which tests make the n-th device allocation fail.
+ * */
 #include "device/front.h"
 #include <stdatomic.h>
 
@@ -26,7 +27,7 @@ bool gale__device_alloc_faulty(void)
 gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out)
 {
     if (gale__device_alloc_faulty())
-        return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %zu bytes (a test's fault)",
+        return gale__fail(GALE_NO_MEMORY, "%s out of memory: %zu bytes requested (injected failure)",
             gale__backend_label(device->backend), size_bytes);
     gale_buffer *b = gale__calloc(1, sizeof *b);
     if (!b) return GALE_NO_MEMORY;

@@ -1,4 +1,4 @@
-/* Library calls in front of the backends: checked and profiled as launches are. */
+/* The front end of library calls: checked and profiled like launches. */
 #include "device/call.h"
 #include "device/front.h"
 #include <stdatomic.h>
@@ -31,7 +31,7 @@ gale_status gale__call_run(
     if (stream->device != call->device)
         return gale__fail(GALE_INVALID, "%s: the call and the stream belong to different devices", tag->name);
     if (n_refs != call->n_refs + (call->workspace_bytes > 0))
-        return gale__fail(GALE_INTERNAL, "%s: %d places instead of %d", tag->name, n_refs, call->n_refs);
+        return gale__fail(GALE_INTERNAL, "%s: %d operands instead of %d", tag->name, n_refs, call->n_refs);
     gale__profiler_span span = {0};
     if (GALE__PROFILER(stream->device)) span = gale__profiler_span_begin(stream, GALE__SPAN_KERNEL, tag);
     gale_status status = stream->device->backend->call_run(stream, call, refs);

@@ -1,6 +1,6 @@
-/* Work that a vendor's library does better than a kernel of ours: a call prepared once for a shape, then sent to
- * streams like a launch.  The library is opened at run time; a capability says whether it is there (caps.products).
- * Calls can be captured: they send work to the stream and do not wait, and their workspace is the caller's. */
+/* Work that a vendor's library does faster than gale's kernels: a call prepared once for a shape, then sent to streams
+ * like a launch.  The library is loaded at run time; a capability says whether it is available (caps.products).  Calls
+ * can be captured: they submit work to the stream without waiting, and the caller provides the workspace. */
 #ifndef GALE_DEVICE_CALL_H
 #define GALE_DEVICE_CALL_H
 #include "device/device.h"

@@ -1,4 +1,4 @@
-/* Ceilings: what a device reaches at best, measured with plain copies and launches. */
+/* Peak rates of a device, measured with plain copies and launches. */
 #include "device/ceilings.h"
 #include "device/poke.h"
 #include "device/record.h"
@@ -49,7 +49,7 @@ static gale_status keep(const gale_device_info *info)
 {
     gale_status status = gale__ceilings_save(info);
     if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
-    gale__log(GALE__WARN, "ceilings of %s:%d are not kept: %s", info->backend, info->index, gale_error());
+    gale__log(GALE__WARN, "measured rates of %s:%d are not stored: %s", info->backend, info->index, gale_error());
     return GALE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What a device reaches at best, measured once and kept in the cache folder under its id and driver. */
+/* Peak rates of a device, measured once and stored in the cache folder under its id and driver. */
 #ifndef GALE_DEVICE_CEILINGS_H
 #define GALE_DEVICE_CEILINGS_H
 #include "device/device.h"

@@ -1,6 +1,6 @@
-/* From names to a device: a chain such as "cuda,vulkan,cpu" is tried in order, each step down said aloud with its
- * reason; without a chain the best device that is not a driver running on the CPU is taken, else the CPU.  A device
- * keeps the wish it came from, so that work which it turns out to be unable to do can go on with the next. */
+/* From provider names to a device: a chain such as "cuda,vulkan,cpu" is tried in order, and each fallback is reported
+ * with its reason.  Without a chain, the best device that is not a software driver is chosen, else the CPU.  A device
+ * remembers its chain, so that work it cannot do can continue on the next one. */
 #include "device/registry.h"
 #include "base/env.h"
 #include "device/trust.h"
@@ -16,7 +16,7 @@ typedef struct step {
 typedef struct choice {
     const gale_device_options *options;
     step steps[CHAIN_MAX];
-    int count, index;   /* index: -1 when nobody asked */
+    int count, index;   /* index: -1 if not given */
     bool strict, again; /* again: another device has failed at the work */
     gale__str why;
 } choice;
@@ -28,14 +28,15 @@ static gale_status unknown(const char *name)
     const gale__provider *all = gale__providers(&count);
     for (int i = 0; i < count; i++) gale__str_addf(&known, "%s%s", i ? ", " : "", all[i].name);
     gale_status status = gale__fail(GALE_NO_DEVICE,
-        "unknown provider \"%s\": known are %s (`gale devices` lists their aliases too)", name, gale__str_text(&known));
+        "unknown provider \"%s\"; known are %s (`gale devices` lists their aliases)", name, gale__str_text(&known));
     gale__str_finish(&known);
     return status;
 }
 
 static gale_status add_step(choice *c, const gale__provider *provider, bool automatic)
 {
-    if (c->count == CHAIN_MAX) return gale__fail(GALE_LIMIT, "a provider chain has at most %d names", CHAIN_MAX);
+    if (c->count == CHAIN_MAX)
+        return gale__fail(GALE_LIMIT, "too many names in a provider chain (at most %d)", CHAIN_MAX);
     c->steps[c->count++] = (step){provider, automatic};
     return GALE_OK;
 }
@@ -96,8 +97,8 @@ static gale_status try_step(const choice *c, const step *s, gale_device **out)
     if (!probe->count) return not_available(s, probe);
     int index = pick_index(c, s, probe);
     if (index < 0 || (s->automatic && index < probe->count && probe->devices[index].caps.software))
-        return gale__fail(GALE_NO_DEVICE, "%s is a driver that runs on the CPU, used only when asked for by name",
-            probe->devices[0].name);
+        return gale__fail(
+            GALE_NO_DEVICE, "%s is a software driver, used only if requested by name", probe->devices[0].name);
     gale_status status = gale__device_open_one(gale__provider_backend(s->provider), index, c->options, out);
     if (status == GALE_OK) {
         status = gale__trust_require(*out);
@@ -115,18 +116,18 @@ static void note_step_down(choice *c, int at)
     const step *s = &c->steps[at];
     gale__str_addf(&c->why, "%s: %s\n", s->provider->name, gale_error());
     if (!s->automatic && at + 1 < c->count)
-        gale__log(GALE__WARN, "%s; stepping down to %s", gale_error(), c->steps[at + 1].provider->name);
+        gale__log(GALE__WARN, "%s; falling back to %s", gale_error(), c->steps[at + 1].provider->name);
 }
 
 static void note_choice(choice *c, const step *s, const gale_device *device)
 {
-    const char *how = c->again       ? "next of the chain"
+    const char *how = c->again       ? "the next provider"
                       : s->automatic ? "best device found"
                       : c->count > 1 ? "first of the chain that works"
-                                     : "asked for by name";
+                                     : "requested by name";
     if (!c->again && s->automatic && !strcmp(device->info.backend, "cpu")) {
         how = "No GPU detected";
-        gale__log(GALE__INFO, "No GPU detected, using the CPU (`gale devices` gives the reasons)");
+        gale__log(GALE__INFO, "No GPU detected, using the CPU (`gale devices` shows the reasons)");
     }
     gale__str_addf(&c->why, "%s: %s: %s:%d %s", s->provider->name, how, device->info.backend, device->info.index,
         device->info.name);
@@ -162,12 +163,12 @@ static gale_status walk(choice *c, const char *chain, int from, gale_device **ou
             return status;
         }
         if (c->strict && !c->steps[i].automatic && c->count > 1)
-            return gale__fail(status, "%s; strict: no step down to %s", gale_error(),
+            return gale__fail(status, "%s; --strict: no fallback to %s", gale_error(),
                 i + 1 < c->count ? c->steps[i + 1].provider->name : "another provider");
         note_step_down(c, i);
     }
     if (c->count == 1) return status;
-    return gale__fail(status, "no provider of the chain is available:\n%s", gale__str_text(&c->why));
+    return gale__fail(status, "no provider in the chain is available:\n%s", gale__str_text(&c->why));
 }
 
 /* The index of the options, else GALE_DEVICE, else none. */
@@ -178,7 +179,7 @@ static gale_status find_index(const gale_device_options *options, int *out)
     if (options && options->index >= 0) value = options->index;
     else if (*text && strcmp(text, "auto") && (!gale__text_to_i64(text, &value) || value < 0 || value > 4096))
         return gale__fail(
-            GALE_INVALID, "GALE_DEVICE=%s is not a device index: give 0 for the first device of a provider", text);
+            GALE_INVALID, "GALE_DEVICE=%s is not a device index; use 0 for the first device of a provider", text);
     *out = (int)value;
     return GALE_OK;
 }
@@ -203,7 +204,7 @@ gale_status gale__device_next(const gale_device *device, gale_status why, gale_d
     gale_status status = device->chain ? parse_chain(&c, device->chain) : GALE_NO_DEVICE;
     bool more = status == GALE_OK && device->step + 1 < c.count;
     if (more && c.strict)
-        return gale__fail(why, "%s; strict: no step down to %s", reason, c.steps[device->step + 1].provider->name);
+        return gale__fail(why, "%s; --strict: no fallback to %s", reason, c.steps[device->step + 1].provider->name);
     if (more) {
         gale__str_addf(&c.why, "%s: %s\n", c.steps[device->step].provider->name, reason);
         status = walk(&c, device->chain, device->step + 1, out);

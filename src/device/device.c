@@ -1,5 +1,5 @@
-/* Devices: opened by backend and index, counted, closed when the last object made from them is gone.  Which
- * device a chain of names stands for is the registry's business. */
+/* Devices: opened by backend and index, reference-counted, closed when the last object created from them is gone.  The
+ * registry maps provider chains to devices. */
 #include "device/front.h"
 #include "device/ceilings.h"
 #include "base/env.h"
@@ -55,7 +55,7 @@ static void report_leaks(const gale_device *device, int objects)
 #endif
     gale_memory_stats stats;
     gale_memory_get_stats(device, &stats);
-    gale__log(GALE__WARN, "%s:%d closed while %d objects made from it are alive, %llu of them buffers with %llu bytes",
+    gale__log(GALE__WARN, "%s:%d closed while %d of its objects still exist, %llu of them buffers with %llu bytes",
         device->info.backend, device->info.index, objects, (unsigned long long)stats.buffers,
         (unsigned long long)stats.in_use_bytes);
 }
@@ -75,7 +75,7 @@ static uint64_t pool_limit(const gale_device_options *options)
 {
     if (options && options->pool_limit_bytes) return options->pool_limit_bytes;
     int64_t mb = gale__env_get_i64(GALE__ENV_POOL_LIMIT_MB, 0);
-    if (mb < 0) gale__log(GALE__WARN, "GALE_POOL_LIMIT_MB=%lld is less than nothing and is ignored", (long long)mb);
+    if (mb < 0) gale__log(GALE__WARN, "GALE_POOL_LIMIT_MB=%lld is negative and is ignored", (long long)mb);
     return mb > 0 ? (uint64_t)mb << 20 : 0;
 }
 
@@ -86,7 +86,7 @@ static void choose_matrix(gale_device *device)
     gale_device_caps *caps = &device->info.caps;
     bool off = !strcmp(how, "off"), emulate = !strcmp(how, "emulate");
     if (!off && !emulate && *how && strcmp(how, "auto") != 0)
-        gale__log(GALE__WARN, "GALE_MATRIX=%s is none of auto, off and emulate, and is ignored", how);
+        gale__log(GALE__WARN, "GALE_MATRIX=%s is ignored: expected auto, off or emulate", how);
     if (off || emulate) caps->n_matrix = 0;
     caps->matrix_emulated = emulate && strcmp(device->backend->name, "cpu") != 0;
 }

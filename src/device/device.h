@@ -121,7 +121,7 @@ typedef struct gale__probe {
 
 struct gale__backend {
     const char *name;
-    gale_status (*probe)(gale__probe *out); /* fails only for lack of host memory */
+    gale_status (*probe)(gale__probe *out); /* fails only if host memory is exhausted */
     gale_status (*open)(
         gale_device *device); /* device->info.index, ->debug_layer are set; fills ->impl, may refine info */
     void (*close)(gale_device *device);

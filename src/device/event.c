@@ -1,5 +1,5 @@
-/* Events and captures.  An event remembers which downloads of its stream lie before it, so that waiting for it
- * completes them; a capture is the driver's own recording of a command sequence. */
+/* Events and captures.  An event remembers which downloads of its stream precede it, so that waiting for it completes
+ * them; a capture is the driver's recording of a command sequence. */
 #include "device/front.h"
 #include <stdatomic.h>
 
@@ -82,8 +82,8 @@ gale_status gale_capture_begin(gale_stream *stream)
     const gale__backend *b = stream->device->backend;
     if (!b->capture_begin || !stream->device->info.caps.capture)
         return gale__fail(
-            GALE_UNSUPPORTED, "%s cannot capture a stream here; send the commands again instead", b->name);
-    if (stream->capturing) return gale__fail(GALE_INVALID, "the stream is being captured already");
+            GALE_UNSUPPORTED, "%s cannot capture a stream on this machine; submit the commands again instead", b->name);
+    if (stream->capturing) return gale__fail(GALE_INVALID, "the stream is already being captured");
     GALE_TRY(b->capture_begin(stream));
     stream->capturing = true;
     return GALE_OK;
@@ -99,7 +99,7 @@ gale_status gale_capture_end(gale_stream *stream, gale_capture **out)
     if (!c && status == GALE_OK) stream->device->backend->capture_destroy(&lost);
     if (!c || status != GALE_OK) {
         gale__free(c);
-        return c ? status : gale__fail(GALE_NO_MEMORY, "no memory to keep the capture");
+        return c ? status : gale__fail(GALE_NO_MEMORY, "out of memory for the capture");
     }
     gale__device_attach(stream->device);
     *out = c;

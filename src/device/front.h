@@ -1,4 +1,4 @@
-/* What the files of the front share.  Backends and other rooms do not include it. */
+/* Shared by the files of the device front end.  Backends and other rooms do not include it. */
 #ifndef GALE_DEVICE_FRONT_H
 #define GALE_DEVICE_FRONT_H
 #include "device/device.h"

@@ -1,4 +1,4 @@
-/* Events and waits for backends that run work at the call: an event is the time at which it was recorded. */
+/* Events and waits for backends that run work synchronously: an event is the time at which it was recorded. */
 #include "device/in_place.h"
 
 gale_status gale__in_place_event_create(gale_device *device, gale_event *event)

@@ -1,5 +1,5 @@
-/* The part of the table that every backend without a queue shares: work runs at the call, so an event is reached when
- * it is recorded and there is nothing to wait for. */
+/* The part of the table shared by all backends without a queue: work runs synchronously, so an event is complete when
+ * it is recorded and nothing has to wait. */
 #ifndef GALE_DEVICE_IN_PLACE_H
 #define GALE_DEVICE_IN_PLACE_H
 #include "device/device.h"

@@ -1,5 +1,5 @@
-/* Opening libraries by symbol lists.  A failure leaves nothing behind, so that the next call may find what was
- * installed, or the memory that was short, meanwhile. */
+/* Loads libraries by symbol lists.  A failure leaves nothing behind, so that a later call can succeed once the library
+ * has been installed or memory is available. */
 #include "device/library.h"
 #include "base/thread.h"
 #include <stdio.h>

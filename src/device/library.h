@@ -1,4 +1,4 @@
-/* A driver library opened once per process, its functions put into a table by a list of names. */
+/* A driver library loaded once per process, with its functions in a table filled from a list of names. */
 #ifndef GALE_DEVICE_LIBRARY_H
 #define GALE_DEVICE_LIBRARY_H
 #include "base/file.h"

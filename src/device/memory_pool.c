@@ -1,6 +1,6 @@
-/* The pool: driver memory is taken in blocks and handed out in pieces, best fit first, split on the way out and joined
- * with free neighbours on the way back, because a driver's own allocation costs more than the kernel it is for.
- * Free pieces hang in bins by power of two, so giving back never needs memory and never fails. */
+/* The memory pool: driver memory is allocated in blocks and handed out in pieces, best fit first, split on allocation
+ * and merged with free neighbours on release, because a driver allocation costs more than the kernel it is for.  Free
+ * pieces are in bins by power of two, so releasing never needs memory and never fails. */
 #include "device/front.h"
 #include "base/env.h"
 #include <stdatomic.h>
@@ -161,7 +161,7 @@ static gale_status no_memory(pool *p, size_t size)
     uint64_t total, left = memory_left(p, &total), limit = p->stats.limit_bytes;
     char ask[32], have[32], all[32], most[32];
     gale__bytes_text(limit, most);
-    return gale__fail(GALE_NO_MEMORY, "%s out of memory: asked %s, free %s%s of %s (pool limit %s)",
+    return gale__fail(GALE_NO_MEMORY, "%s out of memory: %s requested, free %s%s of %s (pool limit %s)",
         gale__backend_label(d->backend), gale__bytes_text(size, ask), gale__bytes_text(left, have),
         left >= size ? " in smaller pieces" : "", gale__bytes_text(total, all), limit ? most : "none");
 }
@@ -230,7 +230,7 @@ gale_status gale__pool_take(pool *p, size_t size, piece **out)
     if (size > most) {
         char ask[32], text[32];
         return gale__fail(GALE_NO_MEMORY,
-            "%s out of memory: asked %s, the largest single allocation of this device is %s",
+            "%s out of memory: %s requested, but the largest single allocation of this device is %s",
             gale__backend_label(p->device->backend), gale__bytes_text(size, ask), gale__bytes_text(most, text));
     }
     gale__mutex_lock(&p->lock);
@@ -305,7 +305,8 @@ gale_status gale__pool_create(gale_device *device, uint64_t limit_bytes, pool **
     p->doubling = !strcmp(growth, "next-power-of-two");
     if (!p->doubling && strcmp(growth, "same-as-requested"))
         gale__log(GALE__WARN,
-            "GALE_POOL_GROWTH=%s is unknown, using same-as-requested (the other is next-power-of-two)", growth);
+            "GALE_POOL_GROWTH=%s is ignored: expected same-as-requested or next-power-of-two; using same-as-requested",
+            growth);
     gale__mutex_init(&p->lock);
     *out = p;
     return GALE_OK;

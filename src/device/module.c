@@ -1,4 +1,4 @@
-/* Modules and kernels: source in a language the device knows goes in, entry points come out. */
+/* Modules and kernels: source in a language the device supports in, entry points out. */
 #include "base/env.h"
 #include "device/front.h"
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 static void log_source(const gale_device *device, const gale__source *source)
 {
     if (!gale__log_on(GALE__DEBUG) || !gale__env_get_i64(GALE__ENV_DEBUG, 0)) return;
-    gale__log(GALE__DEBUG, "%s builds %zu bytes%s%s", device->backend->name, source->size,
+    gale__log(GALE__DEBUG, "%s: building %zu bytes%s%s", device->backend->name, source->size,
         source->options && *source->options ? " with options " : "", source->options ? source->options : "");
     if (source->code != GALE__CODE_TEXT && source->code != GALE__CODE_GLSL) return;
     const char *at = source->data, *end = at + source->size;
@@ -76,9 +76,9 @@ static gale_status find_code(const gale_device *device, const char *language, ga
     }
     if (!known)
         return gale__fail(GALE_INVALID,
-            "unknown kernel language \"%s\": known are cuda, hip, opencl, glsl, spirv and binary", language);
-    return gale__fail(GALE_UNSUPPORTED, "%s runs no %s kernels%s%s", device->backend->name, language,
-        *fits ? "; it takes " : "; choose a provider that does", fits);
+            "unknown kernel language \"%s\"; supported are cuda, hip, opencl, glsl, spirv and binary", language);
+    return gale__fail(GALE_UNSUPPORTED, "%s cannot run %s kernels%s%s", device->backend->name, language,
+        *fits ? "; it supports " : "; choose another provider", fits);
 }
 
 gale_status gale_module_create(
@@ -88,7 +88,7 @@ gale_status gale_module_create(
     if (!source || !size) return gale__fail(GALE_INVALID, "the kernel source is empty");
     GALE_TRY(find_code(device, language, &s.code));
     if (s.code == GALE__CODE_SPIRV && size % 4)
-        return gale__fail(GALE_FORMAT, "SPIR-V of %zu bytes: not a whole number of words", size);
+        return gale__fail(GALE_FORMAT, "SPIR-V of %zu bytes: not a multiple of 4", size);
     return gale__module_build(device, &s, out);
 }
 
@@ -116,15 +116,15 @@ gale_status gale__kernel_create(gale_module *module, const char *entry, const ui
     uint32_t most = module->device->info.caps.group_max;
     uint64_t threads = (uint64_t)group[0] * group[1] * group[2];
     if (!group[0] || !group[1] || !group[2])
-        return gale__fail(GALE_INVALID, "kernel %s: a work-group has no extent of 0", entry);
+        return gale__fail(GALE_INVALID, "kernel %s: a work-group extent is 0", entry);
     if (group[0] > 65535 || group[1] > 65535 || group[2] > 65535 || (most && threads > most))
-        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %u x %u x %u is more than the %u threads %s allows",
+        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %u x %u x %u exceeds the %u threads that %s allows",
             entry, group[0], group[1], group[2], most, module->device->info.name);
     gale_kernel *k = gale__calloc(1, sizeof *k);
     if (!k) return GALE_NO_MEMORY;
     if (strlen(entry) >= sizeof k->entry) {
         gale__free(k);
-        return gale__fail(GALE_LIMIT, "kernel %s: a name has at most %zu letters", entry, sizeof k->entry - 1);
+        return gale__fail(GALE_LIMIT, "kernel %s: names are limited to %zu characters", entry, sizeof k->entry - 1);
     }
     strcpy(k->entry, entry);
     memcpy(k->group, group, sizeof k->group);

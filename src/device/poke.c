@@ -1,4 +1,4 @@
-/* The kernel that writes one word.  Text comes from poke.cu and poke.cl; Vulkan's SPIR-V is written out below. */
+/* The kernel that writes one word.  Its source is in poke.cu and poke.cl; Vulkan's SPIR-V is written out below. */
 #include "device/poke.h"
 #include "device/poke_text.h"
 #include <string.h>

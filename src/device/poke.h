@@ -1,5 +1,5 @@
-/* The smallest kernel there is, *p[0] = w[0], in each backend's own language: it shows that a device builds and
- * launches, and what a launch costs. */
+/* The smallest kernel, *p[0] = w[0], in each backend's language: it shows that a device can build and launch, and what
+ * a launch costs. */
 #ifndef GALE_DEVICE_POKE_H
 #define GALE_DEVICE_POKE_H
 #include "device/device.h"

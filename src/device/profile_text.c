@@ -1,5 +1,5 @@
-/* The profiler's writing half: the same groups as a table for people and as JSON, and every record as a trace that
- * chrome://tracing and Perfetto open. */
+/* Output of the profiler: groups as a table and as JSON, and every record as a trace for chrome://tracing and
+ * Perfetto. */
 #include "device/profiler.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -100,7 +100,7 @@ static gale_status write_table(const gale_profiler *p, gale__str *s)
         if (operators.count > 1) gale__str_add(s, "\nby operator\n");
         for (size_t i = 0; operators.count > 1 && i < operators.count; i++)
             table_row(s, p, &operators.items[i], all.total_us);
-        if (p->lost) gale__str_addf(s, "\n%llu records were lost for lack of memory\n", (unsigned long long)p->lost);
+        if (p->lost) gale__str_addf(s, "\n%llu records were lost: out of memory\n", (unsigned long long)p->lost);
     }
     gale__free(all.items);
     gale__free(operators.items);
@@ -245,7 +245,8 @@ static gale_status make_text(const gale_profiler *p, const char *format, gale__s
     if (!strcmp(format, "table")) status = write_table(p, s);
     else if (!strcmp(format, "json")) status = write_json(p, s);
     else if (!strcmp(format, "trace")) status = write_trace(p, s);
-    else status = gale__fail(GALE_INVALID, "unknown profile format \"%s\": known are table, json and trace", format);
+    else
+        status = gale__fail(GALE_INVALID, "unknown profile format \"%s\"; supported are table, json and trace", format);
     return status == GALE_OK ? gale__str_check(s) : status;
 }
 

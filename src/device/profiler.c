@@ -1,5 +1,5 @@
-/* The profiler's collecting half: a pair of events around each launch and transfer, read when the profiler stops or
- * when many are outstanding.  What cannot be recorded is counted as lost and never disturbs the work itself. */
+/* Collection of the profiler: a pair of events around each launch and transfer, read when the profiler stops or when
+ * many are outstanding.  What cannot be recorded is counted as lost and never disturbs the work. */
 #include "device/profiler.h"
 #include "base/hash.h"
 #include <stdatomic.h>
@@ -138,7 +138,7 @@ gale_status gale_profiler_range_end(gale_stream *stream, uint64_t range)
     gale_profiler *p = GALE__PROFILER(stream->device);
     if (!p || !range) return GALE_OK;
     if (range > p->count || p->records[range - 1].kind != GALE__SPAN_RANGE)
-        return gale__fail(GALE_INVALID, "profiler: %llu is no range that was begun", (unsigned long long)range);
+        return gale__fail(GALE_INVALID, "profiler: range %llu was not started", (unsigned long long)range);
     gale__profiler_span_end(stream, (gale__profiler_span){p, range - 1});
     return GALE_OK;
 }
@@ -151,7 +151,7 @@ static gale_status begin(gale_profiler *p)
     GALE_TRY(gale_event_wait(p->base));
     gale_profiler *none = NULL;
     if (atomic_compare_exchange_strong(&p->device->profiler, &none, p)) return GALE_OK;
-    return gale__fail(GALE_INVALID, "%s:%d is being profiled already; stop that profiler first",
+    return gale__fail(GALE_INVALID, "%s:%d is already being profiled; stop that profiler first",
         p->device->info.backend, p->device->info.index);
 }
 
@@ -171,11 +171,10 @@ gale_status gale_profiler_stop(gale_profiler *p)
 {
     gale_profiler *self = p;
     if (!atomic_compare_exchange_strong(&p->device->profiler, &self, NULL))
-        return gale__fail(GALE_INVALID, "the profiler has been stopped already");
+        return gale__fail(GALE_INVALID, "the profiler has already been stopped");
     gale__mutex_lock(&p->lock);
     settle_ended(p);
-    if (p->lost)
-        gale__log(GALE__WARN, "the profiler lost %llu records for lack of memory", (unsigned long long)p->lost);
+    if (p->lost) gale__log(GALE__WARN, "the profiler lost %llu records: out of memory", (unsigned long long)p->lost);
     gale__mutex_unlock(&p->lock);
     return GALE_OK;
 }

@@ -1,4 +1,4 @@
-/* Inside the profiler: profiler.c collects, profile_text.c writes. */
+/* Internals of the profiler: profiler.c collects, profile_text.c writes. */
 #ifndef GALE_DEVICE_PROFILER_H
 #define GALE_DEVICE_PROFILER_H
 #include "base/hash_table.h"
@@ -32,7 +32,7 @@ struct gale_profiler {
     gale__arena arena;
     const gale_stream *lanes[GALE__PROFILER_LANES_MAX];
     int n_lanes;
-    uint64_t lost; /* not recorded for lack of memory or events */
+    uint64_t lost; /* not recorded, because memory or events ran out */
 };
 const char *gale__profiler_span_kind_name(gale__profiler_span_kind kind);
 #endif

@@ -1,5 +1,5 @@
-/* One small JSON file per device and driver, so that several processes never write over each other's devices.  Garbage
- * in a file counts as no record. */
+/* One small JSON file per device and driver, so that several processes never overwrite each other's devices.  A
+ * damaged file counts as no record. */
 #include "device/record.h"
 #include "base/file.h"
 #include "base/hash.h"

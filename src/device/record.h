@@ -1,4 +1,4 @@
-/* Files in the cache folder that hold what is known of one device with one driver. */
+/* Files in the cache folder with stored data on one device with one driver. */
 #ifndef GALE_DEVICE_RECORD_H
 #define GALE_DEVICE_RECORD_H
 #include "base/json.h"

@@ -1,5 +1,5 @@
-/* Providers and backends: two tables made from lists, and what each backend finds on this machine, asked once per
- * process because drivers take their time to start. */
+/* Providers and backends: two tables generated from lists, and what each backend finds on this machine, probed once
+ * per process because drivers take time to start. */
 #include "device/registry.h"
 #include <stdio.h>
 #include <string.h>
@@ -111,19 +111,19 @@ static const struct {
     {"cuda",
         "Debian: nvidia-driver (non-free); Ubuntu: nvidia-driver-550 or newer. Kernels need NVRTC: "
         "nvidia-cuda-toolkit, or NVIDIA's cuda-nvrtc-12-x",
-        {.reason = "this gale was built without CUDA", .remedy = "build gale with -Dcuda=enabled"}},
+        {.reason = "this build of gale does not include CUDA", .remedy = "rebuild gale with -Dcuda=enabled"}},
     {"hip",
         "Debian: libamdhip64-5 and libhiprtc-builtins5, or AMD's rocm-hip-runtime; the user must be in the groups "
         "render and video",
-        {.reason = "this gale was built without ROCm", .remedy = "build gale with -Drocm=enabled"}},
+        {.reason = "this build of gale does not include ROCm", .remedy = "rebuild gale with -Drocm=enabled"}},
     {"opencl",
         "ocl-icd-libopencl1 and a driver: nvidia-opencl-icd, mesa-opencl-icd, intel-opencl-icd, or "
         "pocl-opencl-icd for the CPU",
-        {.reason = "this gale was built without OpenCL", .remedy = "install opencl-headers and build gale again"}},
+        {.reason = "this build of gale does not include OpenCL", .remedy = "install opencl-headers and rebuild gale"}},
     {"vulkan",
         "libvulkan1 and a driver: mesa-vulkan-drivers (AMD, Intel, and lavapipe for the CPU) or nvidia-vulkan-icd",
-        {.reason = "this gale was built without Vulkan",
-            .remedy = "install libvulkan-dev and spirv-headers and build gale again"}},
+        {.reason = "this build of gale does not include Vulkan",
+            .remedy = "install libvulkan-dev and spirv-headers and rebuild gale"}},
 };
 
 const char *gale__provider_packages(const gale__provider *provider)
@@ -142,7 +142,7 @@ gale_status gale__provider_probe(const gale__provider *provider, const gale__pro
             *out = &absent[i].probe;
             return GALE_OK;
         }
-    return gale__fail(GALE_INTERNAL, "provider %s names no backend", provider->name);
+    return gale__fail(GALE_INTERNAL, "provider %s has no backend", provider->name);
 }
 
 static void probe_one(void *arg)

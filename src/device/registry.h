@@ -1,4 +1,4 @@
-/* Provider names, the backends behind them, and what this machine has of each. */
+/* Provider names, the backends behind them, and the devices found on this machine. */
 #ifndef GALE_DEVICE_REGISTRY_H
 #define GALE_DEVICE_REGISTRY_H
 #include "device/device.h"
@@ -15,6 +15,6 @@ const gale__backend *const *gale__backends(int *count);
 gale_status gale__provider_probe(const gale__provider *provider, const gale__probe **out);
 /* What to install where there is no device of it; "": nothing. */
 const char *gale__provider_packages(const gale__provider *provider);
-/* Probes all backends side by side, so that one slow driver does not add to another. */
+/* Probes all backends in parallel, so that the times of slow drivers do not add up. */
 void gale__probe_all(void);
 #endif

@@ -1,6 +1,7 @@
-/* Staging: two halves of pinned memory per stream, filled in turn.  Small uploads are bumped into the current half
- * and do not wait; a half is used again once its event has passed.  Downloads land here too and are copied to the
- * caller's memory when the stream is synced, an event behind them is waited for, or their half is needed again. */
+/* Staging: two halves of pinned memory per stream, filled in turn.  Small uploads are appended to the current half
+ * without waiting; a half is reused once its event has passed.  Downloads arrive here too and are copied to the
+ * caller's memory when the stream is synchronised, an event after them is waited for, or their half is needed again.
+ * */
 #include "device/front.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -134,7 +135,7 @@ static gale_status make_half(staging *s, half *h)
 {
     const gale__backend *b = s->device->backend;
     if (gale__device_alloc_faulty())
-        return gale__fail(GALE_NO_MEMORY, "%s: no pinned memory (a test's fault)", b->name);
+        return gale__fail(GALE_NO_MEMORY, "%s: out of pinned memory (injected failure)", b->name);
     gale_status status = s->large ? b->alloc(s->device, GALE__MEM_HOST, LARGE_BYTES, &h->mem) : GALE_NO_MEMORY;
     if (status == GALE_NO_MEMORY) status = b->alloc(s->device, GALE__MEM_HOST, SMALL_BYTES, &h->mem);
     if (status != GALE_OK) return status;

@@ -1,5 +1,5 @@
-/* Streams and what is sent to them: everything is checked here, once, before a backend sees it, and timed while a
- * profiler is on. */
+/* Streams and their commands: everything is validated here, once, before a backend sees it, and timed while a profiler
+ * is active. */
 #include "device/front.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -54,7 +54,7 @@ void gale_stream_destroy(gale_stream **stream)
 
 gale_status gale_stream_sync(gale_stream *stream)
 {
-    if (stream->capturing) return gale__fail(GALE_INVALID, "a stream cannot be waited for while it is captured");
+    if (stream->capturing) return gale__fail(GALE_INVALID, "cannot wait for a stream while it is captured");
     gale_status status = stream->device->backend->sync(stream);
     if (stream->late ? status == GALE_OK : status == GALE_TIMEOUT) {
         stream->late = !stream->late;
@@ -74,10 +74,10 @@ static gale_status check_range(
     const gale_stream *stream, const gale_buffer *buffer, size_t offset, size_t size, const char *what)
 {
     if (offset > buffer->size || size > buffer->size - offset)
-        return gale__fail(GALE_INVALID, "%s of %zu bytes at %zu does not fit a buffer of %zu bytes", what, size, offset,
-            buffer->size);
+        return gale__fail(GALE_INVALID, "%s of %zu bytes at offset %zu exceeds a buffer of %zu bytes", what, size,
+            offset, buffer->size);
     if (stream->device != buffer->device)
-        return gale__fail(GALE_INVALID, "%s: the buffer is on %s:%d and the stream on %s:%d", what,
+        return gale__fail(GALE_INVALID, "%s: the buffer is on %s:%d but the stream on %s:%d", what,
             buffer->device->info.backend, buffer->device->info.index, stream->device->info.backend,
             stream->device->info.index);
     return GALE_OK;
@@ -90,7 +90,7 @@ static gale_status check_transfer(const gale_stream *stream, const gale_buffer *
     if (size && !host) return gale__fail(GALE_INVALID, "%s of %zu bytes: no host memory given", what, size);
     if (stream->capturing)
         return gale__fail(
-            GALE_UNSUPPORTED, "%s while the stream is captured: only launches, copies and fills are recorded", what);
+            GALE_UNSUPPORTED, "%s during a capture: only launches, copies and fills can be captured", what);
     return GALE_OK;
 }
 
@@ -224,7 +224,7 @@ gale_status gale_fill(
 {
     GALE_TRY(check_range(stream, to, offset, size, "fill"));
     if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8)
-        return gale__fail(GALE_INVALID, "fill: a pattern has 1, 2, 4 or 8 bytes, not %zu", pattern_bytes);
+        return gale__fail(GALE_INVALID, "fill: a pattern must have 1, 2, 4 or 8 bytes, not %zu", pattern_bytes);
     if (offset % pattern_bytes || size % pattern_bytes)
         return gale__fail(GALE_INVALID, "fill: offset %zu and size %zu must be multiples of the pattern's %zu bytes",
             offset, size, pattern_bytes);
@@ -250,7 +250,7 @@ static gale_status check_launch(const gale_stream *stream, const gale_kernel *ke
         return gale__fail(GALE_INVALID, "launch %s: kernel and stream belong to different devices", kernel->entry);
     if (launch->n_refs < 0 || launch->n_words < 0 ||
         8 * (int64_t)launch->n_refs + 4 * (int64_t)launch->n_words > BLOCK_MAX)
-        return gale__fail(GALE_LIMIT, "launch %s: %d pointers and %d words are more than %d bytes of parameters",
+        return gale__fail(GALE_LIMIT, "launch %s: %d pointers and %d words exceed %d bytes of parameters",
             kernel->entry, launch->n_refs, launch->n_words, BLOCK_MAX);
     const uint32_t *most = stream->device->info.caps.groups_max;
     for (int i = 0; i < 3; i++)

@@ -1,4 +1,4 @@
-/* Runs the self-test once per device and driver and keeps its verdict.  The test runs in a process of its own, since a
+/* Runs the self-test once per device and driver and stores its verdict.  The test runs in a separate process, since a
  * faulty driver may crash or hang. */
 #include "device/trust.h"
 #include "base/cpu.h"
@@ -55,7 +55,8 @@ static void save(const gale_device_info *info, const gale__trust *t)
     char extra[512];
     make_extra(info, extra, sizeof extra);
     if (gale__record_write(info, "trust", extra, write_verdict, t) != GALE_OK)
-        gale__log(GALE__INFO, "the verdict on %s:%d is not kept: %s", info->backend, info->index, gale_error());
+        gale__log(
+            GALE__INFO, "the self-test result of %s:%d is not stored: %s", info->backend, info->index, gale_error());
 }
 
 /* --- The self-test in a process of its own. --- */
@@ -100,8 +101,7 @@ gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *
     /* A busy machine may be slow or out of memory: only wrong results and crashes count for next time. */
     *out = (gale__trust){.verdict = GALE__TRUST_FAILED, .passing = end.timed_out || (!end.signal && end.code == 1)};
     if (end.timed_out)
-        snprintf(out->reason, sizeof out->reason,
-            "%s: no answer, the driver hangs (GALE_WATCHDOG_S sets how long to wait)", w.step);
+        snprintf(out->reason, sizeof out->reason, "%s: the driver hangs (GALE_WATCHDOG_S sets the time limit)", w.step);
     else if (end.signal)
         snprintf(
             out->reason, sizeof out->reason, "%s: the driver crashed with %s", w.step, gale__signal_name(end.signal));
@@ -116,7 +116,7 @@ gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *
 static gale_status test_here(gale_device *device, gale__trust *out)
 {
     watched w = {.step = "start"};
-    gale__log(GALE__WARN, "%s:%d: the self-test runs in this process, since there is no gale program to run it (%s)",
+    gale__log(GALE__WARN, "%s:%d: the self-test runs in this process, because the gale program was not found (%s)",
         device->info.backend, device->info.index, gale_error());
     gale_status status = gale__selftest_run(device, take_line, &w);
     if (status == GALE_NO_MEMORY) return status;
@@ -134,7 +134,7 @@ static gale_status refuse(const gale_device_info *info, const gale__trust *t)
         snprintf(remedy, sizeof remedy, "set %s=%s before the program starts (%s), or update the driver", w->variable,
             w->value, w->fault);
     return gale__fail(GALE_NO_DEVICE,
-        "%s:%d %s (%s) failed the self-test: %s; %s; GALE_ALLOW_UNTRUSTED=1 or --allow-untrusted uses it all the same",
+        "%s:%d %s (%s) failed the self-test: %s; %s; to use it anyway: GALE_ALLOW_UNTRUSTED=1 or --allow-untrusted",
         info->backend, info->index, info->name, info->driver, t->reason, remedy);
 }
 

@@ -1,5 +1,5 @@
-/* Whether a driver computes correctly.  The verdict of a short self-test is kept beside the measured ceilings, under
- * the device, its driver and everything else that decides what the driver does. */
+/* Whether a driver computes correctly.  The verdict of a short self-test is stored beside the measured rates, under
+ * the device, its driver and everything else that affects the driver's results. */
 #ifndef GALE_DEVICE_TRUST_H
 #define GALE_DEVICE_TRUST_H
 #include "device/device.h"

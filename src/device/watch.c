@@ -1,6 +1,6 @@
-/* GALE_POOL_FILL: what is handed out holds no numbers, and stands between two guards that are looked at when it comes
- * back.  So a read of what was never written shows in the result on any device, and a write past either end is told.
- * Slow, for finding faults. */
+/* GALE_POOL_FILL: allocations are filled with NaN and surrounded by two guards that are checked on release.  So
+ * reading uninitialised memory shows in the result on any device, and a write past either end is logged.  Slow, for
+ * debugging. */
 #include "device/front.h"
 #include "base/env.h"
 #include <string.h>
@@ -80,6 +80,6 @@ void gale__buffer_watch_check(gale_buffer *buffer)
         gale__log(GALE__WARN, "%s:%d: a buffer of %zu bytes was written %zu bytes before its start", info->backend,
             info->index, buffer->size, sizeof before - intact(before));
     if (intact(after) < sizeof after)
-        gale__log(GALE__WARN, "%s:%d: a buffer of %zu bytes was written %zu bytes behind its end", info->backend,
+        gale__log(GALE__WARN, "%s:%d: a buffer of %zu bytes was written %zu bytes past its end", info->backend,
             info->index, buffer->size, intact(after));
 }

@@ -1,4 +1,4 @@
-/* The table of driver faults, and the call with which a program sets the variables before it loads any driver. */
+/* The table of driver bugs, and the call with which a program sets the variables before it loads any driver. */
 #include "device/workarounds.h"
 #include "base/cpu.h"
 #include "base/env.h"

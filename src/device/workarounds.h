@@ -1,4 +1,4 @@
-/* Driver faults that a setting of the driver avoids. */
+/* Driver bugs that a setting of the driver avoids. */
 #ifndef GALE_DEVICE_WORKAROUNDS_H
 #define GALE_DEVICE_WORKAROUNDS_H
 #include "device/device.h"

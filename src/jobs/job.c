@@ -1,5 +1,5 @@
-/* Progress, cancellation and results of jobs.  A result has its arena in front of it, so that its struct shows callers
- * nothing but its fields. */
+/* Progress, cancellation and results of jobs.  A result is preceded by its arena, so that its struct contains only
+ * public fields. */
 #include "jobs/job.h"
 #include <string.h>
 

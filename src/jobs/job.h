@@ -1,4 +1,4 @@
-/* What the functions of all jobs are made of: telling progress, and results that are one allocation to their owner. */
+/* Building blocks of all jobs: progress reports, and results that are a single allocation to their owner. */
 #ifndef GALE_JOBS_JOB_H
 #define GALE_JOBS_JOB_H
 #include "base/json.h"

@@ -1,5 +1,5 @@
-/* BMP: palettes of 1, 4 and 8 bits, run lengths, 16 to 32 bits with masks, either way up.  Written as 24 bits, or as 32
- * with a mask for alpha. */
+/* BMP: palettes of 1, 4 and 8 bits, run-length encoding, 16 to 32 bits with masks, top-down or bottom-up.  Written
+ * with 24 bits, or with 32 and an alpha mask. */
 #include "media/formats.h"
 #include <string.h>
 
@@ -49,11 +49,11 @@ static gale_status read_header(bmp *b, size_t size)
         b->compression = gale__le32(d + 30);
         colours = gale__le32(d + 46);
         if (b->compression > 3 && b->compression != 6)
-            return gale__fail(GALE_UNSUPPORTED, "BMP's compression %u is not read", b->compression);
+            return gale__fail(GALE_UNSUPPORTED, "BMP compression %u is not supported", b->compression);
     }
     b->top_down = b->height < 0;
     if (b->top_down) b->height = -b->height;
-    if (b->width < 1 || b->height < 1) return gale__fail(GALE_FORMAT, "the header gives no size");
+    if (b->width < 1 || b->height < 1) return gale__fail(GALE_FORMAT, "damaged header: no size");
     size_t after = 14 + (size_t)header +
                    (header == 40 && b->compression == 3      ? 12
                        : header == 40 && b->compression == 6 ? 16
@@ -142,10 +142,10 @@ gale_status gale__read_bmp(gale__picture_source *in, gale_picture **out)
     bmp b = {.data = in->data, .end = in->data + in->size};
     GALE_TRY(read_header(&b, in->size));
     if (b.bits != 1 && b.bits != 4 && b.bits != 8 && b.bits != 16 && b.bits != 24 && b.bits != 32)
-        return gale__fail(GALE_FORMAT, "%u bits a pixel are none of BMP's", b.bits);
+        return gale__fail(GALE_FORMAT, "%u bits per pixel is not valid for BMP", b.bits);
     bool runs = b.compression == 1 || b.compression == 2;
     if (runs && b.bits != (b.compression == 1 ? 8 : 4))
-        return gale__fail(GALE_FORMAT, "runs of %u bits are none of BMP's", b.bits);
+        return gale__fail(GALE_FORMAT, "run-length encoding with %u bits is not valid for BMP", b.bits);
     uint64_t row = ((uint64_t)b.width * b.bits + 31) / 32 * 4;
     if (!runs && (uint64_t)(b.end - b.pixels) / row < (uint64_t)b.height) return truncated();
     GALE_TRY(gale__picture_begin(in, (uint64_t)b.width, (uint64_t)b.height, b.masks[3] ? 4 : 3, GALE_U8, out));
@@ -172,7 +172,7 @@ gale_status gale__write_bmp(const gale_picture *p, const gale_picture_write_opti
     uint32_t header = alpha ? 108 : 40;
     uint8_t head[14 + 108] = {'B', 'M'}, pad[4] = {0};
     (void)o;
-    if (size > UINT32_MAX - 256) return gale__fail(GALE_LIMIT, "BMP holds at most 4 GiB");
+    if (size > UINT32_MAX - 256) return gale__fail(GALE_LIMIT, "BMP is limited to 4 GiB");
     put32(head + 2, (uint32_t)size + 14 + header);
     put32(head + 10, 14 + header);
     put32(head + 14, header);

@@ -1,5 +1,5 @@
-/* Samples, light and alpha from one kind of picture to another.  Everything goes through blocks of RGBA floats that
- * stay in the first cache; a float holds 16 bits exactly, so integers lose nothing on the way. */
+/* Converts samples, linear light and alpha between kinds of pictures.  Everything goes through blocks of RGBA floats
+ * that stay in the L1 cache; a float represents 16 bits exactly, so integers are converted without loss. */
 #include "base/num.h"
 #include "base/thread.h"
 #include "media/picture.h"

@@ -1,5 +1,5 @@
-/* Pixels for ONNX's ImageDecoder, which is defined by what Pillow makes of a file: 8 bits, alpha left out, nothing
- * turned, luma rounded as there. */
+/* Pixels for ONNX's ImageDecoder, which is defined by Pillow's behaviour: 8 bits, alpha dropped, orientation ignored,
+ * luma rounded as in Pillow. */
 #include "media/picture.h"
 #include <string.h>
 
@@ -39,7 +39,7 @@ gale_status gale__picture_decode(const void *data, size_t size, const char *orde
     gale_picture *p = NULL;
     bool grey = !strcmp(order, "Grayscale"), reversed = !strcmp(order, "BGR");
     if (!grey && !reversed && strcmp(order, "RGB"))
-        return gale__fail(GALE_INVALID, "pixel_format \"%s\" is none of RGB, BGR and Grayscale", order);
+        return gale__fail(GALE_INVALID, "unknown pixel_format \"%s\"; supported are RGB, BGR and Grayscale", order);
     GALE_TRY(gale_picture_from_memory(data, size, &(gale_picture_read_options){.keep_orientation = true}, &p));
     gale_status status = to_bytes(&p, grey ? 1 : 3);
     if (status != GALE_OK) {

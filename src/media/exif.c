@@ -1,5 +1,5 @@
-/* EXIF as far as pictures need it: a TIFF directory in a block of bytes, patched in place.  Every offset in it is
- * hostile. */
+/* EXIF, to the extent that pictures need it: a TIFF directory in a block of bytes, patched in place.  Offsets in it
+ * are untrusted. */
 #include "media/picture.h"
 #include <stdlib.h>
 #include <string.h>

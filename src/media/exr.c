@@ -1,6 +1,6 @@
 /* OpenEXR through its C core: one layer of one part as a picture of half or float, and such a picture as a file.
- * Values are light, colours are multiplied by alpha.  The picture is the display window: what the file has beyond it is
- * cut off, what it has not is black and transparent. */
+ * Values are linear, colours are premultiplied.  The picture is the display window: data outside is cropped, missing
+ * data is black and transparent. */
 #include "media/exr.h"
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ gale_exr_box gale__exr_frame(const gale_exr_part *p)
 static void tell_cut(const gale_exr_box *d, const gale_exr_box *s)
 {
     if (s->x0 > d->x0 || s->x1 < d->x1 || s->y0 > d->y0 || s->y1 < d->y1)
-        gale__log(GALE__WARN, "EXR: %lld x %lld pixels are cut to the display window of %lld x %lld",
+        gale__log(GALE__WARN, "EXR: %lld x %lld pixels are cropped to the display window of %lld x %lld",
             (long long)box_width(d), (long long)box_height(d), (long long)box_width(s), (long long)box_height(s));
 }
 

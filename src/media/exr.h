@@ -1,4 +1,5 @@
-/* What the files for OpenEXR share: an open file, which channels make the picture, and what is kept of a header. */
+/* Shared by the OpenEXR files: an open file, the channels that make up the picture, and the preserved part of a
+ * header. */
 #ifndef GALE_MEDIA_EXR_H
 #define GALE_MEDIA_EXR_H
 #include "base/file.h"

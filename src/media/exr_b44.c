@@ -1,5 +1,5 @@
-/* B44: blocks of 4 x 4 halves in 14 bytes, or in 3 where all are equal; other types as they are.  The library has it as
- * well, but (3.1) mixes up the channels where some are not half. */
+/* B44: blocks of 4 x 4 halves in 14 bytes, or in 3 if all are equal; other types uncompressed.  OpenEXR's C core (3.1)
+ * mixes up the channels if some are not half. */
 #include "media/exr_pack.h"
 #include "base/num.h"
 #include <math.h>

@@ -1,6 +1,6 @@
-/* One level of one part: chunks are independent, so all cores unpack them, each with buffers of its own that it keeps
- * from chunk to chunk.  What the file says of its chunks is not believed: a chunk that has more samples than there is
- * room for ends the reading. */
+/* Decodes one level of one part.  Chunks are independent, so all cores decompress them, each with its own buffers,
+ * which it reuses.  The file's declarations are not trusted: a chunk with more samples than expected ends the reading.
+ * */
 #include "media/exr.h"
 #include "base/thread.h"
 #include <stdatomic.h>
@@ -51,9 +51,9 @@ static const gale_exr_channel *find_channel(const gale_exr_part *p, const char *
 static gale_status find_level(const gale_exr *f, int part, int x, int y, const gale_exr_part **out)
 {
     const gale_exr_part *p = gale_exr_part_get(f, part);
-    if (!p) return gale__fail(GALE_NOT_FOUND, "EXR: there is no part %d among %d", part, f->count);
+    if (!p) return gale__fail(GALE_NOT_FOUND, "EXR: no part %d; it has %d", part, f->count);
     if (x < 0 || y < 0 || x >= p->levels_x || y >= p->levels_y || (p->levels != GALE_EXR_RIPMAP && x != y))
-        return gale__fail(GALE_NOT_FOUND, "EXR: there is no level %d, %d among %d x %d", x, y, p->levels_x,
+        return gale__fail(GALE_NOT_FOUND, "EXR: no level %d, %d; it has %d x %d", x, y, p->levels_x,
             p->levels == GALE_EXR_RIPMAP ? p->levels_y : 1);
     *out = p;
     return GALE_OK;
@@ -65,7 +65,7 @@ gale_status gale_exr_level_size(const gale_exr *f, int part, int level_x, int le
     GALE_TRY(find_level(f, part, level_x, level_y, &p));
     int64_t w = (int64_t)p->data.x1 - p->data.x0 + 1, h = (int64_t)p->data.y1 - p->data.y0 + 1;
     if (w < 1 || h < 1 || w > INT32_MAX / 32 || h > INT32_MAX / 32)
-        return gale__fail(GALE_FORMAT, "EXR: a data window of %lld x %lld is none", (long long)w, (long long)h);
+        return gale__fail(GALE_FORMAT, "EXR: invalid data window of %lld x %lld", (long long)w, (long long)h);
     int64_t up_x = p->round_up ? ((int64_t)1 << level_x) - 1 : 0, up_y = p->round_up ? ((int64_t)1 << level_y) - 1 : 0;
     w = (w + up_x) >> level_x, h = (h + up_y) >> level_y;
     *width = w < 1 ? 1 : w;
@@ -80,7 +80,7 @@ gale_status gale_exr_channel_size(
     GALE_TRY(gale_exr_level_size(f, part, level_x, level_y, &w, &h));
     const gale_exr_part *p = &f->parts[part];
     const gale_exr_channel *c = find_channel(p, channel);
-    if (!c) return gale__fail(GALE_NOT_FOUND, "EXR: there is no channel \"%s\"", channel);
+    if (!c) return gale__fail(GALE_NOT_FOUND, "EXR: no channel \"%s\"", channel);
     *width = samples(p->data.x0, w, c->x_sampling);
     *height = samples(p->data.y0, h, c->y_sampling);
     return GALE_OK;
@@ -185,7 +185,8 @@ static gale_status set_steps(reading *r)
         GALE_TRY(gale__exr_said(exr_get_scanlines_per_chunk(r->f->file, r->part, &lines)));
         r->step_x = (int32_t)r->width, r->step_y = lines;
     }
-    if (r->step_x < 1 || r->step_y < 1) return gale__fail(GALE_FORMAT, "EXR: chunks of %d x %d", r->step_x, r->step_y);
+    if (r->step_x < 1 || r->step_y < 1)
+        return gale__fail(GALE_FORMAT, "EXR: unsupported chunks of %d x %d", r->step_x, r->step_y);
     r->across = (size_t)ceil_div(r->width, r->step_x);
     return GALE_OK;
 }
@@ -196,11 +197,13 @@ static gale_status set_places(reading *r, const gale_exr_target *targets)
         gale__exr_place *p = &r->places[i];
         p->to = targets[i];
         if (p->to.type != GALE_F16 && p->to.type != GALE_F32 && p->to.type != GALE_U32)
-            return gale__fail(GALE_INVALID, "EXR: channel %s as %s", p->to.channel, gale_type_name(p->to.type));
+            return gale__fail(
+                GALE_INVALID, "EXR: cannot read channel %s as %s", p->to.channel, gale_type_name(p->to.type));
         GALE_TRY(gale_exr_channel_size(r->f, r->part, r->level_x, r->level_y, p->to.channel, &p->width, &p->height));
         if (!p->to.pixel_bytes) p->to.pixel_bytes = gale_type_size(p->to.type);
         if (!p->to.row_bytes) p->to.row_bytes = p->to.pixel_bytes * (size_t)p->width;
-        if (p->to.row_bytes > INT32_MAX) return gale__fail(GALE_LIMIT, "EXR: rows of %zu bytes", p->to.row_bytes);
+        if (p->to.row_bytes > INT32_MAX)
+            return gale__fail(GALE_LIMIT, "EXR: rows of %zu bytes are too long", p->to.row_bytes);
     }
     return GALE_OK;
 }
@@ -241,7 +244,7 @@ gale_status gale_exr_read(gale_exr *f, int part, int level_x, int level_y, const
     GALE_TRY(find_level(f, part, level_x, level_y, &r.about));
     GALE_TRY(gale_exr_level_size(f, part, level_x, level_y, &r.width, &r.height));
     if ((uint64_t)r.width * (uint64_t)r.height > f->limits.max_pixels)
-        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels, more than the limit of %llu", (long long)r.width,
+        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels exceed the limit of %llu", (long long)r.width,
             (long long)r.height, (unsigned long long)f->limits.max_pixels);
     gale__exr_hush();
     r.places = gale__calloc((size_t)count + 1, sizeof *r.places);

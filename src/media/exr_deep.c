@@ -1,6 +1,6 @@
-/* Deep chunks: any number of samples a pixel, each with depth, alpha and colours multiplied by it.  For pictures they
- * are sorted by depth and laid over each other from front to back, as OpenEXR's own compositing does; samples with a
- * back (ZBack) count as if they lay at their front. */
+/* Deep chunks: any number of samples per pixel, each with depth, alpha and premultiplied colours.  For pictures they
+ * are sorted by depth and composited front to back, as OpenEXR does; samples with a back (ZBack) are treated as points
+ * at their front. */
 #include "media/exr.h"
 #include "base/num.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* DWA: colours as 8 x 8 cosine transforms of perceptual values, alpha by run lengths, everything else deflated.  The C
- * core (3.1) does not unpack it.  Written from the format: eleven sizes, the rules by which channels were told apart,
+/* DWA: colours as 8 x 8 cosine transforms of perceptual values, alpha run-length encoded, everything else deflated.
+ * The C core (3.1) does not decode it.  Implemented from the format: eleven sizes, the rules that classify channels,
  * then four streams. */
 #include "media/exr_dwa.h"
 #include "base/num.h"

@@ -1,5 +1,5 @@
-/* The Huffman code of OpenEXR: a table of code lengths for 16-bit symbols, packed in runs, then the bits.  The largest
- * symbol stands for a repetition of the one before. */
+/* OpenEXR's Huffman code: a table of code lengths for 16-bit symbols, packed in runs, then the bits.  The largest
+ * symbol repeats the previous one. */
 #include "media/exr_pack.h"
 #include <string.h>
 

@@ -40,12 +40,12 @@ static gale_status make_room(const gale_exr *f, gale__exr_image *i, bool clear)
 {
     size_t n = 0;
     if (i->width < 1 || i->height < 1 || (uint64_t)i->width > f->limits.max_pixels / (uint64_t)i->height)
-        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels, more than the limit of %llu", (long long)i->width,
+        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels exceed the limit of %llu", (long long)i->width,
             (long long)i->height, (unsigned long long)f->limits.max_pixels);
     if (gale__mul_size((size_t)(i->width * i->height), (size_t)i->channels * gale_type_size(i->type), &n) ||
         n > f->limits.max_bytes)
-        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels take more memory than the limit allows",
-            (long long)i->width, (long long)i->height);
+        return gale__fail(
+            GALE_LIMIT, "EXR: %lld x %lld pixels exceed the memory limit", (long long)i->width, (long long)i->height);
     i->data = clear ? gale__calloc(n, 1) : gale__alloc(n);
     return i->data ? GALE_OK : GALE_NO_MEMORY;
 }

@@ -1,5 +1,5 @@
-/* The colours of an EXR file in planes, as programs take them: what a viewer shows first, or a layer by name, framed by
- * the display window, at the smallest level of the file that is large enough. */
+/* The colours of an EXR file in planes, as programs need them: the main colours or a named layer, framed by the
+ * display window, at the smallest sufficient level of the file. */
 #ifndef GALE_MEDIA_EXR_IMAGE_H
 #define GALE_MEDIA_EXR_IMAGE_H
 #include "gale/exr.h"

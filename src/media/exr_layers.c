@@ -1,5 +1,5 @@
-/* Which channels of an OpenEXR file make the picture.  A file may have parts, and a part layers ("diffuse.R"): people
- * who enlarge a picture mean the colours that a viewer shows first, and want to hear of the rest. */
+/* Selects the channels of an OpenEXR file that make up the picture.  A file may have parts, and a part layers
+ * ("diffuse.R"): users expect the main colours, as viewers show them, and want to know what was ignored. */
 #include "media/exr.h"
 #include <string.h>
 
@@ -63,7 +63,7 @@ static int show(const layer *l, gale__exr_choice *c)
     return rank + 20;
 }
 
-/* Whether the layer, or its part, is the one that is asked for. */
+/* Whether the layer, or its part, is the requested one. */
 static bool is_wanted(const layer *l, const char *wanted)
 {
     size_t n = strlen(wanted), part = strlen(l->part_name), own = l->length ? l->length - 1 : 0;
@@ -141,7 +141,7 @@ static void list_rest(exr_const_context_t file, int parts, const gale__exr_choic
         if (parts == 1 || (c && c->part == i)) list_layers(&l, c, text, &count);
         else if (*l.part_name)
             add_name(text, &count, is_deep(file, i) ? "deep part " : "part ", l.part_name, strlen(l.part_name));
-        else add_name(text, &count, "a part without a name", "", 0);
+        else add_name(text, &count, "an unnamed part", "", 0);
     }
     if (count > NAMED_MOST) gale__str_addf(text, " and %d more", count - NAMED_MOST);
 }
@@ -151,7 +151,7 @@ static gale_status find_type(exr_const_context_t file, gale__exr_choice *c)
 {
     layer l;
     c->type = GALE_F16;
-    if (!open_part(file, c->part, &l)) return gale__fail(GALE_FORMAT, "EXR: a part without channels");
+    if (!open_part(file, c->part, &l)) return gale__fail(GALE_FORMAT, "EXR: a part has no channels");
     for (int i = 0; i < l.list->num_channels; i++)
         for (int k = 0; k < c->channels; k++) {
             const exr_attr_chlist_entry_t *e = &l.list->entries[i];
@@ -167,12 +167,11 @@ static gale_status refuse(exr_const_context_t file, int parts, const char *wante
     list_rest(file, parts, NULL, &all);
     gale_status status;
     if (wanted)
-        status =
-            gale__fail(GALE_NOT_FOUND, "EXR: no part, layer or channel with a picture is called \"%s\"; there are: %s",
-                wanted, gale__str_text(&all));
+        status = gale__fail(GALE_NOT_FOUND, "EXR: no part, layer or channel \"%s\" with a picture; available are: %s",
+            wanted, gale__str_text(&all));
     else
-        status = gale__fail(GALE_UNSUPPORTED, "EXR: neither R, G and B nor Y are among its channels, which are: %s",
-            gale__str_text(&all));
+        status = gale__fail(
+            GALE_UNSUPPORTED, "EXR: neither R, G and B nor Y are among its channels: %s", gale__str_text(&all));
     gale__str_finish(&all);
     return status;
 }
@@ -203,7 +202,7 @@ void gale__exr_tell_rest(exr_const_context_t file, const gale__exr_choice *out)
     list_rest(file, parts, out, &rest);
     for (int i = 0; i < out->channels; i++) gale__str_addf(&used, "%s%s", i ? ", " : "", out->names[i]);
     if (rest.length && open_part(file, out->part, &l))
-        gale__log(GALE__WARN, "EXR: the picture is %s%s%s; left out: %s", gale__str_text(&used),
+        gale__log(GALE__WARN, "EXR: the picture is %s%s%s; ignored: %s", gale__str_text(&used),
             *l.part_name ? " of part " : "", l.part_name, gale__str_text(&rest));
     gale__str_finish(&rest);
     gale__str_finish(&used);

@@ -1,11 +1,10 @@
-/* What a build without OpenEXR answers. */
+/* Replacements for a build without OpenEXR. */
 #include "media/exr_image.h"
 #include "base/error.h"
 
 static gale_status missing(void)
 {
-    return gale__fail(
-        GALE_UNSUPPORTED, "EXR: this build was made without OpenEXR; install libopenexr-dev and build again");
+    return gale__fail(GALE_UNSUPPORTED, "EXR: this build does not include OpenEXR; install libopenexr-dev and rebuild");
 }
 
 gale_status gale_exr_open(const char *path, const gale_exr_limits *limits, gale_exr **out)

@@ -1,5 +1,5 @@
-/* What a header says beside the pixels (comments, chromaticities, camera, time ...): carried as bytes beside the
- * picture and written again to EXR. */
+/* Header attributes other than pixels (comments, chromaticities, camera, time and so on): kept as bytes with the
+ * picture and written back to EXR. */
 #include "media/exr.h"
 #include <string.h>
 
@@ -114,7 +114,7 @@ exr_result_t gale__exr_notes_write(exr_context_t file, int part, const gale_pict
         if (whole > left || name[head[1]] || value[head[2]]) break; /* none of ours */
         exr_result_t r = write_note(file, part, (exr_attribute_type_t)head[0], name, value, head[2]);
         if (r == EXR_ERR_OUT_OF_MEMORY) return r;
-        if (r != EXR_ERR_SUCCESS) gale__log(GALE__DEBUG, "EXR: attribute %s is left out", name);
+        if (r != EXR_ERR_SUCCESS) gale__log(GALE__DEBUG, "EXR: attribute %s is dropped", name);
         at += whole;
         left -= (size_t)whole;
     }

@@ -1,4 +1,4 @@
-/* What the unpackers share: zlib's streams, OpenEXR's predictor and its Huffman code. */
+/* Shared by the decompressors: zlib streams, OpenEXR's predictor and its Huffman code. */
 #ifndef GALE_MEDIA_EXR_PACK_H
 #define GALE_MEDIA_EXR_PACK_H
 #include "media/exr.h"

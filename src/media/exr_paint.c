@@ -1,5 +1,5 @@
-/* The chosen channels of a level as a picture: straight onto the canvas where each pixel has a sample and all lies
- * inside, else by way of planes.  Luminance with chroma becomes RGB here. */
+/* The selected channels of a level as a picture: written directly if each pixel has a sample and everything is inside
+ * the window, else through planes.  Luminance-chroma is converted to RGB here. */
 #include "media/exr.h"
 #include "base/num.h"
 #include <math.h>
@@ -121,8 +121,8 @@ static gale_status aim(painting *p, int level_x, int level_y, int k)
     }
     if (s->width < 1 || s->height < 1) return gale__fail(GALE_FORMAT, "EXR: channel %s has no samples", p->c->names[k]);
     if ((uint64_t)s->width * (uint64_t)s->height > p->f->limits.max_bytes / sizeof(float))
-        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld samples take more memory than the limit allows",
-            (long long)s->width, (long long)s->height);
+        return gale__fail(
+            GALE_LIMIT, "EXR: %lld x %lld samples exceed the memory limit", (long long)s->width, (long long)s->height);
     s->data = gale__calloc((size_t)s->width * (size_t)s->height, sizeof *s->data);
     p->targets[k] = (gale_exr_target){p->c->names[k], GALE_F32, s->data, 0, 0};
     return s->data ? GALE_OK : GALE_NO_MEMORY;
@@ -134,7 +134,7 @@ gale_status gale__exr_paint(
     painting p = {.f = f, .c = c, .canvas = canvas};
     GALE_TRY(gale_exr_level_size(f, c->part, level_x, level_y, &p.width, &p.height));
     if ((uint64_t)p.width * (uint64_t)p.height > f->limits.max_pixels)
-        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels, more than the limit of %llu", (long long)p.width,
+        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels exceed the limit of %llu", (long long)p.width,
             (long long)p.height, (unsigned long long)f->limits.max_pixels);
     gale_status status = GALE_OK;
     bool by_planes = false;

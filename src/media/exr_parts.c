@@ -1,4 +1,4 @@
-/* What the headers of an OpenEXR file say, in plain structs: parts, channels, windows, levels, attributes as text. */
+/* The headers of an OpenEXR file as plain structs: parts, channels, windows, levels, attributes as text. */
 #include "media/exr.h"
 #include <string.h>
 
@@ -11,7 +11,7 @@ static const char *const line_orders[] = {"increasing", "decreasing", "random"};
 gale_status gale__exr_type(exr_pixel_type_t type, gale_type *out)
 {
     static const gale_type types[] = {GALE_U32, GALE_F16, GALE_F32};
-    if ((unsigned)type > 2) return gale__fail(GALE_FORMAT, "EXR: a channel of type %d", (int)type);
+    if ((unsigned)type > 2) return gale__fail(GALE_FORMAT, "EXR: unknown channel type %d", (int)type);
     *out = types[type];
     return GALE_OK;
 }
@@ -149,14 +149,14 @@ static gale_status list_channels(gale_exr *f, int part, gale_exr_part *p)
 {
     const exr_attr_chlist_t *list = NULL;
     GALE_TRY(gale__exr_said(exr_get_channels(f->file, part, &list)));
-    if (!list || list->num_channels < 1) return gale__fail(GALE_FORMAT, "EXR: a part without channels");
+    if (!list || list->num_channels < 1) return gale__fail(GALE_FORMAT, "EXR: a part has no channels");
     if (list->num_channels > CHANNELS_MOST) return gale__fail(GALE_LIMIT, "EXR: more than %d channels", CHANNELS_MOST);
     gale_exr_channel *channels = gale__arena_alloc(&f->arena, (size_t)list->num_channels * sizeof *channels);
     if (!channels) return GALE_NO_MEMORY;
     for (int i = 0; i < list->num_channels; i++) {
         const exr_attr_chlist_entry_t *e = &list->entries[i];
         if (e->x_sampling < 1 || e->y_sampling < 1)
-            return gale__fail(GALE_FORMAT, "EXR: channel %s has a sample at every %d x %d pixels", e->name.str,
+            return gale__fail(GALE_FORMAT, "EXR: channel %s has an invalid sampling of %d x %d", e->name.str,
                 e->x_sampling, e->y_sampling);
         channels[i] = (gale_exr_channel){
             .name = e->name.str, .x_sampling = e->x_sampling, .y_sampling = e->y_sampling, .linear = e->p_linear != 0};

@@ -1,5 +1,5 @@
-/* Chunks of rip levels.  The C core (3.1) counts them wrongly, so they are found here: by the table of offsets behind
- * the headers, in which levels follow each other row by row. */
+/* Chunks of rip levels.  The C core (3.1) counts them incorrectly, so they are located here with the offset table
+ * after the headers, in which levels are stored row by row. */
 #include "media/exr.h"
 #include <string.h>
 

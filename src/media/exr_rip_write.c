@@ -1,5 +1,5 @@
-/* A file with rip levels.  The C core (3.1) counts their chunks wrongly, so each level is packed as a file of its own,
- * and the chunks are put together here behind the header and a table of our own, levels row by row. */
+/* Writes files with rip levels.  The C core (3.1) counts their chunks incorrectly, so each level is compressed as a
+ * separate file, and the chunks are combined here with the header and a new offset table. */
 #include "media/exr.h"
 #include <string.h>
 
@@ -53,7 +53,7 @@ static gale_status take_chunks(const gale__str *file, int lx, int ly, gale__str 
         gale__str_add_n(chunks, (const char *)bytes + from + 16, 4 + gale__le32(bytes + from + 16));
     }
     gale_exr_close(&f);
-    return good ? GALE_OK : gale__fail(GALE_FORMAT, "EXR: a level could not be packed");
+    return good ? GALE_OK : gale__fail(GALE_FORMAT, "EXR: a level could not be compressed");
 }
 
 gale_status gale__exr_pack_rip(const gale_exr_new_part *p, const gale__str *header, gale__str *out)

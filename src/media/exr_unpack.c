@@ -1,5 +1,5 @@
-/* Unpacked chunks to where their samples go.  The library has functions for this as well, but those for half to float
- * write beyond the ends of sub-sampled channels (3.1); here a row that stays what it is is one copy. */
+/* Copies decompressed chunks to their destination.  The C core's functions for half to float write out of bounds for
+ * subsampled channels (3.1); here a row that keeps its type is a single copy. */
 #include "media/exr.h"
 #include "base/num.h"
 #include "kernel/cpu/simd.h"

@@ -22,11 +22,11 @@ static gale_status compression_of(const char *name, exr_compression_t *out)
     for (int i = 0; name && i < EXR_COMPRESSION_LAST_TYPE; i++)
         if (!strcmp(name, gale__exr_compressions[i])) {
             if (i >= EXR_COMPRESSION_DWAA)
-                return gale__fail(GALE_UNSUPPORTED, "EXR: %s is read but not written; use piz or b44", name);
+                return gale__fail(GALE_UNSUPPORTED, "EXR: %s can be read but not written; use piz or b44", name);
             *out = (exr_compression_t)i;
             return GALE_OK;
         }
-    if (name) return gale__fail(GALE_INVALID, "EXR: there is no compression \"%s\"", name);
+    if (name) return gale__fail(GALE_INVALID, "EXR: unknown compression \"%s\"", name);
     *out = EXR_COMPRESSION_ZIP;
     return GALE_OK;
 }
@@ -35,11 +35,12 @@ static gale_status check_part(const gale_exr_new_part *p, int count)
 {
     int64_t w = (int64_t)p->data.x1 - p->data.x0 + 1, h = (int64_t)p->data.y1 - p->data.y0 + 1;
     if (w < 1 || h < 1 || w > INT32_MAX / 32 || h > INT32_MAX / 32)
-        return gale__fail(GALE_INVALID, "EXR: a data window of %lld x %lld is none", (long long)w, (long long)h);
-    if (count > 1 && (!p->name || !*p->name)) return gale__fail(GALE_INVALID, "EXR: a part among several needs a name");
-    if (p->channel_count < 1) return gale__fail(GALE_INVALID, "EXR: a part without channels");
+        return gale__fail(GALE_INVALID, "EXR: invalid data window of %lld x %lld", (long long)w, (long long)h);
+    if (count > 1 && (!p->name || !*p->name))
+        return gale__fail(GALE_INVALID, "EXR: every part of a multi-part file needs a name");
+    if (p->channel_count < 1) return gale__fail(GALE_INVALID, "EXR: a part has no channels");
     if (p->levels == GALE_EXR_RIPMAP && count > 1)
-        return gale__fail(GALE_UNSUPPORTED, "EXR: rip levels are written to files of one part");
+        return gale__fail(GALE_UNSUPPORTED, "EXR: rip levels can only be written to single-part files");
     if (p->levels != GALE_EXR_ONE_LEVEL && (!p->tile_width || !p->level))
         return gale__fail(GALE_INVALID, "EXR: levels need tiles");
     return GALE_OK;
@@ -218,7 +219,7 @@ done:
 gale_status gale_exr_write(const char *path, const gale_exr_new_part *parts, int count)
 {
     gale__str bytes = {0};
-    if (count < 1) return gale__fail(GALE_INVALID, "EXR: a file without parts");
+    if (count < 1) return gale__fail(GALE_INVALID, "EXR: no parts to write");
     gale_status status = gale__exr_pack(parts, count, &bytes);
     if (status == GALE_OK) status = gale__file_write(path, bytes.text, bytes.length);
     else status = gale__fail_within(status, "%s", path);

@@ -1,6 +1,5 @@
-/* ZIP chunks by libdeflate, which inflates about twice as fast as zlib (base/inflate.h otherwise), and the predictor
- * undone by vectors: the bytes are differences of neighbours, first those of all low bytes, then those of all high
- * ones. */
+/* ZIP chunks with libdeflate, which is about twice as fast as zlib (else base/inflate.h), and a vectorised inverse
+ * predictor: the bytes are differences of neighbours, first all low bytes, then all high ones. */
 #include "media/exr_pack.h"
 #include "base/inflate.h"
 #include <string.h>

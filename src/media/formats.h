@@ -1,4 +1,4 @@
-/* One pair of functions per format; each in the file of its name. */
+/* One pair of functions per format, each in the file of that name. */
 #ifndef GALE_MEDIA_FORMATS_H
 #define GALE_MEDIA_FORMATS_H
 #include "media/picture.h"

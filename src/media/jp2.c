@@ -1,5 +1,5 @@
-/* JPEG 2000 through OpenJPEG: files with boxes (jp2) and bare code streams (j2k).  Components may have 1 to 16 bits,
- * signs, and smaller extents. */
+/* JPEG 2000 with OpenJPEG: files with boxes (jp2) and raw code streams (j2k).  Components may have 1 to 16 bits, may
+ * be signed, and may be subsampled. */
 #include "media/formats.h"
 #include <openjpeg.h>
 #include <string.h>
@@ -80,12 +80,13 @@ static gale_status fail(const memory *m, gale_status status)
 static gale_status begin(const gale__picture_source *in, const opj_image_t *image, gale_picture **out)
 {
     uint32_t bits = 0, n = image->numcomps;
-    if (n < 1 || n > 4) return gale__fail(GALE_UNSUPPORTED, "JPEG 2000: %u components are none of a picture", n);
+    if (n < 1 || n > 4)
+        return gale__fail(GALE_UNSUPPORTED, "JPEG 2000: pictures with %u components are not supported", n);
     for (uint32_t i = 0; i < n; i++) {
         const opj_image_comp_t *c = &image->comps[i];
         if (c->prec < 1 || c->prec > 16 || !c->dx || !c->dy || c->dx % image->comps[0].dx || c->dy % image->comps[0].dy)
-            return gale__fail(
-                GALE_UNSUPPORTED, "JPEG 2000: components of %u bits, or of such extents, are not read", c->prec);
+            return gale__fail(GALE_UNSUPPORTED,
+                "JPEG 2000: components of %u bits, or of different sizes, are not supported", c->prec);
         if (c->prec > bits) bits = c->prec;
     }
     return gale__picture_begin(in, image->comps[0].w, image->comps[0].h, (int)n, bits > 8 ? GALE_U16 : GALE_U8, out);

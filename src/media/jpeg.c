@@ -1,6 +1,6 @@
-/* JPEG through libjpeg-turbo, with its exact DCT and smooth upsampling, as most programs decode.  Its errors jump to
- * the outermost function, whose struct holds whatever must be freed.  A file that ends before its last pixel is an
- * error; one that only lacks the end marker is not. Who is tolerant gets grey for what is missing. */
+/* JPEG with libjpeg-turbo, using its accurate DCT and smooth upsampling, like most programs.  Its errors jump to the
+ * outermost function, whose struct holds everything that must be freed.  A file that ends before its last pixel is an
+ * error; one that only lacks the end marker is not.  In tolerant mode the missing part is grey. */
 #include "media/formats.h"
 #include "media/profile.h"
 #include <math.h>
@@ -48,7 +48,7 @@ static void on_error(j_common_ptr c)
 /* The decoder leaves the blocks that are missing in the middle of the range. */
 static void say_truncated(jpeg *j)
 {
-    if (!j->said) gale__log(GALE__WARN, "JPEG: the file is truncated: what is missing is grey");
+    if (!j->said) gale__log(GALE__WARN, "JPEG: the file is truncated; the missing part is grey");
     j->said = true;
 }
 
@@ -272,7 +272,7 @@ static void write_more(jpeg *j)
     char head[sizeof blocks_head + 12] = {0};
     if (p->xmp.size && p->xmp.size <= 65533 - sizeof xmp_head)
         write_marker(j, JPEG_APP0 + 1, xmp_head, sizeof xmp_head, p->xmp.data, p->xmp.size);
-    else if (p->xmp.size) gale__log(GALE__WARN, "JPEG: XMP of %zu bytes is too large and left out", p->xmp.size);
+    else if (p->xmp.size) gale__log(GALE__WARN, "JPEG: XMP of %zu bytes is too large and is dropped", p->xmp.size);
     if (!p->iptc.size || p->iptc.size > 65532 - sizeof head) return;
     memcpy(head, blocks_head, sizeof blocks_head);
     memcpy(head + sizeof blocks_head, "8BIM\4\4", 6);
@@ -287,7 +287,7 @@ static void write_notes(jpeg *j)
     size_t count = (p->icc.size + ICC_MOST - 1) / ICC_MOST;
     if (p->exif.size && p->exif.size <= 65533 - 6)
         write_marker(j, JPEG_APP0 + 1, "Exif\0\0", 6, p->exif.data, p->exif.size);
-    else if (p->exif.size) gale__log(GALE__WARN, "JPEG: EXIF of %zu bytes is too large and left out", p->exif.size);
+    else if (p->exif.size) gale__log(GALE__WARN, "JPEG: EXIF of %zu bytes is too large and is dropped", p->exif.size);
     write_more(j);
     if (!gale__icc_fits(p) || count > 255) return;
     for (size_t i = 0, at = 0; i < count; i++, at += ICC_MOST) {

@@ -1,5 +1,5 @@
-/* Pictures in memory, and the way in and out: a format is found, limits are checked before it is asked, and what it
- * cannot hold is converted first. */
+/* Pictures in memory, and reading and writing them: the format is detected, limits are checked before its reader is
+ * called, and unsupported types are converted before its writer is called. */
 #include "media/picture.h"
 #include "base/file.h"
 #include "base/num.h"
@@ -25,16 +25,16 @@ gale_status gale__picture_begin(
     const gale__picture_source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out)
 {
     if (!width || !height || width > INT32_MAX || height > INT32_MAX || channels < 1 || channels > 4)
-        return gale__fail(GALE_FORMAT, "a picture of %llu x %llu with %d channels is none", (unsigned long long)width,
+        return gale__fail(GALE_FORMAT, "invalid picture of %llu x %llu with %d channels", (unsigned long long)width,
             (unsigned long long)height, channels);
     if (width * height > in->max_pixels)
-        return gale__fail(GALE_LIMIT, "%llu x %llu is more than the limit of %llu pixels", (unsigned long long)width,
+        return gale__fail(GALE_LIMIT, "%llu x %llu pixels exceed the limit of %llu", (unsigned long long)width,
             (unsigned long long)height, (unsigned long long)in->max_pixels);
     size_t bytes = (size_t)channels * gale_type_size(type);
     if (gale__mul_size(bytes, (size_t)width, &bytes) || gale__mul_size(bytes, (size_t)height, &bytes) ||
         bytes > in->max_bytes)
-        return gale__fail(GALE_LIMIT, "%llu x %llu pixels take more than the limit of %llu bytes",
-            (unsigned long long)width, (unsigned long long)height, (unsigned long long)in->max_bytes);
+        return gale__fail(GALE_LIMIT, "%llu x %llu pixels exceed the limit of %llu bytes", (unsigned long long)width,
+            (unsigned long long)height, (unsigned long long)in->max_bytes);
     gale_picture *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     *p = (gale_picture){.width = (int64_t)width,
@@ -54,10 +54,10 @@ gale_status gale_picture_create(int64_t width, int64_t height, int channels, gal
 {
     const gale__picture_source any = {.max_pixels = UINT64_MAX, .max_bytes = SIZE_MAX};
     if (width < 1 || height < 1 || channels < 1 || channels > 4)
-        return gale__fail(GALE_INVALID, "no picture has %lld x %lld pixels of %d channels", (long long)width,
+        return gale__fail(GALE_INVALID, "invalid picture size: %lld x %lld pixels of %d channels", (long long)width,
             (long long)height, channels);
     if (type != GALE_U8 && type != GALE_U16 && type != GALE_F16 && type != GALE_F32)
-        return gale__fail(GALE_INVALID, "a picture is of u8, u16, f16 or f32, not of %s", gale_type_name(type));
+        return gale__fail(GALE_INVALID, "pictures must be u8, u16, f16 or f32, not %s", gale_type_name(type));
     GALE_TRY(gale__picture_begin(&any, (uint64_t)width, (uint64_t)height, channels, type, out));
     memset((*out)->data, 0, gale__picture_row_bytes(*out) * (size_t)height);
     return GALE_OK;
@@ -129,7 +129,7 @@ bool gale__icc_fits(const gale_picture *p)
     return p->icc.size >= 128 && !memcmp((const char *)p->icc.data + 16, p->channels < 3 ? "GRAY" : "RGB ", 4);
 }
 
-/* Samples that are infinite or no numbers become 0. */
+/* NaN and infinite samples become 0. */
 static void clear_strange(gale_picture *p)
 {
     size_t n = (size_t)p->width * (size_t)p->height * (size_t)p->channels, found = 0;
@@ -142,9 +142,7 @@ static void clear_strange(gale_picture *p)
         else if (strange) *whole = 0;
         found += strange;
     }
-    if (found)
-        gale__log(GALE__WARN, "%zu sample%s infinite or no number%s, and taken for 0", found,
-            found == 1 ? " is" : "s are", found == 1 ? "" : "s");
+    if (found) gale__log(GALE__WARN, "%zu NaN or infinite sample%s replaced by 0", found, found == 1 ? "" : "s");
 }
 
 gale_status gale__picture_finish_reading(const gale__picture_source *in, bool keep_orientation, gale_picture **p)
@@ -153,7 +151,7 @@ gale_status gale__picture_finish_reading(const gale__picture_source *in, bool ke
     if (!gale__icc_fits(*p)) {
         if ((*p)->icc.size >= 128)
             gale__log(GALE__WARN,
-                "its colour profile (%.4s) is not for what was read and is left out: colours may look different",
+                "the colour profile (%.4s) does not match the pixels and is dropped: colours may look different",
                 (const char *)(*p)->icc.data + 16);
         GALE_TRY(gale__picture_bytes_set(&(*p)->icc, NULL, 0));
     }
@@ -168,7 +166,7 @@ gale_status gale__picture_finish_reading(const gale__picture_source *in, bool ke
 
 static gale_status lacks(const gale__format *f, const char *what)
 {
-    return gale__fail(GALE_UNSUPPORTED, "%s is not %s: this build is without it; install %s and build again",
+    return gale__fail(GALE_UNSUPPORTED, "%s cannot be %s: this build does not include it; install %s and rebuild",
         f->about.name, what, f->about.package);
 }
 
@@ -183,14 +181,15 @@ static gale_status unknown(const uint8_t *data, size_t size)
         {0, "#?RADIANCE", "Radiance HDR"}, {4, "ftypcrx", "a camera's raw format"},
         {0, "FUJIFILM", "a camera's raw format"}, {4, "ftyp", "a video"}, {0, "\x1a\x45\xdf\xa3", "a video"},
         {0, "PK\3\4", "a ZIP archive"}, {0, "<!DOCTYPE", "a web page"}, {0, "<!doctype", "a web page"},
-        {0, "<html", "a web page"}, {0, "version https://git-lfs", "a pointer of Git LFS, not the file itself"}};
+        {0, "<html", "a web page"}, {0, "version https://git-lfs", "a Git LFS pointer, not the file itself"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n = strlen(others[i].bytes);
         if (size >= others[i].at + n && !memcmp(data + others[i].at, others[i].bytes, n))
             return gale__fail(GALE_FORMAT,
-                "it is %s, which is not read here; convert it to PNG, TIFF or another that is", others[i].name);
+                "it is %s, which is not supported; convert it to PNG, TIFF or another supported format",
+                others[i].name);
     }
-    return gale__fail(GALE_FORMAT, "no picture in a format that is known here");
+    return gale__fail(GALE_FORMAT, "not a picture in a supported format");
 }
 
 void gale__picture_source_init(const gale_picture_read_options *options, gale__picture_source *out)
@@ -216,7 +215,7 @@ gale_status gale_picture_from_memory(
     if (!f) return unknown(data, size);
     if (!f->read) return lacks(f, "read");
     if (o->layer && strcmp(f->about.name, "exr") && strcmp(f->about.name, "tiff"))
-        gale__log(GALE__WARN, "%s has no layers: it is read as it is", f->about.name);
+        gale__log(GALE__WARN, "%s has no layers: --layer is ignored", f->about.name);
     gale_status status = f->read(&in, &p);
     if (status == GALE_OK) {
         p->format = f->about.name;
@@ -284,12 +283,12 @@ static gale__picture_kind kind_for(const gale__format *f, const char *name, cons
     unsigned channels = channels_of_name(f, name);
     gale__picture_kind k = {.type = type_for(f, p->type), .channels = channels_for(channels, p->channels)};
     if (p->channels > 2 && k.channels < 3)
-        gale__log(GALE__WARN, "%s holds no colours: the picture is written in grey", name);
+        gale__log(GALE__WARN, "%s does not support colour: the picture is written in grey", name);
     bool by_profile = f->keeps_icc && gale__icc_fits(p) && !p->linear;
     k.linear = gale__type_is_float(k.type) && f->linear_floats && !by_profile;
     k.premultiplied = k.channels % 2 == 0 && f->premultiplied;
     if (p->channels % 2 == 0 && k.channels % 2)
-        gale__log(GALE__WARN, "%s has no alpha: the picture is laid over white", f->about.name);
+        gale__log(GALE__WARN, "%s does not support alpha: the picture is blended over white", f->about.name);
     return k;
 }
 
@@ -301,13 +300,13 @@ static gale_status can_hold(const gale__format *f, int64_t width, int64_t height
                               : lacks(f, "written");
     if (!f->side_most || (width <= f->side_most && height <= f->side_most)) return GALE_OK;
     return gale__fail(GALE_LIMIT,
-        "%s holds at most %lld pixels a side, not %lld x %lld; choose another format, or a smaller picture",
+        "%s is limited to %lld pixels a side, not %lld x %lld; choose another format, or a smaller picture",
         f->about.name, (long long)f->side_most, (long long)width, (long long)height);
 }
 
 static gale_status only_read(void)
 {
-    return gale__fail(GALE_UNSUPPORTED, "PBM holds black and white alone, and is only read here; write PGM");
+    return gale__fail(GALE_UNSUPPORTED, "PBM (black and white) can be read but not written; use PGM");
 }
 
 void gale__write_options_settle(const gale__format *f, const gale_picture *p, gale_picture_write_options *o)
@@ -334,7 +333,7 @@ static gale_status encode(const gale__format *f, const char *name, const gale_pi
     if (o.quality < 0 || o.quality > 100) return gale__fail(GALE_INVALID, "quality %d is not in 1..100", o.quality);
     gale__write_options_settle(f, p, &o);
     if (!f->keeps_icc && gale__icc_fits(p))
-        gale__log(GALE__WARN, "%s is written without a colour profile: it is left out", f->about.name);
+        gale__log(GALE__WARN, "%s is written without the colour profile", f->about.name);
     gale_picture *made = NULL;
     GALE_TRY(gale__picture_fit(f, name, p, &made));
     gale_status status = f->write(made ? made : p, &o, out);
@@ -350,7 +349,7 @@ static gale_status format_for(const char *name, const gale__format **out)
     for (int i = 0; i < gale__format_count; i++)
         gale__str_addf(&known, "%s%s", i ? ", " : "", gale__formats[i].about.name);
     gale_status status =
-        gale__fail(GALE_INVALID, "no format of pictures is called \"%s\"; there are %s", name, gale__str_text(&known));
+        gale__fail(GALE_INVALID, "unknown picture format \"%s\"; supported are %s", name, gale__str_text(&known));
     gale__str_finish(&known);
     return status;
 }
@@ -368,8 +367,7 @@ gale_status gale_picture_to_memory(
 {
     const gale__format *f;
     gale__str out = {0};
-    if (!options || !options->format)
-        return gale__fail(GALE_INVALID, "writing a picture to memory needs the name of a format");
+    if (!options || !options->format) return gale__fail(GALE_INVALID, "writing a picture to memory needs a format");
     GALE_TRY(format_for(options->format, &f));
     gale_status status = encode(f, options->format, picture, options, &out);
     if (status != GALE_OK) {
@@ -388,7 +386,7 @@ gale_status gale_picture_write(const gale_picture *picture, const char *path, co
     const gale__format *f;
     gale__str out = {0};
     if (!o->format && (!dot || (slash && dot < slash)))
-        return gale__fail(GALE_INVALID, "%s: has no extension that says in which format to write", path);
+        return gale__fail(GALE_INVALID, "%s: the extension does not name a picture format", path);
     const char *name = o->format ? o->format : dot + 1;
     gale_status status = format_for(name, &f);
     const char *before = gale__log_about(path);

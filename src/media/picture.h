@@ -12,7 +12,7 @@ typedef struct gale__picture_source {
     const uint8_t *data;
     size_t size;
     uint64_t max_pixels, max_bytes;
-    const char *layer; /* asked for; NULL: the usual one */
+    const char *layer; /* requested; NULL: the default */
     bool tolerant;     /* of what is missing in the file */
     int orientation;   /* 1..8, found by the reader outside EXIF; 0: not said */
     int frames;        /* found by the reader; 0: it is a still picture */
@@ -65,7 +65,7 @@ static inline void *gale__picture_row(const gale_picture *p, int64_t y)
 gale_status gale__picture_bytes_set(gale_picture_bytes *to, const void *data, size_t size);
 /* Copies profile, EXIF, XMP, IPTC, texts, attributes and resolution. */
 gale_status gale__picture_notes_copy(const gale_picture *from, gale_picture *to);
-/* Whether the profile is for pictures of so many channels. */
+/* Whether the profile is for pictures with this number of channels. */
 bool gale__icc_fits(const gale_picture *p);
 
 /* n samples of a row to floats 0..1 and back; integers are rounded and saturated, NaN gives 0. */

@@ -1,6 +1,6 @@
-/* How two pictures differ: PSNR, and SSIM as it was first defined (Wang et al. 2004), over the places where the whole
- * window fits.  The window is separable: a ring of rows filtered along x is filtered along y, so memory grows with the
- * width alone. */
+/* Compares two pictures: PSNR, and SSIM as originally defined (Wang et al. 2004), at positions where the whole window
+ * fits.  The window is separable: a ring of rows filtered along x is filtered along y, so memory grows only with the
+ * width. */
 #include "base/thread.h"
 #include "media/picture.h"
 #include <math.h>
@@ -185,7 +185,7 @@ gale_status gale_picture_compare(
     both s = {0};
     gale_picture_difference d = {0};
     if (a->width != b->width || a->height != b->height)
-        return gale__fail(GALE_MISMATCH, "the pictures are of different sizes: %lld x %lld and %lld x %lld",
+        return gale__fail(GALE_MISMATCH, "the pictures have different sizes: %lld x %lld and %lld x %lld",
             (long long)a->width, (long long)a->height, (long long)b->width, (long long)b->height);
     gale_status status = split(a, b, &s);
     if (status == GALE_OK) status = measure(&s, a->width, a->height, &d);

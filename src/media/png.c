@@ -1,5 +1,5 @@
-/* PNG through libpng, but for the compressed rows (png_pack.c).  Its errors jump: whatever must be freed lies in a
- * struct of the outermost function, which alone holds the mark to jump to. */
+/* PNG with libpng, except for the compressed rows (png_pack.c).  Its errors jump: everything that must be freed is in
+ * a struct of the outermost function, which owns the jump buffer. */
 #include "media/formats.h"
 #include "media/png_pack.h"
 #include <math.h>
@@ -115,7 +115,7 @@ static void read_picture(png *p)
                  png_get_channels(p->png, p->info), png_get_bit_depth(p->png, p->info) == 16 ? GALE_U16 : GALE_U8,
                  &p->picture));
     if (png_get_rowbytes(p->png, p->info) != gale__picture_row_bytes(p->picture))
-        check(p, gale__fail(GALE_INTERNAL, "PNG: rows of another size than expected"));
+        check(p, gale__fail(GALE_INTERNAL, "PNG: damaged: a row has an unexpected size"));
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < height; y++) png_read_row(p->png, gale__picture_row(p->picture, y), NULL);
     png_read_end(p->png, p->info);

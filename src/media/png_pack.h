@@ -1,4 +1,4 @@
-/* The rows of a PNG, filtered and compressed by all cores. */
+/* The rows of a PNG, filtered and compressed on all cores. */
 #ifndef GALE_MEDIA_PNG_PACK_H
 #define GALE_MEDIA_PNG_PACK_H
 #include "media/picture.h"

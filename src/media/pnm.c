@@ -33,7 +33,7 @@ static gale_status number(scan *s, uint32_t *out)
 /* One space parts the header from the samples. */
 static gale_status end_header(scan *s)
 {
-    if (s->at >= s->end || !is_space(*s->at)) return gale__fail(GALE_FORMAT, "the header does not end");
+    if (s->at >= s->end || !is_space(*s->at)) return gale__fail(GALE_FORMAT, "unterminated header");
     s->at++;
     return GALE_OK;
 }
@@ -42,7 +42,7 @@ static gale_status need(const scan *s, uint64_t rows, uint64_t row_bytes)
 {
     uint64_t left = (uint64_t)(s->end - s->at);
     if (row_bytes && rows > left / row_bytes)
-        return gale__fail(GALE_FORMAT, "the file is truncated: %llu bytes of samples, not %llu x %llu",
+        return gale__fail(GALE_FORMAT, "the file is truncated: %llu bytes of samples instead of %llu x %llu",
             (unsigned long long)left, (unsigned long long)rows, (unsigned long long)row_bytes);
     return GALE_OK;
 }
@@ -67,7 +67,7 @@ static void unpack(gale_picture *p, const uint8_t *from, uint32_t most)
 static gale_status read_samples(const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, uint32_t channels,
     uint32_t most, gale_picture **out)
 {
-    if (most < 1 || most > 65535) return gale__fail(GALE_FORMAT, "a largest value of %u is none", most);
+    if (most < 1 || most > 65535) return gale__fail(GALE_FORMAT, "invalid maximum value %u", most);
     GALE_TRY(need(s, h, (uint64_t)w * channels * (most > 255 ? 2 : 1)));
     GALE_TRY(gale__picture_begin(in, w, h, (int)channels, most > 255 ? GALE_U16 : GALE_U8, out));
     unpack(*out, s->at, most);
@@ -97,7 +97,7 @@ static gale_status fill_text(scan *s, bool bits, uint32_t most, gale_picture *p)
         if (!bits) GALE_TRY(number(s, &v));
         else if (s->at < s->end && (*s->at == '0' || *s->at == '1')) v = *s->at++ == '0';
         else return gale__fail(GALE_FORMAT, s->at == s->end ? "the file is truncated" : "a bit is neither 0 nor 1");
-        if (v > most) return gale__fail(GALE_FORMAT, "a sample of %u is above the largest, %u", v, most);
+        if (v > most) return gale__fail(GALE_FORMAT, "sample %u exceeds the maximum value %u", v, most);
         v = (uint32_t)(((uint64_t)v * full + most / 2) / most);
         if (p->type == GALE_U8) ((uint8_t *)p->data)[i] = (uint8_t)v;
         else ((uint16_t *)p->data)[i] = (uint16_t)v;
@@ -109,7 +109,7 @@ static gale_status read_text(
     const gale__picture_source *in, scan *s, uint32_t w, uint32_t h, char kind, uint32_t most, gale_picture **out)
 {
     uint64_t samples = (uint64_t)w * (kind == '3' ? 3 : 1);
-    if (most < 1 || most > 65535) return gale__fail(GALE_FORMAT, "a largest value of %u is none", most);
+    if (most < 1 || most > 65535) return gale__fail(GALE_FORMAT, "invalid maximum value %u", most);
     GALE_TRY(need(s, h, samples)); /* a digit each */
     GALE_TRY(gale__picture_begin(in, w, h, kind == '3' ? 3 : 1, most > 255 ? GALE_U16 : GALE_U8, out));
     return fill_text(s, kind == '1', most, *out);
@@ -151,7 +151,7 @@ gale_status gale__read_pam(gale__picture_source *in, gale_picture **out)
         else
             while (s.at < s.end && *s.at != '\n') s.at++; /* TUPLTYPE: the depth says it as well */
     }
-    if (v[2] < 1 || v[2] > 4) return gale__fail(GALE_UNSUPPORTED, "%u channels are more than a picture has", v[2]);
+    if (v[2] < 1 || v[2] > 4) return gale__fail(GALE_UNSUPPORTED, "%u channels are not supported", v[2]);
     while (s.at < s.end && *s.at != '\n') s.at++;
     GALE_TRY(end_header(&s));
     return read_samples(in, &s, v[0], v[1], v[2], v[3], out);
@@ -169,7 +169,7 @@ gale_status gale__read_pfm(gale__picture_source *in, gale_picture **out)
     skip(&s);
     while (s.at < s.end && !is_space(*s.at) && n + 1 < sizeof text) text[n++] = (char)*s.at++;
     GALE_TRY(end_header(&s));
-    if (!gale__text_to_f64(text, &scale) || scale == 0) return gale__fail(GALE_FORMAT, "\"%s\" is no scale", text);
+    if (!gale__text_to_f64(text, &scale) || scale == 0) return gale__fail(GALE_FORMAT, "\"%s\" is not a scale", text);
     GALE_TRY(need(&s, h, (uint64_t)w * (in->data[1] == 'F' ? 12 : 4)));
     GALE_TRY(gale__picture_begin(in, w, h, in->data[1] == 'F' ? 3 : 1, GALE_F32, out));
     (*out)->linear = true;

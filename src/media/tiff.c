@@ -1,7 +1,7 @@
-/* TIFF through libtiff, from and to memory.  Samples of 8, 16 bits and floats are read as they are, in strips or tiles,
- * together or in planes, of 32 bits and doubles as the type that is nearest; what is stranger (palettes, bits, ...) is
- * left to libtiff's conversion to 8-bit colours.  Of several pages one is read: the first, or the one that is asked for
- * by its number. */
+/* TIFF with libtiff, from and to memory. 8-bit, 16-bit and float samples are read directly, in strips or tiles,
+ * interleaved or planar; 32-bit integers and doubles are converted to the nearest type; other kinds (palettes, bits
+ * and so on) use libtiff's conversion to 8-bit colours.  One page is read: the first, or the one requested by number.
+ * */
 #include "media/formats.h"
 #include "media/profile.h"
 #include <stdio.h>
@@ -236,17 +236,16 @@ static bool next_page(TIFF *t)
     return false;
 }
 
-/* The page that is asked for; true where it is the first. */
+/* The requested page; true if it is the first. */
 static gale_status find_page(const gale__picture_source *in, TIFF *t, bool *first)
 {
     int64_t page = 1;
     if (in->layer && (!gale__text_to_i64(in->layer, &page) || page < 1 || page > PAGES_MOST))
-        return gale__fail(GALE_NOT_FOUND, "TIFF: its pages are counted from 1, and \"%s\" is none", in->layer);
+        return gale__fail(GALE_NOT_FOUND, "TIFF: invalid page \"%s\"; pages are counted from 1", in->layer);
     *first = page == 1;
     for (int64_t i = 1; i < page; i++)
         if (!next_page(t))
-            return gale__fail(
-                GALE_NOT_FOUND, "TIFF: there is no page %lld; it has %lld", (long long)page, (long long)i);
+            return gale__fail(GALE_NOT_FOUND, "TIFF: no page %lld; it has %lld", (long long)page, (long long)i);
     return GALE_OK;
 }
 
@@ -255,7 +254,7 @@ static void say_pages(TIFF *t)
     int pages = 1;
     while (pages <= PAGES_COUNTED && next_page(t)) pages++;
     if (pages > 1)
-        gale__log(GALE__WARN, "TIFF: of %s%d pages the first is read, unless another is asked for by its number",
+        gale__log(GALE__WARN, "TIFF: only the first of %s%d pages is read; --layer N selects another",
             pages > PAGES_COUNTED ? "more than " : "", pages - (pages > PAGES_COUNTED));
 }
 
@@ -267,14 +266,14 @@ static gale_status read_converted(
     int grey = a->light == PHOTOMETRIC_MINISBLACK || a->light == PHOTOMETRIC_MINISWHITE;
     gale_picture *wide = NULL;
     if (a->format == SAMPLEFORMAT_INT)
-        return gale__fail(GALE_UNSUPPORTED,
-            "TIFF: samples with a sign are not read; convert it to 8 or 16 bits without one, or to floats");
+        return gale__fail(
+            GALE_UNSUPPORTED, "TIFF: signed samples are not supported; convert to unsigned 8 or 16 bits, or to floats");
     if (!TIFFRGBAImageOK(t, why))
-        return gale__fail(GALE_UNSUPPORTED, "TIFF: %s; convert it to 8 or 16 bits, or to floats", why);
+        return gale__fail(GALE_UNSUPPORTED, "TIFF: %s; convert to 8 or 16 bits, or to floats", why);
     GALE_TRY(gale__picture_begin(in, a->width, a->height, 4, GALE_U8, &wide));
     gale_status status = GALE_OK;
     if (!TIFFReadRGBAImageOriented(t, a->width, a->height, wide->data, in->orientation, 1))
-        status = fail(m, GALE_FORMAT); /* as it lies in the file */
+        status = fail(m, GALE_FORMAT); /* as stored in the file */
     if (status == GALE_OK) status = gale__picture_begin(in, a->width, a->height, grey ? 1 : 3, GALE_U8, out);
     for (size_t i = 0, n = (size_t)a->width * a->height; i < n && status == GALE_OK; i++) {
         uint32_t v = ((uint32_t *)wide->data)[i];

@@ -1,5 +1,5 @@
-/* WebP through libwebp; profile, EXIF and XMP lie in chunks that libwebpmux reads and writes.  Of an animation the
- * first frame is read. */
+/* WebP with libwebp; profile, EXIF and XMP are in chunks that libwebpmux reads and writes.  Of an animation the first
+ * frame is read. */
 #include "media/formats.h"
 #include "media/webp.h"
 #include <string.h>
@@ -9,7 +9,7 @@ static gale_status read_pixels(const gale__picture_source *in, const WebPData *b
     WebPBitstreamFeatures f;
     if (WebPGetFeatures(bytes->bytes, bytes->size, &f) != VP8_STATUS_OK)
         return gale__fail(GALE_FORMAT, "WebP: the header is damaged or truncated");
-    if (f.has_animation) return gale__fail(GALE_FORMAT, "WebP: a frame is an animation itself");
+    if (f.has_animation) return gale__fail(GALE_FORMAT, "WebP: damaged: nested animation");
     GALE_TRY(gale__picture_begin(in, (uint64_t)f.width, (uint64_t)f.height, f.has_alpha ? 4 : 3, GALE_U8, out));
     (*out)->lossless = f.format == 2; /* 1: lossy, 0: both */
     size_t row = gale__picture_row_bytes(*out);
@@ -42,7 +42,7 @@ static gale_status place_frame(
         return GALE_OK;
     if (frame->x_offset < 0 || frame->y_offset < 0 || frame->x_offset + part->width > width ||
         frame->y_offset + part->height > height)
-        return gale__fail(GALE_FORMAT, "WebP: a frame lies outside the picture");
+        return gale__fail(GALE_FORMAT, "WebP: a frame is outside the picture");
     GALE_TRY(gale__picture_begin(in, (uint64_t)width, (uint64_t)height, 4, GALE_U8, &whole));
     gale_status status = gale_picture_convert(part, GALE_U8, 4, &wide);
     if (status == GALE_OK) memset(whole->data, 0, gale__picture_row_bytes(whole) * (size_t)height);
@@ -74,7 +74,7 @@ gale_status gale__read_webp(gale__picture_source *in, gale_picture **out)
     if (!mux) return gale__fail(GALE_FORMAT, "WebP: the file is damaged or truncated");
     gale_status status = WebPMuxGetFrame(mux, 1, &frame) == WEBP_MUX_OK
                              ? read_pixels(in, &frame.bitstream, &p)
-                             : gale__fail(GALE_FORMAT, "WebP: there is no picture in it");
+                             : gale__fail(GALE_FORMAT, "WebP: the file contains no picture");
     if (status == GALE_OK) status = read_animation(in, mux, &frame, &p);
     if (status == GALE_OK) status = gale__webp_read_notes(mux, p);
     WebPDataClear(&frame.bitstream);
@@ -124,7 +124,7 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
     if (done) return GALE_OK;
     return out->failed || code == VP8_ENC_ERROR_OUT_OF_MEMORY
                ? gale__fail(GALE_NO_MEMORY, "WebP: out of memory")
-               : gale__fail(GALE_UNSUPPORTED, "WebP: the picture cannot be encoded (error %d)", code);
+               : gale__fail(GALE_UNSUPPORTED, "WebP: encoding failed (error %d)", code);
 }
 
 gale_status gale__webp_add_notes(const gale_picture *p, bool animated, gale__str *out)

@@ -1,4 +1,4 @@
-/* Scaled dot product attention, for every operator that has one inside.  Half floats are computed in F32 from the first
+/* Scaled dot product attention, for every operator that contains one.  Half floats are computed in F32 from the first
  * product to the last; heads and their groups are views. */
 #include "ops/attention.h"
 #include "graph/plan/paths.h"
@@ -11,8 +11,8 @@ gale__node gale__lower_heads_split(gale__lower *L, gale__node x, int64_t heads)
     const int turn[4] = {0, 2, 1, 3};
     if (!gale__lower_good(L) || x < 0) return GALE__NIL;
     if (p.rank != 3 || heads < 1 || p.dims[2] % heads)
-        return gale__lower_refuse(L, "%lld heads in a value of rank %d with %lld columns", (long long)heads, p.rank,
-            (long long)(p.rank ? p.dims[p.rank - 1] : 0));
+        return gale__lower_refuse(L, "%lld heads do not match a value of rank %d with %lld columns", (long long)heads,
+            p.rank, (long long)(p.rank ? p.dims[p.rank - 1] : 0));
     const int64_t dims[4] = {p.dims[0], p.dims[1], heads, p.dims[2] / heads};
     return gale__prim_permute(L->g, gale__prim_reshape(L->g, x, 4, dims), turn);
 }
@@ -72,7 +72,7 @@ static gale__node modified(gale__lower *L, const gale_graph *body, const gale__n
     if (body->n_inputs > 1) memcpy(in + 1, captured, (size_t)(body->n_inputs - 1) * sizeof *in);
     if (gale__opgraph_inline(body, L->g, in, body->n_inputs, &y, 1) != GALE_OK) return GALE__NIL;
     if (!gale__prim_same_shape(L->g, x, y) || gale__lower_type_of(L->g, x) != gale__lower_type_of(L->g, y))
-        return gale__lower_refuse(L, "a body changes the type or shape of what it is given");
+        return gale__lower_refuse(L, "a body changes the type or shape of its input");
     return y;
 }
 
@@ -84,7 +84,7 @@ static bool fits(gale__lower *L, const gale__attend *a)
     bool ok = q.rank == 4 && k.rank == 4 && v.rank == 4 && q.dims[0] == k.dims[0] && q.dims[0] == v.dims[0] &&
               q.dims[3] == k.dims[3];
     ok = ok && k.dims[1] == v.dims[1] && k.dims[2] == v.dims[2] && k.dims[1] > 0 && q.dims[1] % k.dims[1] == 0;
-    if (!ok) gale__lower_refuse(L, "query, key and value do not go together: axes are [batch, heads, length, size]");
+    if (!ok) gale__lower_refuse(L, "query, key and value do not match: the axes must be [batch, heads, length, size]");
     return ok;
 }
 
@@ -138,7 +138,7 @@ static gale__node unwidened(gale__lower *L, gale__node x)
                : GALE__NIL;
 }
 
-/* A fast path for the whole, where the device has one; else y as it is.  Routines for halves read them as they lie. */
+/* A fast path for the whole if the device has one, else y unchanged.  Routines for halves read them in place. */
 static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node y)
 {
     if (!L->device || !gale__lower_good(L) || a->softcap > 0 || a->sink >= 0 || a->score_mod.body || a->prob_mod.body ||

@@ -22,7 +22,7 @@ static gale__node grown(gale__lower *L, int past, gale__node x)
     if (both[0] < 0) return x;
     return gale__lower_rank_of(L->g, both[0]) == 4
                ? gale__prim_concat(L->g, 2, both, 2)
-               : gale__lower_refuse(L, "input %d has rank %d, not 4", past, gale__lower_rank_of(L->g, both[0]));
+               : gale__lower_refuse(L, "input %d has rank %d instead of 4", past, gale__lower_rank_of(L->g, both[0]));
 }
 
 /* The mask over all n keys: those it does not reach are hidden. */
@@ -33,7 +33,7 @@ static gale__node whole_mask(gale__lower *L, int64_t n)
     int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0};
     if (mask < 0) return mask;
     if (p.rank < 1 || p.rank > 4 || p.dims[p.rank - 1] > n)
-        return gale__lower_refuse(L, "the mask of rank %d reaches past the %lld keys", p.rank, (long long)n);
+        return gale__lower_refuse(L, "the mask of rank %d exceeds the %lld keys", p.rank, (long long)n);
     high[p.rank - 1] = n - p.dims[p.rank - 1];
     return gale__prim_pad(L->g, mask, low, high, NULL, p.type == GALE_BOOL ? 0 : -INFINITY);
 }
@@ -105,7 +105,7 @@ static void set_masks(gale__lower *L, gale__attend *a, int64_t past)
 static gale_type softmax_type(gale__lower *L, gale_type type)
 {
     type = gale__lower_wide_type(gale__attr_type(L, "softmax_precision", type));
-    if (!gale__type_is_float(type)) gale__lower_refuse(L, "softmax is of floats, not of %s", gale_type_name(type));
+    if (!gale__type_is_float(type)) gale__lower_refuse(L, "softmax needs floats, not %s", gale_type_name(type));
     return type;
 }
 
@@ -130,7 +130,7 @@ LOWER(Attention)
     set_masks(L, &a, gale__lower_peek(g, k).dims[2] - fresh.dims[2]);
     gale__node y = gale__prim_cast(g, gale__attend_run(L, &a), type);
     int64_t mode = gale__attr_i(L, "qk_matmul_output_mode", 0);
-    if (mode < 0 || mode > 3) gale__lower_refuse(L, "qk_matmul_output_mode is %lld", (long long)mode);
+    if (mode < 0 || mode > 3) gale__lower_refuse(L, "invalid qk_matmul_output_mode %lld", (long long)mode);
     if (!gale__lower_good(L)) return;
     L->out[0] = packed ? gale__lower_heads_join(L, y) : y;
     if (L->n_out > 1) L->out[1] = k;
@@ -148,12 +148,12 @@ static void set_bodies(gale__lower *L, gale__attend *a)
         bool score = !strcmp(attr->name, "score_mod");
         if (attr->graph->n_inputs < 1) gale__lower_refuse(L, "the body '%s' has no input", attr->name);
         if (!gale__lower_good(L)) return;
-        if (!score && strcmp(attr->name, "prob_mod")) gale__lower_refuse(L, "there is no body '%s'", attr->name);
+        if (!score && strcmp(attr->name, "prob_mod")) gale__lower_refuse(L, "missing body '%s'", attr->name);
         if (score) a->score_mod.body = attr->graph, a->score_mod.captured = L->in + at;
         else a->prob_mod.body = attr->graph, a->prob_mod.captured = L->in + at;
         at += attr->graph->n_inputs - 1;
     }
-    if (at != L->n_in) gale__lower_refuse(L, "%d inputs do not go with the bodies", L->n_in);
+    if (at != L->n_in) gale__lower_refuse(L, "%d inputs do not match the bodies", L->n_in);
 }
 
 LOWER(FlexAttention)

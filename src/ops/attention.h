@@ -1,5 +1,4 @@
-/* What the attention operators share: heads in and out of packed rows, and the scores, mask, softmax and product
- * between. */
+/* Shared by the attention operators: heads in packed rows, and the scores, mask, softmax and product in between. */
 #ifndef GALE_OPS_ATTENTION_H
 #define GALE_OPS_ATTENTION_H
 #include "ops/lower.h"

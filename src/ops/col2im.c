@@ -1,5 +1,5 @@
-/* Elements put back where windows took them from, and pictures cut to a size: Col2Im, MaxUnpool, CenterCropPad,
- * ReverseSequence. */
+/* Operators that put elements back where windows took them from, and that crop pictures: Col2Im, MaxUnpool,
+ * CenterCropPad, ReverseSequence. */
 #include "ops/spatial.h"
 #include <string.h>
 
@@ -14,10 +14,10 @@ static bool read_block(gale__lower *L, blocks *b, int i)
     int64_t image = b->image[i], size = b->size[i], stride = b->stride[i], dilation = b->dilation[i];
     if (image < 1 || image > INT32_MAX || size < 1 || size > INT32_MAX || stride < 1 || dilation < 1 ||
         dilation > INT32_MAX)
-        return gale__lower_refuse(L, "axis %d: picture %lld, block %lld, stride %lld, dilation %lld", i,
+        return gale__lower_refuse(L, "axis %d: invalid picture %lld, block %lld, stride %lld, dilation %lld", i,
                    (long long)image, (long long)size, (long long)stride, (long long)dilation) >= 0;
     int64_t room = image + b->pads[i] + b->pads[b->n + i] - dilation * (size - 1) - 1;
-    if (room < 0) return gale__lower_refuse(L, "a block does not fit axis %d", i) >= 0;
+    if (room < 0) return gale__lower_refuse(L, "a block exceeds axis %d", i) >= 0;
     b->count[i] = room / stride + 1;
     return !__builtin_mul_overflow(b->elements, size, &b->elements) &&
            !__builtin_mul_overflow(b->all, b->count[i], &b->all);
@@ -28,8 +28,8 @@ static bool read_blocks(gale__lower *L, const gale__prim_node *p, blocks *b)
     int64_t n, n_size;
     const int64_t *image = gale__lower_known_ints(L, 1, &n), *size = gale__lower_known_ints(L, 2, &n_size);
     if (gale__lower_good(L) && (p->rank != 3 || n < 1 || n > 5 || n != n_size))
-        gale__lower_refuse(
-            L, "columns of rank %d, a picture of %lld axes, blocks of %lld", p->rank, (long long)n, (long long)n_size);
+        gale__lower_refuse(L, "columns of rank %d do not match a picture of %lld axes and blocks of %lld", p->rank,
+            (long long)n, (long long)n_size);
     if (!gale__lower_good(L)) return false;
     b->n = (int)n, b->elements = b->all = 1;
     memcpy(b->image, image, (size_t)n * sizeof *image);
@@ -41,7 +41,7 @@ static bool read_blocks(gale__lower *L, const gale__prim_node *p, blocks *b)
     bool fits = true;
     for (int i = 0; i < n && fits; i++) fits = read_block(L, b, i);
     if (gale__lower_good(L) && (!fits || p->dims[1] % b->elements || p->dims[2] != b->all))
-        gale__lower_refuse(L, "%lld by %lld columns, not a multiple of %lld by %lld", (long long)p->dims[1],
+        gale__lower_refuse(L, "%lld by %lld columns is not a multiple of %lld by %lld", (long long)p->dims[1],
             (long long)p->dims[2], (long long)b->elements, (long long)b->all);
     return gale__lower_good(L);
 }
@@ -76,13 +76,13 @@ LOWER(MaxUnpool)
     int n = p.rank - 2;
     int64_t kernel[3], stride[3], pads[6], dims[GALE_MAX_RANK], low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0},
                                                                 count;
-    if (n < 1 || n > 3) gale__lower_refuse(L, "the input has rank %d; 3 to 5 are possible", p.rank);
+    if (n < 1 || n > 3) gale__lower_refuse(L, "the input has rank %d; supported are 3 to 5", p.rank);
     if (!gale__lower_good(L) || !gale__lower_read_ints(L, "kernel_shape", n, 1, kernel) ||
         !gale__lower_read_ints(L, "strides", n, 1, stride) || !gale__lower_read_ints(L, "pads", 2 * n, 0, pads))
         return;
     const int64_t *wanted = gale__lower_known_ints(L, 2, &count);
     if (wanted && count != p.rank)
-        gale__lower_refuse(L, "output_shape has %lld numbers, not %d", (long long)count, p.rank);
+        gale__lower_refuse(L, "output_shape has %lld numbers instead of %d", (long long)count, p.rank);
     if (!gale__lower_good(L)) return;
     dims[0] = p.dims[0], dims[1] = p.dims[1];
     for (int i = 0; i < n; i++) {
@@ -90,11 +90,10 @@ LOWER(MaxUnpool)
                     __builtin_add_overflow(dims[2 + i], kernel[i], &dims[2 + i]);
         over = over || __builtin_sub_overflow(dims[2 + i], pads[i], &dims[2 + i]) ||
                __builtin_sub_overflow(dims[2 + i], pads[n + i], &dims[2 + i]);
-        if (over || dims[2 + i] < 1 || stride[i] < 1)
-            gale__lower_refuse(L, "axis %d has no extent that memory could hold", 2 + i);
+        if (over || dims[2 + i] < 1 || stride[i] < 1) gale__lower_refuse(L, "axis %d has an invalid extent", 2 + i);
     }
     for (int d = 0; wanted && d < p.rank; d++) {
-        if (wanted[d] < 0) gale__lower_refuse(L, "output_shape has an extent of %lld", (long long)wanted[d]);
+        if (wanted[d] < 0) gale__lower_refuse(L, "output_shape has the invalid extent %lld", (long long)wanted[d]);
         else high[d] = wanted[d] - dims[d];
     }
     if (!gale__lower_good(L)) return;
@@ -128,7 +127,7 @@ LOWER(ReverseSequence)
     int64_t batch = gale__attr_i(L, "batch_axis", 1), time = gale__attr_i(L, "time_axis", 0), stride = 1;
     if (p.rank < 2 || batch < 0 || batch > 1 || time != 1 - batch)
         gale__lower_refuse(
-            L, "batch_axis %lld and time_axis %lld; one is 0 and the other 1", (long long)batch, (long long)time);
+            L, "batch_axis %lld and time_axis %lld: one must be 0 and the other 1", (long long)batch, (long long)time);
     if (gale__lower_good(L) && gale__prim_elements(g, L->in[1]) != p.dims[batch])
         gale__lower_refuse(L, "%lld lengths for %lld sequences", (long long)gale__prim_elements(g, L->in[1]),
             (long long)p.dims[batch]);

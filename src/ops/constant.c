@@ -29,7 +29,7 @@ LOWER(Constant)
     else if (real) L->out[0] = gale__prim_scalar(L->g, GALE_F32, gale__attr_f(L, "value_float", 0));
     else if (ints) L->out[0] = gale__prim_const(L->g, GALE_I64, 1, &(int64_t){n_ints}, ints);
     else if (floats) L->out[0] = of_floats(L, floats, 1, n_floats);
-    else gale__lower_refuse(L, "none of value, value_int, value_float, value_ints, value_floats is given");
+    else gale__lower_refuse(L, "missing attribute value, value_int, value_float, value_ints or value_floats");
 }
 
 /* The value is a tensor of one element; a plain number is taken too. */
@@ -39,7 +39,7 @@ LOWER(ConstantOfShape)
     const int64_t *dims = gale__lower_known_ints(L, 0, &rank);
     const gale_attr *value = find(L, "value");
     if (gale__lower_good(L) && rank > GALE_MAX_RANK)
-        gale__lower_refuse(L, "a shape of %lld axes; at most %d are possible", (long long)rank, GALE_MAX_RANK);
+        gale__lower_refuse(L, "a shape of %lld axes exceeds the limit of %d", (long long)rank, GALE_MAX_RANK);
     if (!gale__lower_good(L)) return;
     if (value && value->kind == GALE_ATTR_TENSOR) {
         gale__node one = gale__prim_const_tensor(L->g, value->tensor);

@@ -8,11 +8,11 @@ bool gale__lower_read_ints(gale__lower *L, const char *name, int n, int64_t fall
 {
     int count;
     const int64_t *v = gale__attr_ints(L, name, &count);
-    if (v && count != n) gale__lower_refuse(L, "attribute '%s' has %d numbers, not %d", name, count, n);
+    if (v && count != n) gale__lower_refuse(L, "attribute '%s' has %d numbers instead of %d", name, count, n);
     for (int i = 0; i < n; i++) {
         out[i] = v && count == n ? v[i] : fallback;
         if (out[i] > INT32_MAX || out[i] < -INT32_MAX)
-            gale__lower_refuse(L, "attribute '%s' has %lld", name, (long long)out[i]);
+            gale__lower_refuse(L, "attribute '%s' has the invalid value %lld", name, (long long)out[i]);
     }
     return gale__lower_good(L);
 }
@@ -38,7 +38,8 @@ static bool read_padding(gale__lower *L, gale__windows *w)
     bool valid = !strcmp(automatic, "VALID");
     for (int i = 0; i < w->n; i++) w->low[i] = valid ? 0 : pads[i], w->high[i] = valid ? 0 : pads[w->n + i];
     if (same) same_padding(w, !strcmp(automatic, "SAME_UPPER"));
-    else if (!valid && strcmp(automatic, "NOTSET") && *automatic) gale__lower_refuse(L, "auto_pad is '%s'", automatic);
+    else if (!valid && strcmp(automatic, "NOTSET") && *automatic)
+        gale__lower_refuse(L, "unknown auto_pad '%s'", automatic);
     return gale__lower_good(L);
 }
 
@@ -47,7 +48,7 @@ bool gale__windows_read(gale__lower *L, gale__node x, const int64_t *kernel, gal
     gale__prim_node p = gale__lower_peek(L->g, x);
     memset(w, 0, sizeof *w);
     w->n = p.rank - 2;
-    if (w->n < 1 || w->n > 3) gale__lower_refuse(L, "the input has rank %d; 3 to 5 are possible", p.rank);
+    if (w->n < 1 || w->n > 3) gale__lower_refuse(L, "the input has rank %d; supported are 3 to 5", p.rank);
     if (!gale__lower_good(L)) return false;
     for (int i = 0; i < w->n; i++) w->in[i] = p.dims[2 + i];
     if (kernel) memcpy(w->kernel, kernel, w->n * sizeof *kernel);
@@ -58,7 +59,8 @@ bool gale__windows_read(gale__lower *L, gale__node x, const int64_t *kernel, gal
     for (int i = 0; i < w->n; i++)
         if (w->stride[i] < 1 || w->dilation[i] < 1 || w->kernel[i] < 1)
             gale__lower_refuse(L, "strides, dilations and kernels must be at least 1");
-        else if (w->kernel[i] > WIDEST) gale__lower_refuse(L, "a window of %lld elements", (long long)w->kernel[i]);
+        else if (w->kernel[i] > WIDEST)
+            gale__lower_refuse(L, "invalid window of %lld elements", (long long)w->kernel[i]);
     if (!gale__lower_good(L) || !read_padding(L, w)) return false;
     bool up = gale__attr_i(L, "ceil_mode", 0);
     for (int i = 0; i < w->n; i++) {
@@ -67,7 +69,7 @@ bool gale__windows_read(gale__lower *L, gale__node x, const int64_t *kernel, gal
             room >= 0 ||
             (up && room > -w->stride[i]); /* rounding up, the first window may hang over the end as the last one may */
         if (!fits)
-            return gale__lower_refuse(L, "a window of %lld does not fit axis %d of extent %lld",
+            return gale__lower_refuse(L, "a window of %lld exceeds axis %d of extent %lld",
                        (long long)gale__windows_reach(w, i), 2 + i, (long long)w->in[i]) >= 0;
         w->out[i] = (up ? (room + w->stride[i] - 1) / w->stride[i] : room / w->stride[i]) + 1;
         /* A window that would start behind the picture is none. */
@@ -108,7 +110,7 @@ gale__node gale__lower_convolve(gale__lower *L, gale__node x, gale__node kernel)
     gale__windows w;
     gale__prim_node k = gale__lower_peek(L->g, kernel);
     if (k.rank != gale__lower_rank_of(L->g, x))
-        gale__lower_refuse(L, "the input has rank %d, the kernel %d", gale__lower_rank_of(L->g, x), k.rank);
+        gale__lower_refuse(L, "the input has rank %d but the kernel %d", gale__lower_rank_of(L->g, x), k.rank);
     if (!gale__lower_good(L) || !gale__windows_read(L, x, k.dims + 2, &w)) return GALE__NIL;
     gale__prim_conv_args c = conv_of(&w, gale__attr_i(L, "group", 1));
     return gale__prim_conv(L->g, x, kernel, &c);
@@ -152,7 +154,7 @@ LOWER(ConvTranspose)
     int64_t extent[3], pads[6];
     w.n = x.rank - 2;
     if (k.rank != x.rank || w.n < 1 || w.n > 3)
-        gale__lower_refuse(L, "the input has rank %d, the kernel %d", x.rank, k.rank);
+        gale__lower_refuse(L, "the input has rank %d but the kernel %d", x.rank, k.rank);
     if (!gale__lower_good(L)) return;
     for (int i = 0; i < w.n; i++) w.in[i] = x.dims[2 + i], w.kernel[i] = k.dims[2 + i];
     if (!gale__lower_read_ints(L, "strides", w.n, 1, w.stride) ||

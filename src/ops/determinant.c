@@ -1,5 +1,5 @@
-/* Determinants by elimination with the largest pivot, in double precision where the device has it.  A step takes the
- * first column away and moves the rest up and to the left, so that all steps are alike. */
+/* Determinants by elimination with the largest pivot, in double precision if the device supports it.  A step removes
+ * the first column and shifts the rest up and to the left, so that all steps are identical. */
 #include "ops/lower.h"
 
 /* state: a [batch, m, m] loses its pivot's row and column, zeros come in behind; det [batch] is multiplied by the pivot
@@ -31,7 +31,7 @@ LOWER(Det)
     gale__prim_graph *g = L->g;
     gale__prim_node p = gale__lower_peek(g, L->in[0]);
     if (p.rank < 2 || p.dims[p.rank - 1] != p.dims[p.rank - 2])
-        gale__lower_refuse(L, "the last two axes are not those of a square matrix");
+        gale__lower_refuse(L, "the last two axes are not square matrices");
     if (!gale__lower_good(L)) return;
     int64_t m = p.dims[p.rank - 1], batch = 1;
     for (int d = 0; d < p.rank - 2; d++) batch *= p.dims[d];

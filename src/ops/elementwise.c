@@ -149,7 +149,8 @@ LOWER(BitShift)
 {
     const char *direction = gale__attr_s(L, "direction", "");
     bool left = !strcmp(direction, "LEFT");
-    if (!left && strcmp(direction, "RIGHT")) gale__lower_refuse(L, "direction is '%s', not LEFT or RIGHT", direction);
+    if (!left && strcmp(direction, "RIGHT"))
+        gale__lower_refuse(L, "direction '%s' is neither LEFT nor RIGHT", direction);
     binary(L, left ? GALE__SHL : GALE__SHR);
 }
 
@@ -218,7 +219,7 @@ static gale__node cast_exponent(gale__lower *L, const char *mode, bool saturate)
 {
     gale__prim_graph *g = L->g;
     bool up = !strcmp(mode, "up"), nearest = !strcmp(mode, "nearest");
-    if (!up && !nearest && strcmp(mode, "down")) return gale__lower_refuse(L, "round_mode is '%s'", mode);
+    if (!up && !nearest && strcmp(mode, "down")) return gale__lower_refuse(L, "unknown round_mode '%s'", mode);
     gale__node bits = gale__prim_bitcast(g, gale__prim_cast(g, L->in[0], GALE_F32), GALE_U32),
                rest = gale__prim_binary(g, GALE__AND, bits, gale__lower_value(L, bits, 0x7fffff));
     gale__node e = gale__prim_binary(g, GALE__AND,

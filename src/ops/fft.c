@@ -1,5 +1,5 @@
-/* Fast Fourier transforms by butterflies of 2, 4 and odd numbers, each with the sums in FFTPACK's order: in the
- * signal's own precision, results are those of NumPy and its kin to the last digit, rounding included. */
+/* Fast Fourier transforms with butterflies of 2, 4 and odd numbers, each summing in FFTPACK's order: in the signal's
+ * own precision, results equal NumPy's to the last digit, including rounding. */
 #include "ops/signal.h"
 #include <math.h>
 

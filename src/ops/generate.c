@@ -1,4 +1,4 @@
-/* Values made of nothing but a shape: ranges, unit matrices, triangles, and random numbers. */
+/* Values that only depend on a shape: ranges, unit matrices, triangles, and random numbers. */
 #include "ops/lower.h"
 #include <math.h>
 
@@ -19,7 +19,7 @@ LOWER(Range)
     const double *start = gale__lower_known_floats(L, 0, &n[0]), *limit = gale__lower_known_floats(L, 1, &n[1]),
                  *delta = gale__lower_known_floats(L, 2, &n[2]);
     if (gale__lower_good(L) && (n[0] != 1 || n[1] != 1 || n[2] != 1 || delta[0] == 0))
-        gale__lower_refuse(L, "start, limit and delta are one number each, and delta is not 0");
+        gale__lower_refuse(L, "start, limit and delta must be one number each, and delta not 0");
     if (!gale__lower_good(L)) return;
     gale_type type = gale__lower_type_of(g, L->in[0]);
     double span = ceil((limit[0] - start[0]) / delta[0]);
@@ -47,7 +47,7 @@ static gale__node above_diagonal(gale__lower *L, int rank, const int64_t *dims)
 LOWER(EyeLike)
 {
     gale__prim_node p = gale__lower_peek(L->g, L->in[0]);
-    if (p.rank != 2) gale__lower_refuse(L, "the input has rank %d, not 2", p.rank);
+    if (p.rank != 2) gale__lower_refuse(L, "the input has rank %d instead of 2", p.rank);
     if (!gale__lower_good(L)) return;
     gale__node on = gale__prim_binary(
         L->g, GALE__EQ, above_diagonal(L, p.rank, p.dims), gale__lower_index(L, gale__attr_i(L, "k", 0)));
@@ -60,7 +60,7 @@ LOWER(Trilu)
     gale__prim_node p = gale__lower_peek(g, L->in[0]);
     int64_t n = 0;
     const int64_t *k = gale__lower_known_ints(L, 1, &n);
-    if (p.rank < 2) gale__lower_refuse(L, "the input has rank %d, at least 2 is needed", p.rank);
+    if (p.rank < 2) gale__lower_refuse(L, "the input has rank %d; at least 2 is needed", p.rank);
     if (!gale__lower_good(L)) return;
     bool upper = gale__attr_i(L, "upper", 1);
     gale__node keep = gale__prim_binary(
@@ -115,7 +115,7 @@ static void of_shape(gale__lower *L, maker *make)
 {
     int rank;
     const int64_t *dims = gale__attr_ints(L, "shape", &rank);
-    if (!dims) gale__lower_refuse(L, "attribute 'shape' is missing");
+    if (!dims) gale__lower_refuse(L, "missing attribute 'shape'");
     if (gale__lower_good(L)) make(L, gale__attr_type(L, "dtype", GALE_F32), rank, dims);
 }
 static void like(gale__lower *L, maker *make)

@@ -1,4 +1,4 @@
-/* Gathers and scatters, all by a linear index computed on the way. */
+/* Gathers and scatters, all through a linear index computed on the fly. */
 #include "ops/lower.h"
 #include <string.h>
 
@@ -13,7 +13,7 @@ static gale__node element_places(gale__lower *L, gale__node data, gale__node ind
 {
     gale__prim_graph *g = L->g;
     gale__prim_node p = gale__lower_peek(g, data), q = gale__lower_peek(g, index);
-    if (p.rank != q.rank) return gale__lower_refuse(L, "data has rank %d, indices %d", p.rank, q.rank);
+    if (p.rank != q.rank) return gale__lower_refuse(L, "data has rank %d but indices have %d", p.rank, q.rank);
     gale__node at = gale__lower_index(L, 0);
     int64_t stride = 1;
     for (int d = p.rank - 1; d >= 0; stride *= p.dims[d--]) {
@@ -39,7 +39,7 @@ static int reduction(gale__lower *L)
     const char *name = gale__attr_s(L, "reduction", "none");
     for (int i = 0; i < 5; i++)
         if (!strcmp(name, names[i])) return modes[i];
-    gale__lower_refuse(L, "reduction is '%s'", name);
+    gale__lower_refuse(L, "unknown reduction '%s'", name);
     return -1;
 }
 
@@ -61,7 +61,7 @@ static gale__node tuple_places(gale__lower *L, gale__node data, gale__node index
     int lead = q.rank - 1, k = q.rank ? (int)q.dims[lead] : 0;
     if (q.rank < 1 || batch < 0 || batch > lead || batch + k > p.rank || lead + p.rank - batch - k > GALE_MAX_RANK)
         return gale__lower_refuse(
-            L, "indices of rank %d with %d numbers each do not fit data of rank %d", q.rank, k, p.rank);
+            L, "indices of rank %d with %d numbers each do not match data of rank %d", q.rank, k, p.rank);
     int slice = p.rank - batch - k;
     *rank = lead + slice;
     memcpy(dims, q.dims, lead * sizeof *dims);

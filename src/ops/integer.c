@@ -1,4 +1,4 @@
-/* Products of whole numbers of few bits: sums are exact in I32, and scales come in once at the end. */
+/* Products of low-bit integers: sums are exact in I32, and scales are applied once at the end. */
 #include "ops/quantise.h"
 #include "ops/spatial.h"
 

@@ -29,7 +29,7 @@ LOWER(MSInverse)
     gale__prim_graph *g = L->g;
     gale__prim_node p = gale__lower_peek(g, L->in[0]);
     if (p.rank < 2 || p.dims[p.rank - 1] != p.dims[p.rank - 2])
-        gale__lower_refuse(L, "the last two axes are not those of a square matrix");
+        gale__lower_refuse(L, "the last two axes are not square matrices");
     if (!gale__lower_good(L)) return;
     int64_t m = p.dims[p.rank - 1], batch = 1, at[3] = {1, m, m};
     for (int d = 0; d < p.rank - 2; d++) batch *= p.dims[d];

@@ -25,11 +25,11 @@ static rule read_rule(gale__lower *L)
     int64_t q = gale__attr_i(L, "q_num_heads", 0), kv = gale__attr_i(L, "kv_num_heads", 0);
     rule r = {!strcmp(name, "gated") || !strcmp(name, "gated_delta"),
         !strcmp(name, "delta") || !strcmp(name, "gated_delta"), kv, kv > 0 ? q / kv : 0};
-    if (!r.gated && !r.delta && strcmp(name, "linear")) gale__lower_refuse(L, "update_rule is '%s'", name);
+    if (!r.gated && !r.delta && strcmp(name, "linear")) gale__lower_refuse(L, "unknown update_rule '%s'", name);
     if (q < 1 || kv < 1 || q % kv)
-        gale__lower_refuse(L, "%lld heads of queries cannot share %lld of keys", (long long)q, (long long)kv);
+        gale__lower_refuse(L, "%lld query heads cannot share %lld key heads", (long long)q, (long long)kv);
     if (r.gated != (gale__lower_arg(L, DECAY) >= 0) || r.delta != (gale__lower_arg(L, BETA) >= 0))
-        gale__lower_refuse(L, "update_rule '%s' does not go with the inputs decay and beta that are there", name);
+        gale__lower_refuse(L, "update_rule '%s' does not match the given inputs decay and beta", name);
     return r;
 }
 
@@ -118,11 +118,11 @@ LOWER(CausalConvWithState)
     bool swish = !strcmp(name, "silu") || !strcmp(name, "swish");
     if (x.rank != 3 || w.rank != 3 || w.dims[0] != x.dims[1] || w.dims[1] != 1 || w.dims[2] < 1)
         gale__lower_refuse(L, "input must be [batch, channels, length] and weight [channels, 1, k]");
-    if (!swish && strcmp(name, "none")) gale__lower_refuse(L, "activation is '%s'", name);
+    if (!swish && strcmp(name, "none")) gale__lower_refuse(L, "unknown activation '%s'", name);
     if (!gale__lower_good(L)) return;
     int64_t dilation = gale__attr_i(L, "dilation", 1), state = (w.dims[2] - 1) * dilation, low[3] = {0, 0, state},
             none[3] = {0};
-    if (dilation < 1 || dilation > 1 << 20) gale__lower_refuse(L, "dilation is %lld", (long long)dilation);
+    if (dilation < 1 || dilation > 1 << 20) gale__lower_refuse(L, "invalid dilation %lld", (long long)dilation);
     gale__node both[2] = {gale__lower_arg(L, 3), L->in[0]};
     if (both[0] >= 0 && (past.rank != 3 || past.dims[2] != state))
         gale__lower_refuse(L, "past_state must be [batch, channels, %lld]", (long long)state);
@@ -179,8 +179,8 @@ LOWER(TensorScatter)
     bool circular = !strcmp(mode, "circular"),
          fits = p.rank == u.rank && axis > 0 && p.type == u.type && u.dims[axis] <= p.dims[axis];
     for (int d = 0; fits && d < p.rank; d++) fits = d == axis || p.dims[d] == u.dims[d];
-    if (!fits) gale__lower_refuse(L, "the update does not fit the cache along axis %d", axis);
-    if (!circular && strcmp(mode, "linear")) gale__lower_refuse(L, "mode is '%s'", mode);
+    if (!fits) gale__lower_refuse(L, "the update does not match the cache along axis %d", axis);
+    if (!circular && strcmp(mode, "linear")) gale__lower_refuse(L, "unknown mode '%s'", mode);
     if (!gale__lower_good(L)) return;
     gale__node row = gale__prim_iota(g, p.rank, p.dims, axis), first = gale__lower_arg(L, 2),
                extent = gale__lower_index(L, p.dims[axis]);

@@ -22,7 +22,7 @@ static gale__node pick(gale__lower *L, gale__node x, gale__node by_class)
     const char *reduction = gale__attr_s(L, "reduction", "mean");
     gale__node target = gale__prim_cast(g, L->in[1], GALE_I64);
     if (p.rank < 2 || gale__lower_rank_of(g, target) != p.rank - 1)
-        return gale__lower_refuse(L, "scores have %d axes, targets %d", p.rank, gale__lower_rank_of(g, target));
+        return gale__lower_refuse(L, "scores have %d axes but targets %d", p.rank, gale__lower_rank_of(g, target));
     gale__node hit =
         gale__prim_binary(g, GALE__EQ, gale__prim_iota(g, p.rank, p.dims, 1), gale__prim_unsqueeze(g, target, 1u << 1));
     gale__node score =
@@ -33,7 +33,7 @@ static gale__node pick(gale__lower *L, gale__node x, gale__node by_class)
     if (!strcmp(reduction, "none")) return loss;
     gale__node sum = gale__prim_reduce(g, GALE__SUM, loss, all, false);
     if (!strcmp(reduction, "sum")) return sum;
-    if (strcmp(reduction, "mean")) return gale__lower_refuse(L, "reduction is '%s'", reduction);
+    if (strcmp(reduction, "mean")) return gale__lower_refuse(L, "unknown reduction '%s'", reduction);
     return gale__prim_div(g, sum, gale__prim_reduce(g, GALE__SUM, w, all, false));
 }
 
@@ -49,7 +49,7 @@ LOWER(SoftmaxCrossEntropyLoss)
     gale__node x = gale__lower_wide(L, L->in[0]);
     gale_type type = gale__lower_type_of(g, L->in[0]);
     if (gale__lower_rank_of(g, x) < 2)
-        gale__lower_refuse(L, "scores have %d axes, at least 2 are needed", gale__lower_rank_of(g, x));
+        gale__lower_refuse(L, "scores have %d axes; at least 2 are needed", gale__lower_rank_of(g, x));
     if (!gale__lower_good(L)) return;
     gale__node d = gale__prim_sub(g, x, gale__prim_reduce(g, GALE__RMAX, x, 1u << 1, true));
     gale__node sum = gale__prim_reduce(g, GALE__SUM, gale__prim_unary(g, GALE__EXP, d), 1u << 1, true),

@@ -1,4 +1,4 @@
-/* What lowering shares: attributes, plan-time values, and a few compositions that many operators need. */
+/* Shared by all lowerings: attributes, plan-time values, and a few compositions that many operators need. */
 #include "ops/lower.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const gale_attr *find(gale__lower *L, const char *name, gale_attr_kind ki
         const gale_attr *a = &L->node->attrs[i];
         if (strcmp(a->name, name)) continue;
         if (a->kind == kind || a->kind == other) return a;
-        gale__lower_refuse(L, "attribute '%s' has the wrong kind", name);
+        gale__lower_refuse(L, "attribute '%s' has the wrong type", name);
     }
     return NULL;
 }
@@ -115,7 +115,7 @@ gale_type gale__attr_type(gale__lower *L, const char *name, gale_type fallback)
     if (!a) return fallback;
     if (a->kind == GALE_ATTR_STRING) {
         if (gale_type_parse(a->s, &type) != GALE_OK)
-            gale__lower_refuse(L, "attribute '%s': no element type is called '%s'", name, a->s);
+            gale__lower_refuse(L, "attribute '%s': unknown element type '%s'", name, a->s);
         return type;
     }
     if (a->i > 0 && a->i < (int64_t)(sizeof onnx_types) && onnx_types[a->i] >= 0) return (gale_type)onnx_types[a->i];
@@ -126,7 +126,7 @@ gale_type gale__attr_type(gale__lower *L, const char *name, gale_type fallback)
 int gale__lower_axis(gale__lower *L, int64_t axis, int rank)
 {
     if (axis >= -rank && axis < rank) return (int)(axis < 0 ? axis + rank : axis);
-    gale__lower_refuse(L, "axis %lld of a value of rank %d", (long long)axis, rank);
+    gale__lower_refuse(L, "axis %lld is out of range for rank %d", (long long)axis, rank);
     return 0;
 }
 
@@ -140,7 +140,8 @@ const int64_t *gale__lower_known_ints(gale__lower *L, int i, int64_t *count)
     if (n < 0 || !gale__lower_good(L)) return NULL;
     gale_status status = gale__prim_known_ints(L->g, n, &values, count);
     if (status == GALE_NOT_FOUND)
-        gale__lower_refuse(L, "input %d must be known when planning (a constant, or made of shapes and constants)", i);
+        gale__lower_refuse(
+            L, "input %d must be known when planning (a constant, or computed from shapes and constants)", i);
     else if (status != GALE_OK) gale__prim_fail(L->g, status, "%s: input %d: %s", L->node->op->name, i, gale_error());
     return values;
 }
@@ -152,7 +153,8 @@ const double *gale__lower_known_floats(gale__lower *L, int i, int64_t *count)
     *count = 0;
     if (n < 0 || !gale__lower_good(L)) return NULL;
     if (gale__prim_known(L->g, n, &p) != GALE_OK) {
-        gale__lower_refuse(L, "input %d must be known when planning (a constant, or made of shapes and constants)", i);
+        gale__lower_refuse(
+            L, "input %d must be known when planning (a constant, or computed from shapes and constants)", i);
         return NULL;
     }
     int64_t total = gale__prim_elements(L->g, n);
@@ -181,8 +183,7 @@ uint32_t gale__lower_axes_mask(gale__lower *L, int i, int rank, bool *given)
     for (int64_t k = 0; axes && k < count; k++) {
         int axis = gale__lower_axis(L, axes[k], rank);
         if (axis < GALE_MAX_RANK) mask |= 1u << axis;
-        else
-            gale__lower_refuse(L, "axis %d of a value of rank %d, and at most %d are known", axis, rank, GALE_MAX_RANK);
+        else gale__lower_refuse(L, "axis %d of a value of rank %d; at most %d can be known", axis, rank, GALE_MAX_RANK);
     }
     return mask;
 }
@@ -309,7 +310,7 @@ gale__node gale__lower_body_input(gale__lower *L, gale__prim_graph *body, int wh
     gale__prim_node p = gale__lower_peek(L->g, outside);
     if (outside < 0 || (sliced && p.rank < 1))
         return gale__prim_fail(
-            body, GALE_INVALID, "%s: input %d of the loop has no axis to go along", L->node->op->name, which);
+            body, GALE_INVALID, "%s: input %d of the loop has no axis to iterate over", L->node->op->name, which);
     return gale__prim_input(body, which, p.type, p.rank - sliced, p.dims + sliced);
 }
 

@@ -1,4 +1,4 @@
-/* Short hands that the families of operators share inside lower(). */
+/* Shorthand shared by the operator families inside lower(). */
 #ifndef GALE_OPS_LOWER_H
 #define GALE_OPS_LOWER_H
 #include "ops/ops.h"

@@ -1,5 +1,5 @@
-/* Non-maximum suppression: a loop that takes the best box left of every class at once and drops what overlaps it too
- * much. */
+/* Non-maximum suppression: a loop that takes the best remaining box of every class at once and drops boxes that
+ * overlap it too much. */
 #include "ops/select.h"
 #include <math.h>
 
@@ -104,7 +104,7 @@ LOWER(NonMaxSuppressionPadded)
     const int64_t *most = gale__lower_known_ints(L, 2, &n);
     bool fits = boxes.rank == 3 && scores.rank == 3 && boxes.dims[2] == 4 && boxes.dims[0] == scores.dims[0] &&
                 boxes.dims[1] == scores.dims[2];
-    if (!fits) gale__lower_refuse(L, "boxes [batches, boxes, 4] and scores [batches, classes, boxes] are wanted");
+    if (!fits) gale__lower_refuse(L, "boxes must be [batches, boxes, 4] and scores [batches, classes, boxes]");
     if (!gale__lower_good(L)) return;
     int64_t trips = most && n > 0 && most[0] > 0 ? most[0] : 0;
     if (trips > boxes.dims[1]) trips = boxes.dims[1];

@@ -1,5 +1,5 @@
-/* Normalisations.  Statistics are taken in two passes (mean, then squares of differences) and in F32 for half floats.
- */
+/* Normalisations.  Statistics are computed in two passes (mean, then squares of differences) and in F32 for half
+ * floats. */
 #include "ops/lower.h"
 
 /* (x - mean) / sqrt(variance + epsilon) over the axes; the pieces are there for those who need them. */
@@ -89,7 +89,7 @@ LOWER(BatchNormalization)
     gale_type type = gale__lower_type_of(g, L->in[0]);
     int rank = gale__lower_rank_of(g, x);
     double epsilon = gale__attr_f(L, "epsilon", 1e-5), momentum = gale__attr_f(L, "momentum", 0.9);
-    if (rank < 2) gale__lower_refuse(L, "the input has rank %d, at least 2 is needed", rank);
+    if (rank < 2) gale__lower_refuse(L, "the input has rank %d; at least 2 is needed", rank);
     if (!gale__lower_good(L)) return;
     if (!gale__attr_i(L, "training_mode", 0)) {
         L->out[0] = gale__prim_cast(g, batch_inference(L, x, epsilon), type);
@@ -106,7 +106,7 @@ LOWER(InstanceNormalization)
     gale__prim_graph *g = L->g;
     gale__node x = gale__lower_wide(L, L->in[0]);
     int rank = gale__lower_rank_of(g, x);
-    if (rank < 3) gale__lower_refuse(L, "the input has rank %d, at least 3 is needed", rank);
+    if (rank < 3) gale__lower_refuse(L, "the input has rank %d; at least 3 is needed", rank);
     if (!gale__lower_good(L)) return;
     moments m = standardize(L, x, spatial(rank), gale__attr_f(L, "epsilon", 1e-5));
     L->out[0] = gale__prim_cast(
@@ -121,8 +121,8 @@ LOWER(GroupNormalization)
     gale__prim_node p = gale__lower_peek(g, x);
     int64_t groups = gale__attr_i(L, "num_groups", 1);
     if (p.rank < 2 || groups < 1 || p.dims[1] % groups) {
-        gale__lower_refuse(
-            L, "%lld channels in %lld groups", (long long)(p.rank > 1 ? p.dims[1] : 0), (long long)groups);
+        gale__lower_refuse(L, "%lld channels cannot be divided into %lld groups",
+            (long long)(p.rank > 1 ? p.dims[1] : 0), (long long)groups);
         return;
     }
     int64_t split[GALE_MAX_RANK] = {p.dims[0], groups, p.dims[1] / groups}, by_group[2] = {groups, 1},
@@ -146,7 +146,7 @@ LOWER(LpNormalization)
     gale__node x = gale__lower_wide(L, L->in[0]), norm;
     uint32_t axis = 1u << gale__lower_axis(L, gale__attr_i(L, "axis", -1), gale__lower_rank_of(g, x));
     int64_t p = gale__attr_i(L, "p", 2);
-    if (p != 1 && p != 2) gale__lower_refuse(L, "p is %lld, not 1 or 2", (long long)p);
+    if (p != 1 && p != 2) gale__lower_refuse(L, "p is %lld, but must be 1 or 2", (long long)p);
     if (p == 1) norm = gale__prim_reduce(g, GALE__SUM, gale__prim_unary(g, GALE__ABS, x), axis, true);
     else norm = gale__prim_unary(g, GALE__SQRT, gale__prim_reduce(g, GALE__SUM, gale__prim_mul(g, x, x), axis, true));
     gale__node zero = gale__lower_value(L, x, 0), none = gale__prim_binary(g, GALE__EQ, norm, zero);
@@ -175,7 +175,7 @@ LOWER(LRN)
     gale__node x = gale__lower_wide(L, L->in[0]);
     gale__prim_node p = gale__lower_peek(g, x);
     int64_t size = gale__attr_i(L, "size", 1);
-    if (p.rank < 2 || size < 1) gale__lower_refuse(L, "size %lld, rank %d", (long long)size, p.rank);
+    if (p.rank < 2 || size < 1) gale__lower_refuse(L, "invalid size %lld for rank %d", (long long)size, p.rank);
     if (!gale__lower_good(L)) return;
     /* no neighbour is farther than there are channels */
     int64_t before = (size - 1) / 2, behind = size / 2, c = p.dims[1];

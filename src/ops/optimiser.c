@@ -9,7 +9,7 @@ static int tensors(gale__lower *L, int parts, int made)
 {
     int n = (L->n_in - 2) / parts;
     if (L->n_in < 2 + parts || (L->n_in - 2) % parts)
-        gale__lower_refuse(L, "%d inputs after R and T; groups of %d tensors are wanted", L->n_in - 2, parts);
+        gale__lower_refuse(L, "%d inputs after R and T; groups of %d tensors are needed", L->n_in - 2, parts);
     else if (L->n_out > n * made) gale__lower_refuse(L, "%d outputs for %d tensors", L->n_out, n);
     return gale__lower_good(L) ? n : 0;
 }
@@ -84,7 +84,8 @@ LOWER(Momentum)
     double alpha = gale__attr_f(L, "alpha", 0), beta = gale__attr_f(L, "beta", 1);
     const char *mode = gale__attr_s(L, "mode", "standard");
     bool nesterov = !strcmp(mode, "nesterov");
-    if (!nesterov && strcmp(mode, "standard")) gale__lower_refuse(L, "mode is '%s', not standard or nesterov", mode);
+    if (!nesterov && strcmp(mode, "standard"))
+        gale__lower_refuse(L, "mode '%s' is neither standard nor nesterov", mode);
     for (int i = 0; i < n && gale__lower_good(L); i++) {
         gale__node x = part(L, n, 0, i), slope = regularised(L, x, part(L, n, 1, i));
         gale__node first = gale__prim_binary(g, GALE__LE, number(L, 1, x), gale__lower_value(L, x, 0));

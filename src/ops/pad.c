@@ -1,4 +1,4 @@
-/* Pad: a view for constants; otherwise places computed from places, read by one TAKE. */
+/* Pad: a view for constants; otherwise indices computed from indices, read by one TAKE. */
 #include "ops/lower.h"
 #include <string.h>
 
@@ -25,7 +25,7 @@ static bool read_sides(gale__lower *L, int rank, sides *s)
         s->low[axis] = pads[i], s->high[axis] = pads[each + i];
         if (pads[i] > FARTHEST || pads[i] < -FARTHEST || pads[each + i] > FARTHEST || pads[each + i] < -FARTHEST)
             gale__lower_refuse(
-                L, "pads of %lld and %lld at axis %d", (long long)pads[i], (long long)pads[each + i], axis);
+                L, "invalid pads of %lld and %lld at axis %d", (long long)pads[i], (long long)pads[each + i], axis);
     }
     return gale__lower_good(L);
 }
@@ -38,7 +38,8 @@ static gale__node pad_constant(gale__lower *L, gale__node x, const sides *s)
     const gale__prim_node *known = NULL;
     double value = gale__attr_f(L, "value", 0);
     if (fill >= 0 && gale__prim_elements(g, fill) != 1)
-        return gale__lower_refuse(L, "the fill has %lld elements, not one", (long long)gale__prim_elements(g, fill));
+        return gale__lower_refuse(
+            L, "the fill value has %lld elements instead of one", (long long)gale__prim_elements(g, fill));
     if (fill >= 0 && gale__prim_known(g, fill, &known) == GALE_OK) value = gale__load_f64(known->type, known->data);
     gale__node y = gale__prim_pad(g, x, s->low, s->high, NULL, value);
     if (fill < 0 || known) return y;
@@ -90,7 +91,7 @@ LOWER(Pad)
         return;
     }
     if (strcmp(mode, "reflect") && strcmp(mode, "edge") && strcmp(mode, "wrap"))
-        gale__lower_refuse(L, "mode is '%s'", mode);
+        gale__lower_refuse(L, "unknown mode '%s'", mode);
     bool grows = false;
     for (int d = 0; d < rank; d++) {
         if (s.low[d] < 0) crop.low[d] = s.low[d], s.low[d] = 0;

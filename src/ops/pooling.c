@@ -1,4 +1,4 @@
-/* Pools: windows as a view, reduced over what is in them. */
+/* Pools: windows as a view, reduced over their elements. */
 #include "ops/spatial.h"
 #include "graph/plan/paths.h"
 #include <math.h>
@@ -136,7 +136,7 @@ LOWER(LpPool)
 static uint32_t spatial(gale__lower *L)
 {
     int rank = gale__lower_rank_of(L->g, L->in[0]);
-    if (rank < 2) gale__lower_refuse(L, "the input has rank %d, at least 2 is needed", rank);
+    if (rank < 2) gale__lower_refuse(L, "the input has rank %d; at least 2 is needed", rank);
     return rank < 2 ? 0 : ((1u << rank) - 1) & ~3u;
 }
 

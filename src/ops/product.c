@@ -29,7 +29,7 @@ LOWER(Gemm)
     double alpha = gale__attr_f(L, "alpha", 1), beta = gale__attr_f(L, "beta", 1);
     if (gale__lower_rank_of(g, a) != 2 || gale__lower_rank_of(g, b) != 2)
         gale__lower_refuse(
-            L, "the factors have %d and %d axes, not 2", gale__lower_rank_of(g, a), gale__lower_rank_of(g, b));
+            L, "the factors have %d and %d axes instead of 2", gale__lower_rank_of(g, a), gale__lower_rank_of(g, b));
     if (!gale__lower_good(L)) return;
     if (gale__attr_i(L, "transA", 0)) a = gale__prim_permute(g, a, turn);
     if (gale__attr_i(L, "transB", 0)) b = gale__prim_permute(g, b, turn);
@@ -65,7 +65,7 @@ static const char *read_term(gale__lower *L, const char *s, int axes, int dots, 
         bool point = *s == '.' && s[1] == '.' && s[2] == '.', letter = isalpha((unsigned char)*s);
         int n = point ? dots : 1;
         if ((!point && !letter) || n < 0 || t->rank + n > GALE_MAX_RANK) {
-            gale__lower_refuse(L, "the equation '%s' does not fit the operands", gale__attr_s(L, "equation", ""));
+            gale__lower_refuse(L, "the equation '%s' does not match the operands", gale__attr_s(L, "equation", ""));
             return "";
         }
         for (int i = 0; i < n; i++) t->label[t->rank++] = point ? (char)(ELLIPSIS_FIRST + n - 1 - i) : *s;
@@ -73,7 +73,7 @@ static const char *read_term(gale__lower *L, const char *s, int axes, int dots, 
     }
     if (axes >= 0 && t->rank != axes)
         gale__lower_refuse(
-            L, "a term of '%s' has %d axes, its operand %d", gale__attr_s(L, "equation", ""), t->rank, axes);
+            L, "a term of '%s' has %d axes but its operand %d", gale__attr_s(L, "equation", ""), t->rank, axes);
     return s;
 }
 
@@ -146,7 +146,7 @@ static void contract(gale__lower *L, term *a, const term *b, const char *wanted,
         if (pass == 2) kept = n;
     }
     if (n > GALE_MAX_RANK) {
-        gale__lower_refuse(L, "two operands have %d labels together; at most %d are possible", n, GALE_MAX_RANK);
+        gale__lower_refuse(L, "two operands have %d labels in total; the limit is %d", n, GALE_MAX_RANK);
         return;
     }
     gale__node product = gale__prim_mul(L->g, line_up(L, a, order, n), line_up(L, b, order, n));
@@ -183,7 +183,7 @@ static bool read_equation(gale__lower *L, term *terms, term *out)
     if (!gale__lower_good(L)) return false;
     if (s[0] == '-' && s[1] == '>') s = read_term(L, s + 2, -1, dots, out);
     else implicit_result(terms, L->n_in, dots, out);
-    if (*s) gale__lower_refuse(L, "the equation goes on after its result");
+    if (*s) gale__lower_refuse(L, "unexpected text after the result of the equation");
     return gale__lower_good(L);
 }
 

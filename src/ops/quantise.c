@@ -1,5 +1,4 @@
-/* Floats to whole numbers of few bits and back: by one scale, one for each place along an axis, or one for each block
- * of it. */
+/* Floats to low-bit integers and back: with one scale, one per position along an axis, or one per block of it. */
 #include "ops/quantise.h"
 
 gale__node gale__lower_lone(gale__lower *L, gale__node s)
@@ -51,7 +50,7 @@ static gale__node spread(gale__lower *L, gale__node x, gale__node s)
     for (int d = 0; blocks && d < p.rank; d++) blocks = d == axis || q.dims[d] == p.dims[d];
     if (!blocks)
         return gale__lower_refuse(
-            L, "a scale of rank %d does not fit a value of rank %d along axis %d", q.rank, p.rank, axis);
+            L, "a scale of rank %d does not match a value of rank %d along axis %d", q.rank, p.rank, axis);
     s = gale__prim_unsqueeze(g, s, 1u << (axis + 1));
     int64_t wide[GALE_MAX_RANK];
     for (int d = 0; d <= p.rank; d++) wide[d] = d == axis + 1 ? size : q.dims[d - (d > axis)];

@@ -1,4 +1,4 @@
-/* Whole numbers of few bits that stand for floats: what the quantised families share. */
+/* Low-bit integers that represent floats; shared by the quantised families. */
 #ifndef GALE_OPS_QUANTISE_H
 #define GALE_OPS_QUANTISE_H
 #include "ops/lower.h"

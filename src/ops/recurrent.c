@@ -1,6 +1,6 @@
-/* RNN, GRU and LSTM.  What the inputs contribute is one product for all steps; the loop has the product with the state
- * and the gates. The reverse direction is the same loop from the last slice to the first; sequences that are shorter
- * keep their state while they are over. */
+/* RNN, GRU and LSTM.  The contribution of the inputs is one product for all steps; the loop has the product with the
+ * state and the gates.  The reverse direction is the same loop from the last slice to the first; shorter sequences
+ * keep their state after their end. */
 #include "ops/recurrent.h"
 #include "graph/plan/paths.h"
 #include <string.h>
@@ -227,7 +227,7 @@ static bool has_shape(gale__lower *L, int i, int rank, int64_t a, int64_t b, int
 static bool read_cell(gale__lower *L, cell *c, int directions, bool batch_first)
 {
     gale__prim_node x = gale__lower_peek(L->g, L->in[X]), r = gale__lower_peek(L->g, L->in[R]);
-    if (x.rank != 3 || r.rank != 3) gale__lower_refuse(L, "X and R have %d and %d axes, not 3", x.rank, r.rank);
+    if (x.rank != 3 || r.rank != 3) gale__lower_refuse(L, "X and R have %d and %d axes instead of 3", x.rank, r.rank);
     if (!gale__lower_good(L)) return false;
     c->trips = x.dims[batch_first], c->batch = x.dims[!batch_first], c->hidden = r.dims[2];
     c->clip = gale__attr_f(L, "clip", 0);
@@ -274,7 +274,7 @@ static void lower_cell(gale__lower *L, cell *c)
     const int turn[3] = {1, 0, 2};
     int directions = both ? 2 : 1;
     gale__node results[2][3], first[2], parts[2];
-    if (!both && !reverse && strcmp(name, "forward")) gale__lower_refuse(L, "direction is '%s'", name);
+    if (!both && !reverse && strcmp(name, "forward")) gale__lower_refuse(L, "unknown direction '%s'", name);
     if (!gale__lower_good(L) || !read_cell(L, c, directions, batch_first)) return;
     gale__node x = gale__lower_wide(L, L->in[X]);
     if (batch_first) x = gale__prim_permute(g, x, turn);

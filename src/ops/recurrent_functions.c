@@ -1,4 +1,4 @@
-/* Activations of recurrent cells.  All but two are operators of their own, and lowered by those. */
+/* Activations of recurrent cells.  All except two are separate operators, and are lowered by those. */
 #include "ops/recurrent.h"
 #include <string.h>
 #include <strings.h>
@@ -37,11 +37,11 @@ bool gale__activations_read(gale__lower *L, const char *const *defaults, int cou
     const double *alphas = gale__attr_floats(L, "activation_alpha", &n_alpha),
                  *betas = gale__attr_floats(L, "activation_beta", &n_beta);
     if (n && n < count * (which + 1))
-        gale__lower_refuse(L, "%d activations are given, not %d for each direction", n, count);
+        gale__lower_refuse(L, "%d activations are given instead of %d for each direction", n, count);
     for (int i = 0; i < count * (which + 1) && gale__lower_good(L); i++) {
         const char *name = n ? names[i] : defaults[i % count];
         int f = find_function(name);
-        if (f < 0) gale__lower_refuse(L, "no activation is called '%s'", name);
+        if (f < 0) gale__lower_refuse(L, "unknown activation '%s'", name);
         if (f < 0) break;
         gale__activation a = {functions[f].name, functions[f].default_alpha, functions[f].default_beta};
         if (functions[f].alpha && alpha < n_alpha) a.alpha = alphas[alpha++];

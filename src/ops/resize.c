@@ -202,7 +202,7 @@ static gale__node claimed(gale__lower *L, gale__node x, const job *j, const int 
         if (axes[i] < p.rank - 2) return y;
     gale__node in[5] = {x};
     bool whole = x == j->clean;
-    if (whole) { /* as it was before it was widened and freed of what is no number: that is the routine's business */
+    if (whole) { /* before widening and NaN removal, which the routine does itself */
         gale__prim_node source = gale__lower_peek(L->g, j->raw);
         bool half = source.op == GALE__CAST && gale__lower_type_of(L->g, source.in[0]) == GALE_F16;
         in[0] = half ? source.in[0] : j->raw;
@@ -274,7 +274,7 @@ static bool read_how(gale__lower *L, gale__resize *r)
     bool cubic = !strcmp(mode, "cubic"), linear = !strcmp(mode, "linear") || !strcmp(mode, "bilinear");
     bool box = !strcmp(mode, "box"), mitchell = !strcmp(mode, "mitchell"), lanczos = !strcmp(mode, "lanczos3");
     if (!cubic && !linear && !box && !mitchell && !lanczos && strcmp(mode, "nearest"))
-        gale__lower_refuse(L, "mode is '%s'", mode);
+        gale__lower_refuse(L, "unknown mode '%s'", mode);
     r->mode = cubic      ? GALE__RESIZE_CUBIC
               : linear   ? GALE__RESIZE_LINEAR
               : box      ? GALE__RESIZE_BOX
@@ -306,19 +306,19 @@ static bool read_extents(gale__lower *L, int i_scales, int i_sizes, const gale__
     for (int i = 0; i < n && gale__lower_good(L); i++) {
         int64_t in = p->dims[axes[i]];
         double s = by_size ? (double)sizes[i] / (double)(in ? in : 1) : scales[i];
-        if (!(s > 0) && in) gale__lower_refuse(L, "axis %d is scaled by %g", axes[i], s);
+        if (!(s > 0) && in) gale__lower_refuse(L, "axis %d has the invalid scale %g", axes[i], s);
         if (i == 0 || (least && s < common) || (most && s > common)) common = s;
         float product = (float)in * (float)s; /* in single precision as shape inference does it: 10 by 0.7 are 7, though
                                                  the float 0.7 is a little less */
         double extent = floor((double)product);
-        if (!by_size && !(extent <= INT32_MAX)) gale__lower_refuse(L, "axis %d is scaled by %g", axes[i], s);
+        if (!by_size && !(extent <= INT32_MAX)) gale__lower_refuse(L, "axis %d has the invalid scale %g", axes[i], s);
         out[axes[i]] = by_size ? sizes[i] : gale__lower_good(L) ? (int64_t)extent : 0;
         scale[axes[i]] = s;
     }
     for (int i = 0; by_size && (least || most) && i < n; i++) {
         scale[axes[i]] = common;
         double extent = floor(common * (double)p->dims[axes[i]] + 0.5);
-        if (!(extent <= INT32_MAX)) gale__lower_refuse(L, "axis %d is scaled by %g", axes[i], common);
+        if (!(extent <= INT32_MAX)) gale__lower_refuse(L, "axis %d has the invalid scale %g", axes[i], common);
         else out[axes[i]] = (int64_t)extent;
     }
     return gale__lower_good(L);
@@ -339,7 +339,8 @@ static void resize(gale__lower *L, job *j, int i_roi, int i_scales, int i_sizes)
     for (int i = 0; i < n && gale__lower_good(L); i++) axes[i] = given ? gale__lower_axis(L, given[i], p.rank) : i;
     for (int d = 0; d < p.rank; d++) out[d] = p.dims[d], scale[d] = 1;
     if (!gale__lower_good(L) || !read_extents(L, i_scales, i_sizes, &p, axes, n, out, scale)) return;
-    if (crop && (!roi || n_roi != 2 * n)) gale__lower_refuse(L, "tf_crop_and_resize needs roi, two numbers an axis");
+    if (crop && (!roi || n_roi != 2 * n))
+        gale__lower_refuse(L, "tf_crop_and_resize needs roi, with two numbers per axis");
     j->rank = p.rank;
     for (int i = 0; i < n && gale__lower_good(L); i++) {
         int d = axes[i];

@@ -1,4 +1,4 @@
-/* Taps of a resized axis: which elements of the input make each element of the output. */
+/* Taps of a resized axis: which elements of the input contribute to each element of the output. */
 #ifndef GALE_OPS_RESIZE_H
 #define GALE_OPS_RESIZE_H
 #include "ops/lower.h"

@@ -20,7 +20,7 @@ static double coordinate(
     if (!strcmp(c, "tf_crop_and_resize"))
         return start * (in - 1) +
                (width == 1 ? (end - start) * (in - 1) / 2 : i * (end - start) * (in - 1) / (width - 1));
-    gale__lower_refuse(L, "coordinate_transformation_mode is '%s'", c);
+    gale__lower_refuse(L, "unknown coordinate_transformation_mode '%s'", c);
     return 0;
 }
 
@@ -31,7 +31,7 @@ static double nearest_of(gale__lower *L, const char *mode, double x)
     if (!strcmp(mode, "ceil")) return low + 1;
     if (!strcmp(mode, "round_prefer_floor")) return ratio <= 0.5 ? low : low + 1;
     if (!strcmp(mode, "round_prefer_ceil")) return ratio < 0.5 ? low : low + 1;
-    gale__lower_refuse(L, "nearest_mode is '%s'", mode);
+    gale__lower_refuse(L, "unknown nearest_mode '%s'", mode);
     return low;
 }
 
@@ -84,7 +84,7 @@ bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t 
 {
     bool crop = !strcmp(r->coordinates, "tf_crop_and_resize");
     if (out > INT32_MAX || tap_count(r, scale) > MOST_TAPS / (double)(out > 0 ? out : 1))
-        return gale__lower_refuse(L, "an axis of %lld elements becomes one of %lld, scaled by %g", (long long)in,
+        return gale__lower_refuse(L, "cannot resize an axis of %lld elements to %lld, scaled by %g", (long long)in,
                    (long long)out, scale) >= 0;
     *t = (gale__taps){.in = in, .out = out, .count = (int)tap_count(r, scale)};
     size_t n = (size_t)(out * t->count + 1);
@@ -97,7 +97,8 @@ bool gale__taps_make(gale__lower *L, const gale__resize *r, int64_t in, int64_t 
     for (int64_t o = 0; o < out && gale__lower_good(L); o++) {
         double x = coordinate(L, r, t, scale, roi_start, roi_end, (double)o);
         if (!(fabs(x) < 1e15))
-            return gale__lower_refuse(L, "element %lld of an axis is taken from place %g", (long long)o, x) >= 0;
+            return gale__lower_refuse(
+                       L, "element %lld of an axis has the invalid source position %g", (long long)o, x) >= 0;
         if (crop) t->outside[o] = x < 0 || x > (double)(in - 1);
         if (r->mode != GALE__RESIZE_NEAREST) {
             fill(r, t, o, x, scale);

@@ -1,5 +1,5 @@
-/* Pooling over regions of a picture: RoiAlign samples between pixels, MaxRoiPool takes whole ones.  Regions are values
- * of the run, so nothing here has a size that depends on them. */
+/* Pooling over regions of a picture: RoiAlign samples between pixels, MaxRoiPool takes whole ones.  Regions are
+ * run-time values, so no size depends on them. */
 #include "ops/sample.h"
 #include <math.h>
 #include <string.h>
@@ -172,12 +172,12 @@ LOWER(RoiAlign)
     bool max = !strcmp(mode, "max");
     int64_t ratio = gale__attr_i(L, "sampling_ratio", 0), height = gale__attr_i(L, "output_height", 1),
             width = gale__attr_i(L, "output_width", 1);
-    if (!max && strcmp(mode, "avg")) gale__lower_refuse(L, "mode is '%s', not avg or max", mode);
+    if (!max && strcmp(mode, "avg")) gale__lower_refuse(L, "mode '%s' is neither avg nor max", mode);
     if (ratio > MOST_SAMPLES)
-        gale__lower_refuse(L, "sampling_ratio is %lld; at most %d is possible", (long long)ratio, MOST_SAMPLES);
+        gale__lower_refuse(L, "sampling_ratio %lld exceeds the limit of %d", (long long)ratio, MOST_SAMPLES);
     if (p.rank != 4 || q.rank != 2 || q.dims[1] != 4 || height < 1 || width < 1 || p.dims[2] < 1 || p.dims[3] < 1 ||
         gale__prim_elements(g, L->in[2]) != q.dims[0])
-        gale__lower_refuse(L, "the picture has rank %d, the regions rank %d, %lld by %lld bins", p.rank, q.rank,
+        gale__lower_refuse(L, "unsupported: picture of rank %d, regions of rank %d, %lld by %lld bins", p.rank, q.rank,
             (long long)height, (long long)width);
     if (!gale__lower_good(L)) return;
     region_axis a[2];

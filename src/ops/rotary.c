@@ -1,4 +1,5 @@
-/* Rotary embeddings: pairs of columns turned by an angle that the position gives, from tables of cosines and sines. */
+/* Rotary embeddings: pairs of columns rotated by an angle that depends on the position, from tables of cosines and
+ * sines. */
 #include "ops/rotary.h"
 #include <string.h>
 
@@ -21,7 +22,7 @@ gale__node gale__lower_rotate(
     int last = p.rank - 1;
     int64_t half = size / 2, all = p.dims[last];
     if (size < 2 || size % 2 || size > all)
-        return gale__lower_refuse(L, "%lld of %lld columns cannot be turned", (long long)size, (long long)all);
+        return gale__lower_refuse(L, "cannot rotate %lld of %lld columns", (long long)size, (long long)all);
     gale__node a = columns(L, x, 0, interleaved ? 2 : 1, half),
                b = columns(L, x, interleaved ? 1 : half, interleaved ? 2 : 1, half);
     gale__node parts[3] = {gale__prim_sub(g, gale__prim_mul(g, cosine, a), gale__prim_mul(g, sine, b)),
@@ -44,7 +45,7 @@ static gale__node table(gale__lower *L, int i, gale__node ids, int64_t half, int
     gale__prim_node p = gale__lower_peek(L->g, t);
     if (gale__lower_good(L) && (p.rank != 3 || p.dims[2] != half))
         gale__lower_refuse(
-            L, "input %d has rank %d and not %lld columns for each position", i, p.rank, (long long)half);
+            L, "input %d has rank %d, or not %lld columns for each position", i, p.rank, (long long)half);
     return gale__prim_unsqueeze(L->g, t, 1u << heads_axis);
 }
 
@@ -72,7 +73,7 @@ LOWER(RotaryEmbedding)
     gale__prim_node p = gale__lower_peek(L->g, L->in[0]);
     int64_t heads = gale__attr_i(L, "num_heads", 0);
     if (p.rank == 3 && (heads < 1 || p.dims[2] % heads))
-        gale__lower_refuse(L, "%lld columns are not %lld heads", (long long)p.dims[2], (long long)heads);
+        gale__lower_refuse(L, "%lld columns cannot be divided into %lld heads", (long long)p.dims[2], (long long)heads);
     if (gale__lower_good(L))
         turn(L, 1, gale__lower_arg(L, 3), p.rank == 3 ? p.dims[2] / heads : 0,
             gale__attr_i(L, "rotary_embedding_dim", 0));
@@ -85,9 +86,9 @@ LOWER(MSRotaryEmbedding)
     gale__prim_node p = gale__lower_peek(g, L->in[0]), c = gale__lower_peek(g, L->in[2]),
                     i = gale__lower_peek(g, L->in[1]);
     int64_t size = gale__attr_i(L, "rotary_embedding_dim", 0), heads = gale__attr_i(L, "num_heads", 0);
-    if (gale__attr_i(L, "is_packed_batching", 0)) gale__lower_refuse(L, "batches without padding are not supported");
+    if (gale__attr_i(L, "is_packed_batching", 0)) gale__lower_refuse(L, "unpadded batches are not supported");
     if (c.rank != 2 || (p.rank != 3 && p.rank != 4) || (size > 0 && p.rank == 3 && (heads < 1 || p.dims[2] % heads)))
-        gale__lower_refuse(L, "an input of rank %d and tables of rank %d do not go together", p.rank, c.rank);
+        gale__lower_refuse(L, "an input of rank %d does not match tables of rank %d", p.rank, c.rank);
     if (!gale__lower_good(L)) return;
     int64_t ids[2] = {p.dims[0], p.dims[p.rank - 2]}, rows[2] = {1, ids[1]}, one[2] = {1, 1};
     gale__node at = L->in[1];

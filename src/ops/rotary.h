@@ -1,4 +1,4 @@
-/* The turn of pairs of columns, for RotaryEmbedding and for attention that does it on the way. */
+/* The rotation of pairs of columns, for RotaryEmbedding and for attention that includes it. */
 #ifndef GALE_OPS_ROTARY_H
 #define GALE_OPS_ROTARY_H
 #include "ops/lower.h"

@@ -1,5 +1,5 @@
-/* Sampling at computed coordinates: GridSample, the grids of AffineGrid, and deformable convolutions.  Each tap of each
- * axis is a place and a weight; what is outside is zero, the edge, or mirrored. */
+/* Sampling at computed coordinates: GridSample, the grids of AffineGrid, and deformable convolutions.  Each tap of
+ * each axis is a position and a weight; outside is zero, the edge, or mirrored. */
 #include "ops/sample.h"
 #include "ops/spatial.h"
 #include <string.h>
@@ -58,7 +58,7 @@ gale__node gale__lower_sample(gale__lower *L, const gale__sampler *s)
 {
     if (!gale__lower_good(L)) return GALE__NIL;
     for (int d = 0; d < s->n; d++)
-        if (s->extent[d] < 1) return gale__lower_refuse(L, "an axis without elements cannot be sampled");
+        if (s->extent[d] < 1) return gale__lower_refuse(L, "cannot sample an empty axis");
     return combine(L, s, 0, s->base);
 }
 
@@ -69,9 +69,9 @@ static bool read_modes(gale__lower *L, gale__sampler *s)
     const char *mode = gale__attr_s(L, "mode", "linear"), *padding = gale__attr_s(L, "padding_mode", "zeros");
     bool linear = !strcmp(mode, "linear") || !strcmp(mode, "bilinear"),
          cubic = !strcmp(mode, "cubic") || !strcmp(mode, "bicubic");
-    if (!linear && !cubic && strcmp(mode, "nearest")) gale__lower_refuse(L, "mode is '%s'", mode);
+    if (!linear && !cubic && strcmp(mode, "nearest")) gale__lower_refuse(L, "unknown mode '%s'", mode);
     bool border = !strcmp(padding, "border"), reflection = !strcmp(padding, "reflection");
-    if (!border && !reflection && strcmp(padding, "zeros")) gale__lower_refuse(L, "padding_mode is '%s'", padding);
+    if (!border && !reflection && strcmp(padding, "zeros")) gale__lower_refuse(L, "unknown padding_mode '%s'", padding);
     s->mode = linear ? GALE__RESIZE_LINEAR : cubic ? GALE__RESIZE_CUBIC : GALE__RESIZE_NEAREST;
     s->outside = border ? GALE__OUTSIDE_EDGE : reflection ? GALE__OUTSIDE_MIRROR : GALE__OUTSIDE_ZERO;
     s->join = GALE__ADD;
@@ -105,7 +105,7 @@ LOWER(GridSample)
     gale__prim_node p = gale__lower_peek(g, L->in[0]), q = gale__lower_peek(g, L->in[1]);
     gale__sampler s = {.n = p.rank - 2};
     if (p.rank < 3 || q.rank != p.rank || q.dims[0] != p.dims[0] || q.dims[q.rank - 1] != p.rank - 2)
-        gale__lower_refuse(L, "a value of rank %d and a grid of rank %d do not go together", p.rank, q.rank);
+        gale__lower_refuse(L, "a value of rank %d and a grid of rank %d do not match in batch or rank", p.rank, q.rank);
     if (!gale__lower_good(L) || !read_modes(L, &s)) return;
     bool align = gale__attr_i(L, "align_corners", 0);
     gale_type work = s.mode == GALE__RESIZE_NEAREST ? (gale_type)p.type : p.type == GALE_F64 ? GALE_F64 : GALE_F32;
@@ -141,10 +141,11 @@ LOWER(AffineGrid)
     int r = (int)count - 2;
     if (gale__lower_good(L) &&
         (r < 1 || r > 3 || p.rank != 3 || p.dims[1] != r || p.dims[2] != r + 1 || p.dims[0] != size[0]))
-        gale__lower_refuse(L, "%d matrices of %d by %d for a size of %d numbers", (int)p.dims[0], (int)p.dims[1],
-            (int)p.dims[2], (int)count);
+        gale__lower_refuse(L, "%d matrices of %d by %d do not match a size of %d numbers", (int)p.dims[0],
+            (int)p.dims[1], (int)p.dims[2], (int)count);
     for (int d = 0; d < r && gale__lower_good(L); d++)
-        if (size[2 + d] < 1) gale__lower_refuse(L, "axis %d has extent %lld", 2 + d, (long long)size[2 + d]);
+        if (size[2 + d] < 1)
+            gale__lower_refuse(L, "axis %d has the invalid extent %lld", 2 + d, (long long)size[2 + d]);
     if (!gale__lower_good(L)) return;
     gale__node theta = gale__prim_cast(g, L->in[0], gale__lower_precise(L)), y = GALE__NIL;
     for (int j = 0; j <= r;
@@ -217,13 +218,13 @@ static bool read_deform(gale__lower *L, deform *d)
     gale__prim_node x = gale__lower_peek(L->g, L->in[0]), w = gale__lower_peek(L->g, L->in[1]),
                     o = gale__lower_peek(L->g, L->in[2]);
     if (x.rank != w.rank || o.rank != x.rank)
-        gale__lower_refuse(L, "input, kernel and offsets have ranks %d, %d and %d", x.rank, w.rank, o.rank);
+        gale__lower_refuse(L, "unsupported ranks of input, kernel and offsets: %d, %d and %d", x.rank, w.rank, o.rank);
     if (!gale__lower_good(L) || !gale__windows_read(L, L->in[0], w.dims + 2, &d->w)) return false;
     d->groups = gale__attr_i(L, "group", 1), d->offset_groups = gale__attr_i(L, "offset_group", 1), d->kernel = 1;
     for (int i = 0; i < d->w.n; i++) d->kernel *= d->w.kernel[i];
     if (d->groups < 1 || d->offset_groups < 1 || x.dims[1] % d->groups || x.dims[1] % d->offset_groups ||
         w.dims[0] % d->groups || w.dims[1] != x.dims[1] / d->groups)
-        gale__lower_refuse(L, "%lld channels, a kernel of %lld by %lld, group %lld, offset_group %lld",
+        gale__lower_refuse(L, "%lld channels do not match a kernel of %lld by %lld, group %lld, offset_group %lld",
             (long long)x.dims[1], (long long)w.dims[0], (long long)w.dims[1], (long long)d->groups,
             (long long)d->offset_groups);
     d->rank = 3 + 2 * d->w.n;

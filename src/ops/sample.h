@@ -1,4 +1,4 @@
-/* Values of a grid of points between its points, at coordinates computed at run time. */
+/* Interpolated values of a grid, at coordinates computed at run time. */
 #ifndef GALE_OPS_SAMPLE_H
 #define GALE_OPS_SAMPLE_H
 #include "ops/resize.h"

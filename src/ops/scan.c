@@ -61,7 +61,7 @@ static bool read_scan(gale__lower *L, scan *s)
     int64_t sliced = gale__attr_i(L, "num_scan_inputs", 0), captured = gale__attr_i(L, "captures", 0);
     s->sliced = sliced < 0 || sliced > VALUES_MAX ? -1 : (int)sliced;
     s->captured = captured < 0 || captured > VALUES_MAX ? -1 : (int)captured;
-    if (!s->body) gale__lower_refuse(L, "there is no body");
+    if (!s->body) gale__lower_refuse(L, "missing body");
     if (!gale__lower_good(L)) return false;
     int n = s->body->n_inputs, n_out = s->body->n_outputs;
     s->states = n - s->sliced - s->captured;
@@ -70,7 +70,7 @@ static bool read_scan(gale__lower *L, scan *s)
               s->states >= 0 && s->stacked >= 0 && L->n_out <= n_out;
     for (int i = 0; ok && i < n; i++) ok = (s->in[i] = L->in[i]) >= 0;
     if (!ok)
-        gale__lower_refuse(L, "a body of %d inputs and %d outputs does not go with %d inputs, %d of them scanned", n,
+        gale__lower_refuse(L, "a body with %d inputs and %d outputs does not match %d inputs, %d of them scanned", n,
             n_out, L->n_in, s->sliced);
     return ok;
 }

@@ -1,5 +1,5 @@
-/* Selections whose size depends on the data: the result has the largest possible size, and a count comes out beside it,
- * so that shapes are still known when planning. */
+/* Selections whose size depends on data: the result has the largest possible size, with a separate count, so that
+ * shapes are still known when planning. */
 #include "ops/select.h"
 
 gale__node gale__lower_search(gale__lower *L, gale__node sorted, gale__node targets)

@@ -1,4 +1,4 @@
-/* Finding places: what selections by value and look-ups share. */
+/* Index search; shared by selections by value and lookups. */
 #ifndef GALE_OPS_SELECT_H
 #define GALE_OPS_SELECT_H
 #include "ops/lower.h"

@@ -1,5 +1,5 @@
-/* Operators that only say where elements are: reshape and its kin, concat, split, slice, and blocks of depth and space.
- */
+/* Operators that only rearrange elements: reshape and similar ones, concat, split, slice, and blocks of depth and
+ * space. */
 #include "ops/lower.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What transforms and windows share. */
+/* Shared by transforms and windows. */
 #ifndef GALE_OPS_SIGNAL_H
 #define GALE_OPS_SIGNAL_H
 #include "ops/lower.h"

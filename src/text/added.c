@@ -1,5 +1,5 @@
-/* Added tokens.  At each byte that can begin one the longest is taken, then its own conditions are looked at; one that
- * does not meet them is text. */
+/* Added tokens.  At each byte that can start one, the longest match is taken and its conditions are checked; one that
+ * does not meet them is ordinary text. */
 #include "text/added.h"
 #include "text/fields.h"
 
@@ -38,7 +38,7 @@ static gale_status choose_id(gale__added *a, const gale__token_model *m, const g
         a->id_end = id + 1;
     }
     if (id > GALE__VOCAB_ID_MOST)
-        return gale__fail(GALE_LIMIT, "the added token '%.40s' would get too high a number", t->content);
+        return gale__fail(GALE_LIMIT, "the id of the added token '%.40s' would be too large", t->content);
     *out = id;
     return GALE_OK;
 }

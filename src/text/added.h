@@ -1,4 +1,4 @@
-/* Added tokens: texts that are found before anything else is done to what stands around them. */
+/* Added tokens: strings that are matched before the surrounding text is normalized or split. */
 #ifndef GALE_TEXT_ADDED_H
 #define GALE_TEXT_ADDED_H
 #include "text/token_model.h"

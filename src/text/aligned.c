@@ -27,7 +27,7 @@ bool gale__aligned_reserve(gale__aligned *a, size_t more)
     gale__text_span *from = text ? gale__realloc(a->from, want * sizeof *from) : NULL;
     if (from) a->from = from;
     a->failed = !from;
-    if (want > SIZE_MOST) gale__fail(GALE_LIMIT, "a text grows to more than 256 MiB when it is normalised; cut it");
+    if (want > SIZE_MOST) gale__fail(GALE_LIMIT, "a text exceeds 256 MiB when it is normalised; split it");
     if (from) a->capacity = want;
     return from != NULL;
 }

@@ -1,5 +1,5 @@
-/* Text that remembers where each of its bytes comes from, so that tokens can be found again in the original whatever
- * normalisation did to it. */
+/* Text in which every byte carries its position in the original, so that tokens can be located there whatever
+ * normalisation did. */
 #ifndef GALE_TEXT_ALIGNED_H
 #define GALE_TEXT_ALIGNED_H
 #include "base/mem.h"
@@ -20,7 +20,7 @@ typedef struct gale__aligned {
 } gale__aligned;
 void gale__aligned_finish(gale__aligned *a);
 void gale__aligned_clear(gale__aligned *a, uint32_t base);
-bool gale__aligned_reserve(gale__aligned *a, size_t more); /* room for so many bytes behind `size` */
+bool gale__aligned_reserve(gale__aligned *a, size_t more); /* room for this many bytes after `size` */
 /* Text whose characters come from themselves, the first of them at byte `base` of the original. */
 void gale__aligned_add_plain(gale__aligned *a, const char *text, size_t size, uint32_t base);
 void gale__aligned_add_part(gale__aligned *a, const gale__aligned *from, size_t begin, size_t end);

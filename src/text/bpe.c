@@ -1,5 +1,6 @@
-/* Byte pair encoding: the symbols of a word are merged, the earliest rule first, the leftmost of equals first.  Short
- * words are scanned for the next merge; long ones keep candidates in a heap, so that no word takes quadratic time. */
+/* Byte pair encoding: the symbols of a word are merged, the earliest rule first and, among equals, the leftmost first.
+ * Short words are scanned for the next merge; long ones keep candidates in a heap, so that no word takes quadratic
+ * time. */
 #include "text/token_model.h"
 #include "text/unicode.h"
 
@@ -50,8 +51,8 @@ gale_status gale__bpe_set_merge(gale__token_model *m, uint32_t left, uint32_t ri
 
 static gale_status not_there(const gale__token_model *m, const char *text)
 {
-    return gale__fail(GALE_FORMAT, "model.merges: rule %zu makes or takes '%.60s', which is not in model.vocab",
-        m->merge_count + 1, text);
+    return gale__fail(
+        GALE_FORMAT, "model.merges: rule %zu uses '%.60s', which is not in model.vocab", m->merge_count + 1, text);
 }
 
 gale_status gale__bpe_add_merge(

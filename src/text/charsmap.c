@@ -1,4 +1,4 @@
-/* The map comes from a file, so every index is checked: a double array that points outside itself simply ends there. */
+/* The map comes from a file, so every index is checked: a double array that points outside itself ends there. */
 #include "text/charsmap.h"
 #include "text/unicode.h"
 #include <string.h>
@@ -15,10 +15,10 @@ gale_status gale__charsmap_read(gale__charsmap *m, const void *data, size_t size
     const uint8_t *p = data;
     uint32_t bytes = size >= 4 ? p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24 : 0;
     if (size < 4 || bytes > size - 4 || bytes < 4 || bytes % 4)
-        return gale__fail(GALE_FORMAT, "precompiled_charsmap: the size of its table is wrong");
+        return gale__fail(GALE_FORMAT, "precompiled_charsmap: invalid table size");
     size_t texts = size - 4 - bytes;
     if (gale__utf8_valid_length((const char *)p + 4 + bytes, texts) != texts)
-        return gale__fail(GALE_FORMAT, "precompiled_charsmap: its replacements are not UTF-8");
+        return gale__fail(GALE_FORMAT, "precompiled_charsmap: replacements are not valid UTF-8");
     m->units = gale__alloc(bytes);
     m->texts = gale__alloc(texts + 1);
     if (!m->units || !m->texts) return GALE_NO_MEMORY;

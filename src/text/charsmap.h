@@ -1,4 +1,4 @@
-/* SentencePiece's rules of normalisation: a double array over bytes whose leaves point into a list of replacements. */
+/* SentencePiece's normalisation rules: a double array over bytes whose leaves point to a list of replacements. */
 #ifndef GALE_TEXT_CHARSMAP_H
 #define GALE_TEXT_CHARSMAP_H
 #include "base/mem.h"

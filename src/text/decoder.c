@@ -1,4 +1,4 @@
-/* Decoders at work: each turns a list of texts into another one. */
+/* Runs decoders: each turns a list of strings into another one. */
 #include "text/decoder.h"
 
 void gale__text_list_clear(gale__text_list *l)

@@ -102,7 +102,7 @@ static gale_status read_sequence(gale__decoders *d, const gale__json *v)
 {
     const gale__json *list = NULL;
     GALE_TRY(gale__field_need(v, "decoders", &list));
-    if (list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "'decoders' has to be a list");
+    if (list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "'decoders' must be a list");
     for (const gale__json *item = list->child; item; item = item->next) GALE_TRY(gale__decoders_read(d, item));
     d->none = false;
     return GALE_OK;
@@ -128,6 +128,6 @@ gale_status gale__decoders_read(gale__decoders *d, const gale__json *v)
     case 7: return add(d, GALE__DECODE_FUSE);
     case 8: return read_strip(d, v);
     case 9: return add(d, GALE__DECODE_BYTE_FALLBACK);
-    default: return gale__fail(GALE_UNSUPPORTED, "the decoder '%.60s' is not supported", type);
+    default: return gale__fail(GALE_UNSUPPORTED, "decoder '%.60s' is not supported", type);
     }
 }

@@ -1,4 +1,4 @@
-/* From a text to tokens: added tokens, normalization, words, pieces, and where each comes from. */
+/* From a text to tokens: added tokens, normalization, words, pieces, and the position of each. */
 #include "text/tokenizer.h"
 
 enum { TEXT_MOST = 1 << 26 };
@@ -144,7 +144,7 @@ gale_status gale__encode_sequence(
 {
     bool done = false;
     out->count = 0;
-    if (size > TEXT_MOST) return gale__fail(GALE_LIMIT, "a text of more than %d bytes; cut it", TEXT_MOST);
+    if (size > TEXT_MOST) return gale__fail(GALE_LIMIT, "a text has more than %d bytes; split it", TEXT_MOST);
     if (t->bert && !special_as_text) GALE_TRY(gale__encode_bert_ascii(t, e, text, size, out, &done));
     if (done) return GALE_OK;
     out->count = 0;

@@ -1,5 +1,5 @@
-/* The short way for Bert's tokenizers: ASCII has no accents, no ideographs and one byte for a character, so a text is
- * put in lower case, cut by a table of bytes and looked up word by word. */
+/* The fast path for BERT's tokenizers: ASCII has no accents, no ideographs and one byte per character, so a text is
+ * converted to lower case, split by a table of bytes and looked up word by word. */
 #include "text/tokenizer.h"
 
 static bool copy_lower(char *out, const char *text, size_t size, bool lower)

@@ -12,7 +12,7 @@ static const gale__json *member(const gale__json *object, const char *key)
 
 static gale_status wrong(const char *key, const char *want)
 {
-    return gale__fail(GALE_FORMAT, "'%s' has to be %s", key, want);
+    return gale__fail(GALE_FORMAT, "'%s' must be %s", key, want);
 }
 
 gale_status gale__field_bool(const gale__json *object, const char *key, bool *out)
@@ -29,7 +29,7 @@ gale_status gale__field_u32(const gale__json *object, const char *key, uint32_t 
     if (!v) return GALE_OK;
     if (v->kind != GALE__JSON_NUMBER || !(v->number >= 0 && v->number < 4294967295.0) ||
         v->number != (double)(uint32_t)v->number)
-        return wrong(key, "a whole number that is not negative");
+        return wrong(key, "a non-negative integer");
     *out = (uint32_t)v->number;
     return GALE_OK;
 }

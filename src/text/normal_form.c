@@ -1,6 +1,6 @@
-/* Normal forms.  utf8proc knows how characters fall apart and come together; the algorithm stands here because it has
- * to say which characters each one comes from.  Characters that the reference library's older tables do not decompose
- * are left as they are. */
+/* Normal forms. utf8proc provides decompositions and compositions; the algorithm is here because it has to track which
+ * characters each result comes from.  Characters that the reference library's older tables do not decompose are left
+ * unchanged. */
 #include "text/normal_form.h"
 #include <stdlib.h>
 #ifdef GALE_HAVE_UTF8PROC
@@ -139,14 +139,14 @@ size_t gale__grapheme_length(const char *text, size_t size)
 gale_status gale__normal_form_check(const char *what)
 {
     return gale__fail(GALE_UNSUPPORTED,
-        "%s needs utf8proc, which this gale was built without; install libutf8proc-dev and build it again", what);
+        "%s needs utf8proc, which this build of gale does not include; install libutf8proc-dev and rebuild gale", what);
 }
 
 gale_status gale__normal_form(
     const gale__aligned *in, gale__normal_form_kind form, gale__normal_steps *steps, gale__aligned *out)
 {
     (void)in, (void)form, (void)steps, (void)out;
-    return gale__normal_form_check("a normal form");
+    return gale__normal_form_check("a Unicode normal form");
 }
 
 size_t gale__grapheme_length(const char *text, size_t size)

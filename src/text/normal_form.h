@@ -1,4 +1,4 @@
-/* Unicode's normal forms with alignment, and the bounds of what a reader takes for one character; over utf8proc. */
+/* Unicode's normal forms with alignment, and the boundaries of user-perceived characters, based on utf8proc. */
 #ifndef GALE_TEXT_NORMAL_FORM_H
 #define GALE_TEXT_NORMAL_FORM_H
 #include "text/aligned.h"

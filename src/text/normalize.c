@@ -1,5 +1,5 @@
-/* Normalizers at work.  Each reads one buffer and writes the other; one that has nothing to do leaves the text where it
- * is, which is the usual case for plain English. */
+/* Runs normalizers.  Each reads one buffer and writes the other; one that has nothing to change leaves the text in
+ * place, which is the usual case for plain English. */
 #include "text/normalize.h"
 
 gale_status gale__normalize_state_init(gale__normalize_state *s)

@@ -1,4 +1,4 @@
-/* Normalizers: what happens to a text before it is split. */
+/* Normalizers: applied to a text before it is split. */
 #ifndef GALE_TEXT_NORMALIZE_H
 #define GALE_TEXT_NORMALIZE_H
 #include "base/json.h"

@@ -109,7 +109,7 @@ static gale_status read_sequence(gale__normalizers *n, const gale__json *v)
 {
     const gale__json *list = NULL;
     GALE_TRY(gale__field_need(v, "normalizers", &list));
-    if (list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "'normalizers' has to be a list");
+    if (list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "'normalizers' must be a list");
     for (const gale__json *item = list->child; item; item = item->next) GALE_TRY(gale__normalizers_read(n, item));
     return GALE_OK;
 }
@@ -136,6 +136,6 @@ gale_status gale__normalizers_read(gale__normalizers *n, const gale__json *v)
     case 11: return read_replace(n, v);
     case 12: return read_prepend(n, v);
     case 13: return add(n, GALE__NORM_BYTES);
-    default: return gale__fail(GALE_UNSUPPORTED, "the normalizer '%.60s' is not supported", type);
+    default: return gale__fail(GALE_UNSUPPORTED, "normalizer '%.60s' is not supported", type);
     }
 }

@@ -1,4 +1,4 @@
-/* Post-processors of tokenizer.json, brought to one form: a template for a single text and one for a pair. */
+/* Post-processors of tokenizer.json, converted to one form: a template for a single text and one for a pair. */
 #include "text/post.h"
 #include "text/fields.h"
 #include "text/vocab.h"
@@ -51,16 +51,14 @@ static gale_status read_pair(const gale__json *v, const char *key, uint32_t *id)
     GALE_TRY(gale__field_need(v, key, &list));
     const gale__json *number = list->kind == GALE__JSON_ARRAY && list->child ? list->child->next : NULL;
     if (!number || number->kind != GALE__JSON_NUMBER || !(number->number >= 0 && number->number <= GALE__VOCAB_ID_MOST))
-        return gale__fail(GALE_FORMAT, "'%s' of the post-processor has to be a token and its number", key);
+        return gale__fail(GALE_FORMAT, "'%s' of the post-processor must be a token and its id", key);
     *id = (uint32_t)number->number;
     return GALE_OK;
 }
 
 static gale_status once(gale__post *p)
 {
-    if (p->adds)
-        return gale__fail(
-            GALE_UNSUPPORTED, "a post-processor that adds tokens behind another one that does is not supported");
+    if (p->adds) return gale__fail(GALE_UNSUPPORTED, "several post-processors that add tokens are not supported");
     p->adds = true;
     return GALE_OK;
 }
@@ -71,7 +69,8 @@ static gale_status add_trim(gale__post *p, const gale__json *v)
     GALE_TRY(gale__field_bool(v, "trim_offsets", &trim));
     GALE_TRY(gale__field_bool(v, "add_prefix_space", &space));
     if (!trim) return GALE_OK;
-    if (p->trim_count == GALE__TRIMS) return gale__fail(GALE_LIMIT, "more than %d post-processors trim", GALE__TRIMS);
+    if (p->trim_count == GALE__TRIMS)
+        return gale__fail(GALE_LIMIT, "more than %d post-processors trim offsets", GALE__TRIMS);
     p->trim_prefix_space[p->trim_count++] = space;
     return GALE_OK;
 }
@@ -96,7 +95,7 @@ static gale_status add_named(
         return gale__fail(GALE_FORMAT, "the template names '%.60s', which has no 'ids' in 'special_tokens'", name);
     for (const gale__json *v = ids->child; v; v = v->next) {
         if (v->kind != GALE__JSON_NUMBER || !(v->number >= 0 && v->number <= GALE__VOCAB_ID_MOST))
-            return gale__fail(GALE_FORMAT, "'ids' of '%.60s' in 'special_tokens' have to be numbers of tokens", name);
+            return gale__fail(GALE_FORMAT, "'ids' of '%.60s' in 'special_tokens' must be token ids", name);
         GALE_TRY(add_special(p, t, (uint32_t)v->number, type_id));
     }
     return GALE_OK;
@@ -110,13 +109,13 @@ static gale_status read_piece(
     size_t size;
     uint32_t type_id = 0;
     if (!sequence && !special)
-        return gale__fail(GALE_FORMAT, "a part of a template has to be a 'Sequence' or a 'SpecialToken'");
+        return gale__fail(GALE_FORMAT, "a part of a template must be a 'Sequence' or a 'SpecialToken'");
     GALE_TRY(gale__field_need_text(sequence ? sequence : special, "id", &name, &size));
     GALE_TRY(gale__field_u32(sequence ? sequence : special, "type_id", &type_id));
     if (special) return add_named(p, t, specials, name, type_id);
     bool second = !strcmp(name, "B");
     if ((!second && strcmp(name, "A")) || (second && !pair))
-        return gale__fail(GALE_FORMAT, "a template asks for the sequence '%.20s', which there is none of", name);
+        return gale__fail(GALE_FORMAT, "a template uses the unknown sequence '%.20s'", name);
     return add_piece(t, (gale__post_piece){second, type_id, 0, 0});
 }
 
@@ -126,7 +125,7 @@ static gale_status read_template(gale__post *p, const gale__json *v, bool pair)
     const gale__json *list = NULL;
     GALE_TRY(gale__field_need(v, pair ? "pair" : "single", &list));
     if (list->kind != GALE__JSON_ARRAY)
-        return gale__fail(GALE_FORMAT, "'%s' of the post-processor has to be a list", pair ? "pair" : "single");
+        return gale__fail(GALE_FORMAT, "'%s' of the post-processor must be a list", pair ? "pair" : "single");
     *t = (gale__post_template){0};
     for (const gale__json *item = list->child; item; item = item->next)
         GALE_TRY(read_piece(p, t, gale__json_get(v, "special_tokens"), item, pair));
@@ -152,7 +151,7 @@ gale_status gale__post_read(gale__post *p, const gale__json *v)
         GALE_TRY(gale__field_need(v, "processors", &list));
         for (const gale__json *item = list->child; item; item = item->next) GALE_TRY(gale__post_read(p, item));
         return GALE_OK;
-    default: return gale__fail(GALE_UNSUPPORTED, "the post-processor '%.60s' is not supported", type);
+    default: return gale__fail(GALE_UNSUPPORTED, "post-processor '%.60s' is not supported", type);
     }
 }
 
@@ -165,7 +164,7 @@ static gale_status read_side(const gale__json *v, const char *what, bool *left)
     size_t size;
     GALE_TRY(gale__field_text(v, "direction", &text, &size));
     int found = gale__word_index(text, names);
-    if (found < 0) return gale__fail(GALE_FORMAT, "%s: the direction '%.20s' is neither Left nor Right", what, text);
+    if (found < 0) return gale__fail(GALE_FORMAT, "%s: direction '%.20s' is neither Left nor Right", what, text);
     *left = found == 1;
     return GALE_OK;
 }
@@ -183,7 +182,7 @@ gale_status gale__post_read_truncation(gale__post *p, const gale__json *v)
     GALE_TRY(gale__field_text(v, "strategy", &strategy, &size));
     GALE_TRY(read_side(v, "truncation", &p->truncate_left));
     int found = gale__word_index(strategy, names);
-    if (found < 0) return gale__fail(GALE_UNSUPPORTED, "the truncation strategy '%.40s' is not supported", strategy);
+    if (found < 0) return gale__fail(GALE_UNSUPPORTED, "truncation strategy '%.40s' is not supported", strategy);
     p->strategy = (gale__post_strategy)found;
     p->truncates = true;
     return GALE_OK;
@@ -196,7 +195,7 @@ gale_status gale__post_read_padding(gale__post *p, const gale__json *v)
     GALE_TRY(gale__field_need(v, "strategy", &strategy));
     if (strategy->kind == GALE__JSON_OBJECT) GALE_TRY(gale__field_u32(strategy, "Fixed", &p->pad_length));
     else if (strategy->kind != GALE__JSON_STRING || strcmp(strategy->string, "BatchLongest"))
-        return gale__fail(GALE_UNSUPPORTED, "padding.strategy has to be \"BatchLongest\" or {\"Fixed\": N}");
+        return gale__fail(GALE_UNSUPPORTED, "padding.strategy must be \"BatchLongest\" or {\"Fixed\": N}");
     GALE_TRY(gale__field_u32(v, "pad_to_multiple_of", &p->pad_multiple));
     GALE_TRY(gale__field_u32(v, "pad_id", &p->pad_id));
     GALE_TRY(gale__field_u32(v, "pad_type_id", &p->pad_type_id));
@@ -241,7 +240,7 @@ gale_status gale__post_truncate(const gale__post *p, size_t most, bool pair, siz
     if (p->strategy == GALE__POST_ONLY_SECOND && !pair)
         return gale__fail(GALE_INVALID, "truncation.strategy is OnlySecond, but there is no second text");
     if (*target <= total - most)
-        return gale__fail(GALE_INVALID, "the text to be cut is too short for a result of %zu tokens", most);
+        return gale__fail(GALE_INVALID, "the text to truncate is too short for a result of %zu tokens", most);
     *target -= total - most;
     return GALE_OK;
 }

@@ -1,4 +1,4 @@
-/* Post-processing: which tokens stand around the text, how long the whole may be, and what fills it up. */
+/* Post-processing: the tokens around a text, truncation and padding. */
 #ifndef GALE_TEXT_POST_H
 #define GALE_TEXT_POST_H
 #include "base/json.h"

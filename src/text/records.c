@@ -1,5 +1,5 @@
-/* A buffer that holds at least one record.  Lines are found by memchr; CSV looks at quotes, since a quoted field may
- * hold the ends of lines. */
+/* A buffer that holds at least one record.  Lines are found by memchr; CSV tracks quotes, since a quoted field may
+ * contain line breaks. */
 #include "text/records.h"
 #include "base/json.h"
 #include "text/footprint.h"
@@ -163,8 +163,8 @@ static gale_status take_json(gale__records *r, const char **text, size_t *size)
         return wrong(r, status == GALE_OK ? "not a JSON object" : gale_error());
     const gale__json *value = gale__json_get(object, key);
     if (!value || value->kind != GALE__JSON_STRING)
-        return gale__fail(GALE_FORMAT, "%s, record %llu: %s \"%s\"; --field names another", name_of(r),
-            (unsigned long long)r->line, value ? "no text under the key" : "no key", key);
+        return gale__fail(GALE_FORMAT, "%s, record %llu: %s \"%s\"; use --field to name another", name_of(r),
+            (unsigned long long)r->line, value ? "no string under the key" : "no key", key);
     *text = value->string;
     *size = value->string_size;
     return GALE_OK;
@@ -204,7 +204,7 @@ static gale_status take_field(gale__records *r, const char **at, const char *end
         if (**at == '"') ++*at;
         gale__str_add_n(&r->field, *at, 1);
     }
-    if (*at >= end) return wrong(r, "a quoted field has no end");
+    if (*at >= end) return wrong(r, "unterminated quoted field");
     while (*at < end && **at != separator) ++*at;
     return gale__str_check(&r->field);
 }
@@ -220,8 +220,8 @@ static gale_status find_column(gale__records *r, const char *text, size_t size)
         if (at >= end) break;
         at++;
     }
-    return gale__fail(
-        GALE_FORMAT, "%s: the first record names no column \"%s\"; --field gives a name or a number", name_of(r), want);
+    return gale__fail(GALE_FORMAT, "%s: the first record has no column \"%s\"; use --field with a name or a number",
+        name_of(r), want);
 }
 
 static gale_status take_column(gale__records *r, const char **text, size_t *size)

@@ -1,4 +1,4 @@
-/* Texts out of files, one after another: lines, a field of JSON lines, a column of CSV or TSV. */
+/* Reads texts from files, one after another: lines, a field of JSON lines, a column of CSV or TSV. */
 #ifndef GALE_TEXT_RECORDS_H
 #define GALE_TEXT_RECORDS_H
 #include "base/str.h"
@@ -14,7 +14,7 @@ typedef enum gale__record_kind {
 
 enum { GALE__RECORD_BYTES = 64 << 20 }; /* what is longer is cut there */
 
-/* field: the key of a JSON object ("text" unless given), or a column: its name in the first record, or its number,
+/* field: the key of a JSON object (default: "text"), or a column: its name in the first record, or its number,
  * counted from 1, and then the first record is one like the others.  Texts have to live as long as the reader.
  *
  * A line ends with \n or \r\n; the last may have no end.  A byte order mark at the beginning of a file is left out. */
@@ -31,5 +31,5 @@ void gale__records_close(gale__records **records);
 /* *text belongs to the reader until the next call; NULL: no more.  Errors name the file and the line. */
 gale_status gale__records_next(gale__records *records, const char **text, size_t *size);
 uint64_t gale__records_cut(const gale__records *records);   /* records that were too long */
-uint64_t gale__records_taken(const gale__records *records); /* bytes of the files so far, as they lie there */
+uint64_t gale__records_taken(const gale__records *records); /* bytes of the files so far, before decompression */
 #endif

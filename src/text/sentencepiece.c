@@ -1,5 +1,5 @@
-/* SentencePiece models: a protocol buffer with pieces, their scores, and how the text is to be normalized.  The result
- * is that of SentencePiece itself: no special tokens are added. */
+/* SentencePiece models: a protocol buffer with pieces, their scores, and normalization rules.  The result is that of
+ * SentencePiece itself: no special tokens are added. */
 #include "text/fields.h"
 #include "text/tokenizer.h"
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static gale_status next_field(reader *r, field *f, bool *more)
     else if (f->wire == 1) good = good && read_fixed(r, 8, &f->value);
     else if (f->wire == 5) good = good && read_fixed(r, 4, &f->value);
     else good = good && f->wire == 2 && read_varint(r, &size) && size <= (uint64_t)(r->end - r->at);
-    if (!good) return gale__fail(GALE_FORMAT, "not a SentencePiece model: the protocol buffer is broken");
+    if (!good) return gale__fail(GALE_FORMAT, "not a SentencePiece model, or damaged");
     f->contents = (reader){r->at, r->at + size};
     r->at += size;
     return GALE_OK;
@@ -97,7 +97,7 @@ static gale_status read_piece(spec *s, reader r)
         if (f.number == 3 && f.wire == 0) p.type = bits;
     }
     if (gale__utf8_valid_length(p.text, p.size) != p.size || p.score != p.score)
-        return gale__fail(GALE_FORMAT, "piece %zu is not UTF-8, or its score is not a number", s->count);
+        return gale__fail(GALE_FORMAT, "piece %zu is not valid UTF-8, or its score is not a number", s->count);
     GALE_TRY(gale__grow((void **)&s->pieces, &s->capacity, s->count + 1, sizeof *s->pieces));
     s->pieces[s->count++] = p;
     return GALE_OK;
@@ -276,7 +276,8 @@ static gale_status set_bpe(gale__token_model *m, const spec *s)
     ranked *order = gale__alloc((s->count + 1) * sizeof *order);
     gale_status status = order ? gale__token_model_prepare(m) : GALE_NO_MEMORY;
     for (size_t i = 0; i < s->count && status == GALE_OK; i++) {
-        if (s->pieces[i].type == UNUSED) status = gale__fail(GALE_UNSUPPORTED, "a BPE model with unused pieces");
+        if (s->pieces[i].type == UNUSED)
+            status = gale__fail(GALE_UNSUPPORTED, "BPE models with unused pieces are not supported");
         if (s->pieces[i].type == NORMAL) order[n++] = (ranked){s->pieces[i].score, (uint32_t)i};
     }
     if (n && status == GALE_OK) qsort(order, n, sizeof *order, by_score);
@@ -298,7 +299,7 @@ static gale_status set_model(gale_tokenizer *t, const spec *s)
     for (size_t i = 0; i < s->count; i++) {
         const piece *p = s->pieces + i;
         if (gale__vocab_find(&m->vocab, p->text, p->size) != GALE__NO_ID)
-            return gale__fail(GALE_FORMAT, "piece %zu stands in the model twice", i);
+            return gale__fail(GALE_FORMAT, "duplicate piece %zu", i);
         GALE_TRY(gale__vocab_add(&m->vocab, p->text, p->size, (uint32_t)i));
         if (p->type == UNKNOWN) {
             m->unk = (uint32_t)i;
@@ -308,14 +309,14 @@ static gale_status set_model(gale_tokenizer *t, const spec *s)
         }
     }
     m->size = (uint32_t)s->count;
-    if (m->unk == GALE__NO_ID) return gale__fail(GALE_FORMAT, "the model has no piece for what is unknown");
+    if (m->unk == GALE__NO_ID) return gale__fail(GALE_FORMAT, "the model has no piece for unknown text");
     return s->model_type == BPE ? set_bpe(m, s) : set_unigram(m, s);
 }
 
 static gale_status build(gale_tokenizer *t, const spec *s)
 {
     if (s->model_type != UNIGRAM && s->model_type != BPE)
-        return gale__fail(GALE_UNSUPPORTED, "trainer_spec.model_type %u is not supported: UNIGRAM (1) and BPE (2) are",
+        return gale__fail(GALE_UNSUPPORTED, "trainer_spec.model_type %u is not supported, only UNIGRAM (1) and BPE (2)",
             s->model_type);
     if (s->as_suffix) return gale__fail(GALE_UNSUPPORTED, "trainer_spec.treat_whitespace_as_suffix is not supported");
     GALE_TRY(set_model(t, s));

@@ -1,5 +1,5 @@
-/* Pre-tokenizers at work.  Most look for matches and then decide what becomes of them, as the reference library does;
- * Metaspace and ByteLevel change the text as well. */
+/* Runs pre-tokenizers.  Most find matches and then decide what to do with them, like the reference library; Metaspace
+ * and ByteLevel change the text as well. */
 #include "text/split.h"
 
 void gale__split_state_finish(gale__split_state *s)

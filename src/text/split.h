@@ -1,4 +1,4 @@
-/* Pre-tokenizers: where a normalized text is cut into words. */
+/* Pre-tokenizers: split a normalized text into words. */
 #ifndef GALE_TEXT_SPLIT_H
 #define GALE_TEXT_SPLIT_H
 #include "text/normalize.h"

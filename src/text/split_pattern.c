@@ -1,5 +1,5 @@
-/* Regular expressions over PCRE2.  Oniguruma's syntax differs in few places that tokenizers use: those are rewritten,
- * and what cannot be is refused by name. */
+/* Regular expressions with PCRE2.  Oniguruma's syntax differs in few places that tokenizers use: those are rewritten,
+ * and unsupported constructs are rejected by name. */
 #ifndef PCRE2_CODE_UNIT_WIDTH
 #define PCRE2_CODE_UNIT_WIDTH 8
 #endif
@@ -45,7 +45,7 @@ typedef struct source {
 
 static gale_status refuse(const char *what)
 {
-    return gale__fail(GALE_UNSUPPORTED, "%s in a regular expression is not supported; write it another way", what);
+    return gale__fail(GALE_UNSUPPORTED, "%s is not supported in a regular expression; rewrite it", what);
 }
 
 /* Characters of a kind that PCRE2's older tables do not count among it, as ranges of a class. */
@@ -205,8 +205,8 @@ static gale_status search(const gale__split_pattern *p, gale__split_pattern_stat
     if (rc == PCRE2_ERROR_NOMATCH) return GALE_OK;
     if (rc == PCRE2_ERROR_NOMEMORY) return GALE_NO_MEMORY;
     if (rc < 0)
-        return gale__fail(GALE_LIMIT,
-            "a regular expression of the tokenizer takes more than %d steps on a text (PCRE2: %d)", STEPS_MOST, rc);
+        return gale__fail(
+            GALE_LIMIT, "a regular expression of the tokenizer exceeds %d steps on a text (PCRE2: %d)", STEPS_MOST, rc);
     w->begin = pcre2_get_ovector_pointer(s->match)[0];
     w->end = pcre2_get_ovector_pointer(s->match)[1];
     if (w->end < w->begin || w->begin < w->at || w->end > size) return refuse("\\K in a lookaround");
@@ -223,8 +223,8 @@ static gale_status compile(gale__split_pattern *p, const char *text, size_t size
 {
     (void)p, (void)text, (void)size;
     return gale__fail(GALE_UNSUPPORTED,
-        "the regular expression '%.60s' needs PCRE2, which this gale was built without; "
-        "install libpcre2-dev and build it again",
+        "regular expression '%.60s' needs PCRE2, which this build of gale does not include; install libpcre2-dev and "
+        "rebuild gale",
         text);
 }
 gale_status gale__split_pattern_state_init(gale__split_pattern_state *s)

@@ -1,5 +1,5 @@
-/* Patterns of pre-tokenizers, normalizers and decoders: a text as it stands, or a regular expression in Oniguruma's
- * syntax, run by PCRE2 with a limit to its steps. */
+/* Patterns of pre-tokenizers, normalizers and decoders: a literal string, or a regular expression in Oniguruma's
+ * syntax, run by PCRE2 with a step limit. */
 #ifndef GALE_TEXT_PATTERN_H
 #define GALE_TEXT_PATTERN_H
 #include "base/mem.h"

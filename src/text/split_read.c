@@ -28,8 +28,7 @@ static gale_status read_behaviour(const gale__json *v, gale__split_behaviour *ou
     size_t size = 0;
     GALE_TRY(gale__field_text(v, "behavior", &text, &size));
     int found = text ? gale__word_index(text, names) : (int)*out;
-    if (found < 0)
-        return gale__fail(GALE_UNSUPPORTED, "the behavior '%.60s' of a pre-tokenizer is not supported", text);
+    if (found < 0) return gale__fail(GALE_UNSUPPORTED, "behavior '%.60s' of a pre-tokenizer is not supported", text);
     *out = (gale__split_behaviour)found;
     return GALE_OK;
 }
@@ -64,7 +63,7 @@ gale_status gale__splitter_read_metaspace(gale__splitter *step, const gale__json
     GALE_TRY(gale__field_bool(v, "split", &step->split));
     GALE_TRY(gale__field_bool(v, "add_prefix_space", &add)); /* how older files say it */
     int found = gale__word_index(scheme, names);
-    if (found < 0) return gale__fail(GALE_UNSUPPORTED, "the prepend_scheme '%.60s' is not supported", scheme);
+    if (found < 0) return gale__fail(GALE_UNSUPPORTED, "prepend_scheme '%.60s' is not supported", scheme);
     if (!add && found != GALE__PREPEND_NEVER && gale__json_get(v, "prepend_scheme"))
         return gale__fail(GALE_FORMAT, "'add_prefix_space' and 'prepend_scheme' contradict each other");
     step->prepend = add ? (gale__split_prepend)found : GALE__PREPEND_NEVER;
@@ -128,7 +127,7 @@ static gale_status read_sequence(gale__splitters *s, const gale__json *v)
 {
     const gale__json *list = NULL;
     GALE_TRY(gale__field_need(v, "pretokenizers", &list));
-    if (list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "'pretokenizers' has to be a list");
+    if (list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "'pretokenizers' must be a list");
     for (const gale__json *item = list->child; item; item = item->next) GALE_TRY(gale__splitters_read(s, item));
     return GALE_OK;
 }
@@ -156,6 +155,6 @@ gale_status gale__splitters_read(gale__splitters *s, const gale__json *v)
     case 9: return read_digits(s, v);
     case 10: return gale__splitters_add(s, GALE__SPLIT_SCRIPTS, &step);
     case 11: return read_length(s, v);
-    default: return gale__fail(GALE_UNSUPPORTED, "the pre-tokenizer '%.60s' is not supported", type);
+    default: return gale__fail(GALE_UNSUPPORTED, "pre-tokenizer '%.60s' is not supported", type);
     }
 }

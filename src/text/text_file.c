@@ -66,7 +66,7 @@ static gale_status read_gzip(gale__text_file *f, void *to, size_t room, size_t *
 {
     while (!*got) {
         GALE_TRY(fill(f));
-        if (f->over) return f->inside ? damaged(f, "it ends too early") : GALE_OK;
+        if (f->over) return f->inside ? damaged(f, "unexpected end") : GALE_OK;
         f->z.next_in = f->in + f->at;
         f->z.avail_in = (unsigned)(f->have - f->at);
         f->z.next_out = to;
@@ -74,7 +74,7 @@ static gale_status read_gzip(gale__text_file *f, void *to, size_t room, size_t *
         size_t asked = f->z.avail_out;
         int result = inflate(&f->z, Z_NO_FLUSH);
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
-            return result == Z_MEM_ERROR ? GALE_NO_MEMORY : damaged(f, f->z.msg ? f->z.msg : "its data is wrong");
+            return result == Z_MEM_ERROR ? GALE_NO_MEMORY : damaged(f, f->z.msg ? f->z.msg : "invalid data");
         f->at = f->have - f->z.avail_in;
         *got = asked - f->z.avail_out;
         f->inside = result != Z_STREAM_END;
@@ -89,7 +89,7 @@ static gale_status read_zstd(gale__text_file *f, void *to, size_t room, size_t *
 {
     while (!*got) {
         GALE_TRY(fill(f));
-        if (f->over) return f->inside ? damaged(f, "it ends too early") : GALE_OK;
+        if (f->over) return f->inside ? damaged(f, "unexpected end") : GALE_OK;
         ZSTD_inBuffer in = {f->in, f->have, f->at};
         ZSTD_outBuffer out = {to, room, 0};
         size_t result = ZSTD_decompressStream(f->zstd, &out, &in);
@@ -110,8 +110,9 @@ static gale_status begin_gzip(gale__text_file *f)
     f->z_open = inflateInit2(&f->z, 15 + 16) == Z_OK;
     return f->z_open ? GALE_OK : GALE_NO_MEMORY;
 #else
-    return gale__fail(
-        GALE_UNSUPPORTED, "%s: is packed with gzip, and gale was built without zlib (zlib1g-dev)", f->path);
+    return gale__fail(GALE_UNSUPPORTED,
+        "%s: compressed with gzip, which this build of gale does not support (install zlib1g-dev and rebuild)",
+        f->path);
 #endif
 }
 
@@ -119,10 +120,11 @@ static gale_status begin_zstd(gale__text_file *f)
 {
 #ifdef GALE_HAVE_ZSTD
     f->zstd = ZSTD_createDCtx();
-    return f->zstd ? GALE_OK : gale__fail(GALE_NO_MEMORY, "%s: no memory to unpack it", f->path);
+    return f->zstd ? GALE_OK : gale__fail(GALE_NO_MEMORY, "%s: out of memory for decompression", f->path);
 #else
-    return gale__fail(
-        GALE_UNSUPPORTED, "%s: is packed with zstd, and gale was built without it (libzstd-dev)", f->path);
+    return gale__fail(GALE_UNSUPPORTED,
+        "%s: compressed with zstd, which this build of gale does not support (install libzstd-dev and rebuild)",
+        f->path);
 #endif
 }
 

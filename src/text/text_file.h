@@ -1,4 +1,4 @@
-/* Bytes of a text file in pieces: plain, gzip or zstd, told by its first bytes.  "-" is standard input. */
+/* Reads a text file in pieces: plain, gzip or zstd, detected by its first bytes. "-" is standard input. */
 #ifndef GALE_TEXT_TEXT_FILE_H
 #define GALE_TEXT_TEXT_FILE_H
 #include "base/mem.h"
@@ -8,5 +8,5 @@ gale_status gale__text_file_open(const char *path, gale__text_file **out);
 void gale__text_file_close(gale__text_file **file);
 /* Up to `room` bytes; *got 0: the end.  GALE_FORMAT: what is packed is damaged or cut. */
 gale_status gale__text_file_read(gale__text_file *file, void *to, size_t room, size_t *got);
-uint64_t gale__text_file_taken(const gale__text_file *file); /* bytes read so far, as they lie in the file */
+uint64_t gale__text_file_taken(const gale__text_file *file); /* bytes of the file read so far, before decompression */
 #endif

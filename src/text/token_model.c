@@ -1,5 +1,5 @@
-/* What the models share: the cache of words in front of them, preparation, and WordPiece and WordLevel, which are
- * short. */
+/* Shared by all models: the cache of words in front of them, preparation, and the short models WordPiece and
+ * WordLevel. */
 #include "text/token_model.h"
 #include "text/unicode.h"
 #include <stdio.h>

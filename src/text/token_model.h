@@ -1,4 +1,4 @@
-/* Models: from a word (what the pre-tokenizer leaves of the text) to tokens. */
+/* Models: from a word, as produced by the pre-tokenizer, to tokens. */
 #ifndef GALE_TEXT_MODEL_H
 #define GALE_TEXT_MODEL_H
 #include "text/vocab.h"

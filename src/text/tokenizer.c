@@ -1,4 +1,4 @@
-/* The public face: encoders, encoding with what stands around a text, decoding, vocabulary. */
+/* The public interface: encoders, encoding with special tokens, decoding, vocabulary. */
 #include "text/tokenizer.h"
 
 /* --- Preparation. --- */
@@ -230,9 +230,8 @@ static gale_status find_most(const gale__post *p, const gale_encode_options *o, 
     size_t most = o->max_length > 0 ? (size_t)o->max_length : p->max_length;
     if (most < added)
         return gale__fail(GALE_INVALID,
-            "at most %zu tokens are wanted, but %zu special ones are added; allow more, or leave "
-            "them out",
-            most, added);
+            "a limit of %zu tokens is less than the %zu special tokens; allow more, or omit special tokens", most,
+            added);
     *out = most - added;
     return GALE_OK;
 }

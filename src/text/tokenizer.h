@@ -1,4 +1,4 @@
-/* A tokenizer and the state of a thread that uses it. */
+/* A tokenizer and the per-thread state of its users. */
 #ifndef GALE_TEXT_TOKENIZER_H
 #define GALE_TEXT_TOKENIZER_H
 #include "gale/text.h"

@@ -1,4 +1,4 @@
-/* tokenizer.json.  Every part is read by its own room; what is unknown is an error that names it. */
+/* tokenizer.json.  Every component is read by its own file; an unknown one is an error that names it. */
 #include "text/fields.h"
 #include "text/tokenizer.h"
 
@@ -6,11 +6,11 @@
 
 static gale_status add_vocab(gale__token_model *m, const gale__json *v)
 {
-    if (v->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "model.vocab has to map tokens to numbers");
+    if (v->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "model.vocab must map tokens to ids");
     for (const gale__json *token = v->child; token; token = token->next) {
         if (token->kind != GALE__JSON_NUMBER || !(token->number >= 0 && token->number <= GALE__VOCAB_ID_MOST) ||
             token->number != (double)(uint32_t)token->number)
-            return gale__fail(GALE_FORMAT, "model.vocab: the number of '%.60s' is not one from 0 to %d", token->key,
+            return gale__fail(GALE_FORMAT, "model.vocab: the id of '%.60s' is not an integer from 0 to %d", token->key,
                 GALE__VOCAB_ID_MOST);
         GALE_TRY(gale__vocab_add(&m->vocab, token->key, token->key_size, (uint32_t)token->number));
     }
@@ -75,7 +75,7 @@ static gale_status read_bpe(gale__token_model *m, const gale__json *v)
     const gale__json *vocab = NULL, *merges = NULL, *dropout = gale__json_get(v, "dropout");
     m->kind = GALE__TOKEN_MODEL_BPE;
     if (dropout && dropout->kind == GALE__JSON_NUMBER && dropout->number != 0)
-        return gale__fail(GALE_UNSUPPORTED, "model.dropout is set, which makes tokens random; set it to null");
+        return gale__fail(GALE_UNSUPPORTED, "model.dropout makes tokens random and is not supported; set it to null");
     GALE_TRY(gale__field_need(v, "vocab", &vocab));
     GALE_TRY(gale__field_need(v, "merges", &merges));
     GALE_TRY(add_vocab(m, vocab));
@@ -86,7 +86,7 @@ static gale_status read_bpe(gale__token_model *m, const gale__json *v)
     GALE_TRY(gale__field_bool(v, "byte_fallback", &m->byte_fallback));
     GALE_TRY(gale__field_bool(v, "ignore_merges", &m->ignore_merges));
     GALE_TRY(gale__token_model_prepare(m));
-    if (merges->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "model.merges has to be a list");
+    if (merges->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "model.merges must be a list");
     for (const gale__json *item = merges->child; item; item = item->next) GALE_TRY(add_merge(m, item));
     return GALE_OK;
 }
@@ -112,7 +112,7 @@ static gale_status read_unigram(gale__token_model *m, const gale__json *v)
     m->kind = GALE__TOKEN_MODEL_UNIGRAM;
     m->unk = GALE__NO_ID;
     GALE_TRY(gale__field_need(v, "vocab", &vocab));
-    if (vocab->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "model.vocab has to be a list");
+    if (vocab->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "model.vocab must be a list");
     for (const gale__json *item = vocab->child; item; item = item->next)
         GALE_TRY(add_score(m, item, &capacity, &least));
     GALE_TRY(gale__field_u32(v, "unk_id", &m->unk));
@@ -135,14 +135,14 @@ static const char *guess_model(const gale__json *v)
 static gale_status read_model(gale__token_model *m, const gale__json *v)
 {
     static const char *const names[] = {"WordPiece", "BPE", "Unigram", "WordLevel", NULL};
-    if (v->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "'model' has to be an object");
+    if (v->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "'model' must be an object");
     const char *type = gale__json_get(v, "type") ? gale__field_type(v) : guess_model(v);
     switch (gale__word_index(type, names)) {
     case 0: return read_wordpiece(m, v);
     case 1: return read_bpe(m, v);
     case 2: return read_unigram(m, v);
     case 3: return read_wordlevel(m, v);
-    default: return gale__fail(GALE_UNSUPPORTED, "the model '%.60s' is not supported", type);
+    default: return gale__fail(GALE_UNSUPPORTED, "model '%.60s' is not supported", type);
     }
 }
 
@@ -151,7 +151,7 @@ static gale_status read_model(gale__token_model *m, const gale__json *v)
 static gale_status read_added(gale_tokenizer *t, const gale__json *list)
 {
     if (!list || list->kind == GALE__JSON_NULL) return GALE_OK;
-    if (list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "'added_tokens' has to be a list");
+    if (list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "'added_tokens' must be a list");
     for (const gale__json *v = list->child; v; v = v->next) {
         gale__added_token token = {.normalized = true};
         const char *content = NULL;
@@ -176,9 +176,9 @@ static gale_status read_parts(gale_tokenizer *t, const gale__json *v)
 {
     const gale__json *model = NULL;
     const char *version = gale__json_text(v, "version", "1.0");
-    if (v->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "it is not an object, as tokenizer.json is");
+    if (v->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "not a tokenizer.json: it is not a JSON object");
     if (strcmp(version, "1.0"))
-        return gale__fail(GALE_UNSUPPORTED, "version '%.20s' is not supported; 1.0 is", version);
+        return gale__fail(GALE_UNSUPPORTED, "version '%.20s' is not supported, only 1.0", version);
     GALE_TRY(gale__field_need(v, "model", &model));
     GALE_TRY(within(gale__normalizers_read(&t->normalizers, gale__json_get(v, "normalizer")), "normalizer"));
     GALE_TRY(within(gale__splitters_read(&t->splitters, gale__json_get(v, "pre_tokenizer")), "pre_tokenizer"));

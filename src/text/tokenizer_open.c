@@ -1,4 +1,4 @@
-/* Opening tokenizers: which file of a folder is one, and what kind a file is. */
+/* Opens tokenizers: finds the tokenizer file in a folder, and detects its kind. */
 #include "text/tokenizer.h"
 #include "base/file.h"
 #include "text/fields.h"
@@ -14,7 +14,7 @@ static gale_status read_bytes(gale_tokenizer *t, const char *data, size_t size)
 gale_status gale_tokenizer_open_memory(const void *data, size_t size, gale_tokenizer **out)
 {
     gale__unicode_init();
-    if (size > FILE_MOST) return gale__fail(GALE_LIMIT, "a tokenizer of more than %d MiB", FILE_MOST >> 20);
+    if (size > FILE_MOST) return gale__fail(GALE_LIMIT, "a tokenizer file exceeds %d MiB", FILE_MOST >> 20);
     gale_tokenizer *t = gale__calloc(1, sizeof *t);
     gale_status status = t ? read_bytes(t, data, size) : GALE_NO_MEMORY;
     if (status == GALE_OK) *out = t;

@@ -1,4 +1,4 @@
-/* Vocabularies without a description: vocab.txt is taken for Bert's, vocab.json with merges.txt for GPT-2's. */
+/* Vocabularies without a description: vocab.txt is treated as BERT's, vocab.json with merges.txt as GPT-2's. */
 #include "text/fields.h"
 #include "text/tokenizer.h"
 
@@ -34,7 +34,7 @@ static size_t without_end(const char *line, size_t size)
 static gale_status need_utf8(const char *text, size_t size)
 {
     size_t good = gale__utf8_valid_length(text, size);
-    return good == size ? GALE_OK : gale__fail(GALE_FORMAT, "it is not UTF-8 at byte %zu", good);
+    return good == size ? GALE_OK : gale__fail(GALE_FORMAT, "invalid UTF-8 at byte %zu", good);
 }
 
 static gale_status add_step(gale_tokenizer *t, gale__normalizer_kind kind)
@@ -52,7 +52,7 @@ static gale_status set_bert(gale_tokenizer *t, const gale__bert_options *o)
     GALE_TRY(add_step(t, GALE__NORM_CLEAN));
     if (o->chinese) GALE_TRY(add_step(t, GALE__NORM_CHINESE));
     if (o->accents) {
-        GALE_TRY(gale__normal_form_check("Bert's tokenizer, which strips accents,"));
+        GALE_TRY(gale__normal_form_check("BERT's tokenizer, which strips accents,"));
         GALE_TRY(add_step(t, GALE__NORM_FORM));
         GALE_TRY(add_step(t, GALE__NORM_STRIP_MN));
     }
@@ -83,8 +83,7 @@ gale_status gale__tokenizer_read_bert_vocab(
     for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) GALE_TRY(add_special(t, specials[i]));
     uint32_t cls = gale__vocab_find(&m->vocab, "[CLS]", 5), sep = gale__vocab_find(&m->vocab, "[SEP]", 5);
     if (cls == GALE__NO_ID || sep == GALE__NO_ID || m->unk == GALE__NO_ID)
-        return gale__fail(
-            GALE_FORMAT, "[CLS], [SEP] or [UNK] is not among its lines, so it is not a vocabulary of Bert's");
+        return gale__fail(GALE_FORMAT, "not a BERT vocabulary: [CLS], [SEP] or [UNK] is missing");
     GALE_TRY(gale__post_set_bert(&t->post, cls, sep, false));
     return gale__tokenizer_prepare(t);
 }
@@ -95,13 +94,13 @@ static gale_status add_vocab(gale__token_model *m, const char *text, size_t size
     gale__json *v = NULL;
     gale_status status = gale__json_parse_with_zeros(&arena, text, size, &v);
     if (status == GALE_OK && v->kind != GALE__JSON_OBJECT)
-        status = gale__fail(GALE_FORMAT, "a vocabulary maps tokens to numbers");
+        status = gale__fail(GALE_FORMAT, "a vocabulary must map tokens to ids");
     for (const gale__json *c = status == GALE_OK ? v->child : NULL; c && status == GALE_OK; c = c->next) {
         bool good = c->kind == GALE__JSON_NUMBER && c->number >= 0 && c->number <= GALE__VOCAB_ID_MOST &&
                     c->number == (double)(uint32_t)c->number;
         status = good ? gale__vocab_add(&m->vocab, c->key, c->key_size, (uint32_t)c->number)
-                      : gale__fail(
-                            GALE_FORMAT, "the number of '%.60s' is not one from 0 to %d", c->key, GALE__VOCAB_ID_MOST);
+                      : gale__fail(GALE_FORMAT, "the id of '%.60s' is not an integer from 0 to %d", c->key,
+                            GALE__VOCAB_ID_MOST);
     }
     gale__arena_finish(&arena);
     return status;
@@ -117,7 +116,7 @@ static gale_status add_merges(gale__token_model *m, const char *text, size_t siz
         const char *space = memchr(line, ' ', n);
         size_t left = space ? (size_t)(space - line) : 0;
         if (!space || memchr(space + 1, ' ', n - left - 1))
-            return gale__fail(GALE_FORMAT, "merges.txt, line %zu: not two tokens with a space between", number);
+            return gale__fail(GALE_FORMAT, "merges.txt, line %zu: not two tokens separated by a space", number);
         GALE_TRY(gale__bpe_add_merge(m, line, left, space + 1, n - left - 1));
     }
     return GALE_OK;

@@ -1,5 +1,5 @@
-/* The property tables, spread out once into pages that are found with two loads, since every character of every text is
- * looked up.  Equal pages are one page. */
+/* The property tables, expanded once into pages that take two loads per lookup, since every character of every text is
+ * looked up.  Equal pages are shared. */
 #include "text/unicode.h"
 #include "base/thread.h"
 #include <string.h>

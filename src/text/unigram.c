@@ -1,4 +1,4 @@
-/* Unigram: the way through the word whose tokens have the highest sum of scores, found from left to right. */
+/* Unigram: the segmentation of a word with the highest sum of scores, found from left to right. */
 #include "text/token_model.h"
 #include "text/unicode.h"
 
@@ -44,8 +44,7 @@ static gale_status add_piece(
     for (size_t i = begin; i < end && bytes; i++)
         GALE_TRY(gale__token_pieces_add(out, m->byte_ids[(uint8_t)word[i]], begin, end));
     if (bytes) return GALE_OK;
-    if (m->unk == GALE__NO_ID)
-        return gale__fail(GALE_NOT_FOUND, "model.unk_id is not set, and an unknown text needs it");
+    if (m->unk == GALE__NO_ID) return gale__fail(GALE_NOT_FOUND, "model.unk_id is not set, but unknown text needs it");
     return gale__token_pieces_add(out, m->unk, begin, end);
 }
 

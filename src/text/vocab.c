@@ -1,4 +1,4 @@
-/* Vocabularies: tokens by number and by text, and the tree that finds the tokens at the front of a text. */
+/* Vocabularies: tokens by id and by text, and the tree that finds the tokens at the beginning of a text. */
 #include "text/vocab.h"
 #include <stdlib.h>
 
@@ -54,11 +54,9 @@ static gale_status set_id(gale__vocab *v, uint32_t id, uint32_t entry)
 gale_status gale__vocab_add(gale__vocab *v, const char *text, size_t length, uint32_t id)
 {
     if (id > GALE__VOCAB_ID_MOST)
-        return gale__fail(
-            GALE_LIMIT, "the token '%.40s' has the number %u; at most %d can be read", text, id, GALE__VOCAB_ID_MOST);
+        return gale__fail(GALE_LIMIT, "token '%.40s' has the id %u; the limit is %d", text, id, GALE__VOCAB_ID_MOST);
     if (length > GALE__TOKEN_BYTES_MOST || v->pool_size > UINT32_MAX / 2)
-        return gale__fail(
-            GALE_LIMIT, "token %u has %zu bytes; at most %d can be read", id, length, GALE__TOKEN_BYTES_MOST);
+        return gale__fail(GALE_LIMIT, "token %u has %zu bytes; the limit is %d", id, length, GALE__TOKEN_BYTES_MOST);
     uint64_t hash = gale__hash(text, length, 0);
     int64_t known = find_entry(v, text, length, hash);
     if (known >= 0) {

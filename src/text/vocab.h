@@ -1,5 +1,5 @@
-/* A vocabulary: tokens to numbers and back, in three flat arrays; and a tree over its tokens that finds all of them
- * that begin a text. */
+/* A vocabulary: tokens to ids and back, in three flat arrays, and a tree that finds all tokens at the beginning of a
+ * text. */
 #ifndef GALE_TEXT_VOCAB_H
 #define GALE_TEXT_VOCAB_H
 #include "base/hash.h"

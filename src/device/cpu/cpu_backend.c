@@ -1,5 +1,5 @@
-/* The CPU as a device: memory is host memory, kernels are functions of this program, and a stream runs its work at the
- * call, so everything is reached as soon as it is sent.  Captures keep the commands in a list. */
+/* The CPU as a device: memory is host memory, kernels are functions of this program, and a stream runs its work
+ * synchronously.  Captures keep the commands in a list. */
 #include "device/device.h"
 #include "base/cpu.h"
 #include "device/in_place.h"
@@ -168,7 +168,7 @@ static gale_status build(gale_device *device, const gale__source *source, gale_m
 {
     (void)device, (void)module;
     if (source->code == GALE__CODE_HOST) return GALE_OK;
-    return gale__fail(GALE_UNSUPPORTED, "cpu compiles no kernel source; choose a provider that does");
+    return gale__fail(GALE_UNSUPPORTED, "cpu cannot compile kernel source; choose another provider");
 }
 
 static gale_status launch(gale_stream *stream, gale_kernel *k, const gale__launch *l)

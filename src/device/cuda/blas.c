@@ -1,6 +1,6 @@
-/* Matrix products by cuBLASLt.  The library is told to multiply and add in f32 as written (no tf32, no emulation) and
- * to sum in a fixed order, so that the numeric contract holds and a run repeats to the bit.  It thinks in columns: our
- * d, row by row, is its d transposed, so our b is its first factor. */
+/* Matrix products with cuBLASLt.  The library is told to multiply and add in f32 (no tf32, no emulation) and to sum in
+ * a fixed order, so that the numeric contract holds and runs are bit-identical.  It uses column-major order: our
+ * row-major d is its d transposed, so our b is its first factor. */
 #include "device/cuda/blas.h"
 #include <stddef.h>
 #include <string.h>
@@ -64,7 +64,7 @@ bool gale__cu_blas_open(gale__cu_device *d)
     gale__mutex_unlock(&lock);
     if (status == GALE_OK) status = gale__cu_enter(d);
     if (status == GALE_OK) status = check(library.create(&d->blas), "starting");
-    if (status != GALE_OK) gale__log(GALE__INFO, "products stay with our own kernels: %s", gale_error());
+    if (status != GALE_OK) gale__log(GALE__INFO, "cuBLASLt is not used for products: %s", gale_error());
     return status == GALE_OK;
 }
 
@@ -109,10 +109,11 @@ static gale_status set_wishes(void *wish)
 {
     uint64_t workspace = WORKSPACE_MOST;
     uint32_t reductions = REDUCE_IN_F32, alignment = ALIGNMENT;
-    GALE_TRY(check(library.wish_set(wish, WISH_WORKSPACE, &workspace, sizeof workspace), "the workspace"));
-    GALE_TRY(check(library.wish_set(wish, WISH_REDUCTIONS, &reductions, sizeof reductions), "the order of sums"));
+    GALE_TRY(check(library.wish_set(wish, WISH_WORKSPACE, &workspace, sizeof workspace), "setting the workspace"));
+    GALE_TRY(check(
+        library.wish_set(wish, WISH_REDUCTIONS, &reductions, sizeof reductions), "setting the order of summation"));
     for (int i = WISH_ALIGNMENT_A; i <= WISH_ALIGNMENT_D; i++)
-        GALE_TRY(check(library.wish_set(wish, i, &alignment, sizeof alignment), "the alignment"));
+        GALE_TRY(check(library.wish_set(wish, i, &alignment, sizeof alignment), "setting the alignment"));
     return GALE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Matrix products by cuBLASLt, opened at run time when GALE_BLAS asks for it. */
+/* Matrix products with cuBLASLt, loaded at run time if GALE_BLAS is set. */
 #ifndef GALE_DEVICE_CUDA_BLAS_H
 #define GALE_DEVICE_CUDA_BLAS_H
 #include "device/call.h"

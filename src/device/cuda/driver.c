@@ -1,5 +1,5 @@
-/* The backend table of CUDA and of HIP: one set of functions over whichever driver's symbols the device was opened
- * with. Handles of the driver stand in the `impl` of our objects as they are, so nothing is allocated beside them. */
+/* The backend table of CUDA and HIP: one set of functions for whichever driver's symbols the device was opened with.
+ * The driver's handles are stored directly in the `impl` of gale's objects, so no further allocation is needed. */
 #include "device/cuda/driver.h"
 #include "device/cuda/blas.h"
 #include "device/cuda/nvrtc.h"
@@ -42,11 +42,10 @@ static gale_status open_with(const gale__cu_maker *maker, gale_device *device)
     GALE_GO(gale__cu_check(d->api, d->api->device_get(&d->ordinal, device->info.index), "finding the device"));
     snprintf(d->name, sizeof d->name, "%s", device->info.name);
     if (!maker->hip)
-        GALE_GO(gale__cu_check(d->api, d->api->context_retain(&d->context, d->ordinal), "making a context"));
+        GALE_GO(gale__cu_check(d->api, d->api->context_retain(&d->context, d->ordinal), "creating a context"));
     status = gale__cu_enter(d);
     size_t free_bytes = 0, total = 0;
-    if (status == GALE_OK)
-        status = gale__cu_check(d->api, d->api->memory_info(&free_bytes, &total), "asking for memory");
+    if (status == GALE_OK) status = gale__cu_check(d->api, d->api->memory_info(&free_bytes, &total), "querying memory");
     if (status != GALE_OK) {
         if (d->context) d->api->context_release(d->ordinal);
         goto done;
@@ -82,7 +81,7 @@ static gale_status memory_info(gale_device *device, uint64_t *total, uint64_t *f
     gale__cu_device *d = of(device);
     size_t available = 0, all = 0;
     GALE_TRY(gale__cu_enter(d));
-    GALE_TRY(gale__cu_check(d->api, d->api->memory_info(&available, &all), "asking for memory"));
+    GALE_TRY(gale__cu_check(d->api, d->api->memory_info(&available, &all), "querying memory"));
     *total = all;
     *free_bytes = available;
     return GALE_OK;
@@ -105,7 +104,7 @@ static gale_status alloc(gale_device *device, gale__mem_kind kind, size_t size, 
     if (code == GALE__CU_OUT_OF_MEMORY) {
         size_t available = 0, total = 0;
         d->api->memory_info(&available, &total);
-        return gale__fail(GALE_NO_MEMORY, "%s out of memory: %zu bytes of %s memory asked for, %zu of %zu free on %s",
+        return gale__fail(GALE_NO_MEMORY, "%s out of memory: %zu bytes of %s memory requested, %zu of %zu free on %s",
             d->api->maker->label, size, kind == GALE__MEM_HOST ? "pinned host" : "device", available, total, d->name);
     }
     GALE_TRY(gale__cu_check(d->api, code, "allocating memory"));
@@ -131,7 +130,7 @@ static gale_status stream_create(gale_device *device, gale_stream *stream)
     gale__cu_device *d = of(device);
     GALE_TRY(gale__cu_enter(d));
     return gale__cu_check(
-        d->api, d->api->stream_create(&stream->impl, GALE__CU_STREAM_NON_BLOCKING), "making a stream");
+        d->api, d->api->stream_create(&stream->impl, GALE__CU_STREAM_NON_BLOCKING), "creating a stream");
 }
 
 static void stream_destroy(gale_stream *stream)
@@ -227,7 +226,7 @@ static gale_status wait_for(gale__cu_device *d, int (*query)(void *), int (*bloc
         if (waited > 2000000) gale__sleep_ns(waited / 20 < 1000000 ? waited / 20 : 1000000);
     }
     atomic_store(&d->hung, true);
-    return gale__fail(GALE_TIMEOUT, "%s device %d (%s) has not answered for %.0f s (GALE_WATCHDOG_S)",
+    return gale__fail(GALE_TIMEOUT, "%s device %d (%s) has not responded for %.0f s (GALE_WATCHDOG_S)",
         d->api->maker->label, d->ordinal, d->name, (double)limit / 1e9);
 }
 
@@ -244,7 +243,7 @@ static gale_status event_create(gale_device *device, gale_event *event)
 {
     gale__cu_device *d = of(device);
     GALE_TRY(gale__cu_enter(d));
-    return gale__cu_check(d->api, d->api->event_create(&event->impl, 0), "making an event");
+    return gale__cu_check(d->api, d->api->event_create(&event->impl, 0), "creating an event");
 }
 
 static void event_destroy(gale_event *event)
@@ -293,10 +292,10 @@ static gale_status capture_begin(gale_stream *stream)
 {
     gale__cu_device *d = of(stream->device);
     if (!d->api->has_capture)
-        return gale__fail(
-            GALE_UNSUPPORTED, "this %s driver cannot capture: 11.4 or newer is needed", d->api->maker->label);
+        return gale__fail(GALE_UNSUPPORTED, "this %s driver does not support captures; version 11.4 or newer is needed",
+            d->api->maker->label);
     GALE_TRY(gale__cu_enter(d));
-    return gale__cu_check(d->api, d->api->capture_begin(stream->impl, GALE__CU_CAPTURE_RELAXED), "beginning a capture");
+    return gale__cu_check(d->api, d->api->capture_begin(stream->impl, GALE__CU_CAPTURE_RELAXED), "starting a capture");
 }
 
 static gale_status capture_end(gale_stream *stream, gale_capture *capture)
@@ -306,7 +305,7 @@ static gale_status capture_end(gale_stream *stream, gale_capture *capture)
     GALE_TRY(gale__cu_enter(d));
     GALE_TRY(gale__cu_check(d->api, d->api->capture_end(stream->impl, &graph), "ending a capture"));
     gale_status status =
-        gale__cu_check(d->api, d->api->graph_instantiate(&capture->impl, graph, 0), "making a graph of a capture");
+        gale__cu_check(d->api, d->api->graph_instantiate(&capture->impl, graph, 0), "instantiating a capture");
     d->api->graph_destroy(graph);
     return status;
 }

@@ -1,5 +1,5 @@
-/* CUDA's and HIP's drivers as one: the functions we call, opened at run time, and the few constants that go with them.
- * No header of theirs is needed to build, and nothing links to them. */
+/* The CUDA and HIP drivers as one: the functions gale calls, loaded at run time, and the few constants they need.
+ * None of their headers is needed to build, and nothing links to them. */
 #ifndef GALE_DEVICE_CUDA_DRIVER_H
 #define GALE_DEVICE_CUDA_DRIVER_H
 #include "base/env.h"

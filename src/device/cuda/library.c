@@ -1,5 +1,5 @@
-/* Opening CUDA's or HIP's driver by its symbol list, and the words for its errors.  A driver that has been opened stays
- * open: unloading one that has run is not safe, and opening it again is slow. */
+/* Loads CUDA's or HIP's driver by its symbol list, and translates its errors.  A driver stays loaded: unloading one
+ * that has run is not safe, and loading it again is slow. */
 #include "device/cuda/driver.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -87,7 +87,8 @@ gale_status gale__cu_fill(gale__dl *dl, bool hip, const gale__cu_symbol *list, s
         const char *name = list[i].names[hip];
         void *symbol = *name ? gale__dl_symbol(dl, name) : NULL;
         if (!symbol && *name && list[i].need)
-            return gale__fail(GALE_UNSUPPORTED, "%s lacks %s: it is damaged, or too old", gale__dl_name(dl), name);
+            return gale__fail(
+                GALE_UNSUPPORTED, "%s has no symbol %s: it is damaged or too old", gale__dl_name(dl), name);
         memcpy((char *)table + list[i].offset, &symbol, sizeof symbol);
     }
     return GALE_OK;

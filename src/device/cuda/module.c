@@ -1,5 +1,5 @@
-/* Modules, kernels and launches on CUDA and HIP.  Text of our own printers is looked for in the cache of compiled
- * kernels first; the compiler is loaded only when it is not there. */
+/* Modules, kernels and launches on CUDA and HIP.  Generated source is looked up in the kernel cache first; the
+ * compiler is loaded only on a miss. */
 #include "device/binary_cache.h"
 #include "device/cuda/nvrtc.h"
 #include <stdatomic.h>
@@ -98,7 +98,7 @@ gale_status gale__cu_build(gale_device *device, const gale__source *source, gale
     case GALE__CODE_BINARY: return build_binary(device, source, &module->impl);
     default:
         return gale__fail(GALE_UNSUPPORTED,
-            "%s builds kernels from its own C++ text or from a binary, not from SPIR-V, GLSL or host code",
+            "%s builds kernels from its own C++ source or from a binary, not from SPIR-V, GLSL or host code",
             of(device)->api->maker->label);
     }
 }
@@ -120,21 +120,21 @@ gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
     GALE_TRY(gale__cu_enter(d));
     int code = api->module_function(&function, module->impl, kernel->entry);
     if (code == GALE__CU_NOT_FOUND)
-        return gale__fail(GALE_NOT_FOUND,
-            "kernel \"%s\" is not in the module: it must be declared extern \"C\" __global__", kernel->entry);
+        return gale__fail(
+            GALE_NOT_FOUND, "kernel \"%s\" not found in the module: declare it extern \"C\" __global__", kernel->entry);
     GALE_TRY(gale__cu_check(api, code, kernel->entry));
     int most = 0;
     uint64_t threads = (uint64_t)kernel->group[0] * kernel->group[1] * kernel->group[2];
     if (api->function_attribute && !api->function_attribute(&most, GALE__CU_FUNCTION_MAX_THREADS, function) &&
         most > 0 && threads > (uint64_t)most)
         return gale__fail(GALE_LIMIT,
-            "kernel \"%s\" asks for work-groups of %llu threads; with its registers at most %d fit", kernel->entry,
+            "kernel \"%s\": work-groups of %llu threads requested, but its registers allow at most %d", kernel->entry,
             (unsigned long long)threads, most);
     if (kernel->shared_bytes) {
         if (!api->function_set)
             return gale__fail(GALE_UNSUPPORTED,
-                "kernel \"%s\" asks for %u bytes of shared memory at launch; this driver gives none", kernel->entry,
-                kernel->shared_bytes);
+                "kernel \"%s\": %u bytes of dynamic shared memory requested, which this driver does not support",
+                kernel->entry, kernel->shared_bytes);
         code = api->function_set(function, GALE__CU_FUNCTION_SHARED, (int)kernel->shared_bytes);
         GALE_TRY(gale__cu_check(api, code, kernel->entry));
     }
@@ -157,7 +157,7 @@ static gale_status fill_parameters(const gale_kernel *kernel, const gale__launch
 {
     size_t pointers = (size_t)launch->n_refs, words = (size_t)launch->n_words, bytes = 8 * pointers + 4 * words;
     if (bytes > MAX_PARAMETER_BYTES)
-        return gale__fail(GALE_LIMIT, "kernel \"%s\" takes %zu bytes of parameters; %d fit", kernel->entry, bytes,
+        return gale__fail(GALE_LIMIT, "kernel \"%s\": %zu bytes of parameters, at most %d", kernel->entry, bytes,
             MAX_PARAMETER_BYTES);
     uint32_t *w = (uint32_t *)(p->block + pointers);
     for (size_t i = 0; i < pointers; i++) p->block[i] = launch->refs[i].mem->address + launch->refs[i].offset;

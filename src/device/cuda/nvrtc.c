@@ -1,5 +1,5 @@
-/* The run-time compilers, opened when the first text has to be compiled: a start with a warm cache never loads them,
- * and they are large.  Once opened they stay open. */
+/* The run-time compilers, loaded when the first source has to be compiled: they are large, and a start with a warm
+ * cache does not need them.  They stay loaded. */
 #include "device/cuda/nvrtc.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -118,7 +118,7 @@ gale_status gale__rtc_target(const gale__cu_maker *maker, int driver_major, int 
         if (list[i] <= arch) best = list[i];
     if (count && !best)
         return gale__fail(GALE_UNSUPPORTED,
-            "compute capability %d.%d is too old: NVRTC %d.%d compiles for %d.%d and newer; install an older NVRTC",
+            "compute capability %d.%d is too old: NVRTC %d.%d supports %d.%d and newer; install an older NVRTC",
             arch / 10, arch % 10, r->major, r->minor, list[0] / 10, list[0] % 10);
     if (!count) best = arch;
     bool own = best == arch && r->code; /* sm_90a: with the instructions that only Hopper has */
@@ -177,14 +177,15 @@ static gale_status take_code(const rtc *r, void *program, gale__bytes *out)
     int code = r->code_size ? r->code_size(program, &size) : 0;
     bool ptx = !code && !size && r->ptx_size;
     if (ptx) code = r->ptx_size(program, &size);
-    if (code || !size) return gale__fail(GALE_BUILD, "%s gave no code: %s", r->maker->rtc_label, r->error_text(code));
+    if (code || !size)
+        return gale__fail(GALE_BUILD, "%s produced no code: %s", r->maker->rtc_label, r->error_text(code));
     gale__bytes bytes = {gale__alloc(size + 1), size};
     if (!bytes.data) return GALE_NO_MEMORY;
     ((char *)bytes.data)[size] = 0; /* PTX is text */
     code = ptx ? r->ptx(program, bytes.data) : r->code(program, bytes.data);
     if (code) {
         gale__bytes_finish(&bytes);
-        return gale__fail(GALE_BUILD, "%s gave no code: %s", r->maker->rtc_label, r->error_text(code));
+        return gale__fail(GALE_BUILD, "%s produced no code: %s", r->maker->rtc_label, r->error_text(code));
     }
     *out = bytes;
     return GALE_OK;
@@ -201,7 +202,7 @@ static gale_status compile(const rtc *r, const char *text, const option_list *op
     code = r->compile(program, options->count, options->items);
     if (code || gale__log_on(GALE__DEBUG)) add_log(r, program, &log);
     if (gale__log_on(GALE__DEBUG)) {
-        gale__log(GALE__DEBUG, "%s: %zu bytes of text in %.1f ms", r->maker->rtc_label, strlen(text),
+        gale__log(GALE__DEBUG, "%s: %zu bytes of source in %.1f ms", r->maker->rtc_label, strlen(text),
             (double)(gale__time_ns() - begin) / 1e6);
         for (int i = 0; i < options->count; i++) gale__log(GALE__DEBUG, "option %s", options->items[i]);
         log_lines(gale__str_text(&log));

@@ -1,4 +1,4 @@
-/* NVRTC and hipRTC: kernel text to machine code, on a machine with or without a device. */
+/* NVRTC and hipRTC: kernel source to machine code, with or without a device. */
 #ifndef GALE_DEVICE_CUDA_NVRTC_H
 #define GALE_DEVICE_CUDA_NVRTC_H
 #include "device/cuda/driver.h"

@@ -1,5 +1,5 @@
-/* Finding the devices of CUDA and HIP, and saying in words why there is none: no card, no kernel driver, no user-space
- * library, a damaged or old one, no permission. */
+/* Finds the CUDA and HIP devices, and explains why there are none: no card, no kernel driver, no user-space library, a
+ * damaged or old one, no permission. */
 #include "device/cuda/driver.h"
 #include "base/access.h"
 #include <stdio.h>
@@ -163,7 +163,7 @@ static bool denied(const char *path, gale__probe *out)
 {
     char group[64];
     if (gale__path_access(path, group, sizeof group) != GALE__ACCESS_DENIED) return false;
-    SAY(reason, "no permission for %s (group %s)", path, group);
+    SAY(reason, "no permission to open %s (group %s)", path, group);
     SAY(remedy, "add yourself to the group: sudo usermod -aG %s $USER, then log in again", group);
     return true;
 }
@@ -172,30 +172,30 @@ static void no_cuda_library(gale__probe *out)
 {
     bool module = gale__file_exists("/proc/driver/nvidia/version"), node = gale__file_exists("/dev/nvidia0");
     if (module || node) {
-        SAY(reason, "library not found: libcuda.so.1, though NVIDIA's kernel driver is %s",
-            module ? "loaded" : "there (/dev/nvidia0)");
+        SAY(reason, "library not found: libcuda.so.1, although NVIDIA's kernel driver is %s",
+            module ? "loaded" : "loaded (/dev/nvidia0)");
         SAY(remedy, "install libcuda1 (Debian) or libnvidia-compute-NNN (Ubuntu) of the kernel driver's version; in a "
                     "container: "
                     "--gpus all, NVIDIA_DRIVER_CAPABILITIES=compute,utility");
     } else if (has_card("0x10de")) {
-        SAY(reason, "an NVIDIA card is there, but its driver is not installed (libcuda.so.1 not found, kernel driver "
+        SAY(reason, "an NVIDIA GPU is present, but its driver is not installed (libcuda.so.1 not found, kernel driver "
                     "not loaded)");
         SAY(remedy,
             "install nvidia-driver and libcuda1 (Debian, non-free) or nvidia-driver-NNN (Ubuntu), then restart");
     } else {
         SAY(reason, "No GPU detected: no NVIDIA card, kernel driver or libcuda.so.1 on this machine");
-        SAY(remedy, "with a card in place: install nvidia-driver and libcuda1 (Debian, non-free)");
+        SAY(remedy, "if there is an NVIDIA card: install nvidia-driver and libcuda1 (Debian, non-free)");
     }
 }
 
 static void no_hip_library(gale__probe *out)
 {
     if (has_card("0x1002") || gale__file_exists("/dev/kfd")) {
-        SAY(reason, "an AMD card is there, but ROCm's HIP library was not found (libamdhip64.so)");
+        SAY(reason, "an AMD GPU is present, but ROCm's HIP library was not found (libamdhip64.so)");
         SAY(remedy, "install libamdhip64-5 (Debian) or hip-runtime-amd (AMD's repository)");
     } else {
         SAY(reason, "No GPU detected: no AMD card, /dev/kfd or libamdhip64.so on this machine");
-        SAY(remedy, "with a card in place: install libamdhip64-5 (Debian) or hip-runtime-amd (AMD's repository)");
+        SAY(remedy, "if there is an AMD card: install libamdhip64-5 (Debian) or hip-runtime-amd (AMD's repository)");
     }
 }
 
@@ -205,17 +205,17 @@ static const struct {
     bool hip;
     const char *reason, *remedy;
 } start_rows[] = {
-    {GALE__CU_STUB_LIBRARY, false, "the stub library of the CUDA toolkit was opened instead of the driver",
-        "take .../lib64/stubs out of LD_LIBRARY_PATH; install libcuda1 (Debian)"},
+    {GALE__CU_STUB_LIBRARY, false, "the CUDA toolkit's stub library was loaded instead of the driver",
+        "remove .../lib64/stubs from LD_LIBRARY_PATH; install libcuda1 (Debian)"},
     {GALE__CU_SYSTEM_NOT_READY, false, "the system is not ready: NVSwitch needs the fabric manager",
         "start nvidia-fabricmanager"},
     {GALE__CU_SYSTEM_DRIVER_MISMATCH, false, "libcuda and the kernel driver have different versions",
-        "restart the machine, or install both from one version"},
-    {GALE__CU_COMPAT_NOT_SUPPORTED, false, "the compatibility package's libcuda does not serve this card",
+        "restart the machine, or install both in the same version"},
+    {GALE__CU_COMPAT_NOT_SUPPORTED, false, "libcuda of the compatibility package does not support this GPU",
         "remove cuda-compat, or update the driver"},
     {GALE__CU_UNKNOWN, false, "the driver does not start",
         "load its module: sudo modprobe nvidia_uvm (often needed after suspend)"},
-    {GALE__CU_NOT_PERMITTED, false, "the driver is not permitted to start", "check the container's device permissions"},
+    {GALE__CU_NOT_PERMITTED, false, "no permission to start the driver", "check the container's device permissions"},
 };
 
 static bool no_permission(const gale__cu_maker *maker, gale__probe *out)
@@ -228,7 +228,7 @@ static void no_start(const gale__cu_maker *maker, int code, const char *why, gal
 {
     if (no_permission(maker, out)) return;
     SAY(reason, "the driver does not start: %s", why);
-    SAY(remedy, "see whether %s works, and what the kernel says (dmesg)", maker->hip ? "rocminfo" : "nvidia-smi");
+    SAY(remedy, "check that %s works, and look for kernel messages (dmesg)", maker->hip ? "rocminfo" : "nvidia-smi");
     for (size_t i = 0; i < sizeof start_rows / sizeof *start_rows; i++) {
         if (start_rows[i].code != code || start_rows[i].hip != maker->hip) continue;
         SAY(reason, "%s: %s", start_rows[i].reason, why);
@@ -241,7 +241,7 @@ static void no_device(const gale__cu_maker *maker, gale__probe *out)
     const char *variable = maker->hip ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
     const char *visible = getenv(variable);
     if (visible) {
-        SAY(reason, "No GPU detected: %s=%s leaves no device", variable, visible);
+        SAY(reason, "No GPU detected: %s=%s hides all devices", variable, visible);
         SAY(remedy, "unset %s", variable);
     } else if (no_permission(maker, out)) {
         return;
@@ -270,15 +270,15 @@ static void give_reason(const gale__cu_maker *maker, gale__cu_step step, int cod
         break;
     case GALE__CU_DAMAGED:
         SAY(reason, "the driver's library does not load: %s", why);
-        SAY(remedy, "install %s anew", driver);
+        SAY(remedy, "install %s again", driver);
         break;
     case GALE__CU_SYMBOLS:
         SAY(reason, "%s", why);
-        SAY(remedy, "install %s in a newer version", driver);
+        SAY(remedy, "install a newer version of %s", driver);
         break;
     case GALE__CU_TOO_OLD:
         SAY(reason, "version too old: %s", why);
-        SAY(remedy, "install %s in a newer version", driver);
+        SAY(remedy, "install a newer version of %s", driver);
         break;
     default:
         if (code == GALE__CU_NO_DEVICE) no_device(maker, out);

@@ -1,5 +1,5 @@
-/* A device that runs nothing and counts everything, with limits of the test's choice: plans can be examined without
- * hardware.  Its memory has addresses and no storage, so a download gives zeros. */
+/* A device that runs nothing and counts everything, with limits set by tests: plans can be examined without hardware.
+ * Its memory has addresses but no storage, so a download returns zeros. */
 #include "device/null/null.h"
 #include "device/in_place.h"
 #include <stdatomic.h>
@@ -161,7 +161,7 @@ static gale_status alloc(gale_device *device, gale__mem_kind kind, size_t size, 
         if (counts.live_bytes > counts.peak_bytes) counts.peak_bytes = counts.live_bytes;
     }
     leave();
-    return fits ? GALE_OK : gale__fail(GALE_NO_MEMORY, "null: %zu bytes do not fit", size);
+    return fits ? GALE_OK : gale__fail(GALE_NO_MEMORY, "null: out of memory: %zu bytes requested", size);
 }
 
 static void release(gale_device *device, gale__mem *mem)
@@ -278,7 +278,7 @@ static gale_status launch(gale_stream *stream, gale_kernel *k, const gale__launc
     enter();
     bool fails = fail_launch && --fail_launch == 0;
     leave();
-    if (fails) return gale__fail(GALE_DEVICE_LOST, "null: the launch of %s fails (a test's fault)", k->entry);
+    if (fails) return gale__fail(GALE_DEVICE_LOST, "null: launch of %s failed (injected failure)", k->entry);
     for (int i = 0; i < l->n_refs; i++) use(stream, l->refs[i].mem);
     if (t->on) t->launches++;
     else count(&counts.launches, NULL, 0);

@@ -1,4 +1,4 @@
-/* What tests ask of the null device. */
+/* The null device's interface for tests. */
 #ifndef GALE_DEVICE_NULL_NULL_H
 #define GALE_DEVICE_NULL_NULL_H
 #include "device/device.h"

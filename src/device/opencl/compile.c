@@ -1,5 +1,5 @@
-/* Programs and kernels: built from OpenCL C or from a binary, kept on disk, launched with gale's parameter block or,
- * for kernels that users bring, with one argument a buffer and a word. */
+/* Programs and kernels: built from OpenCL C or from a binary, cached on disk, launched with gale's parameter block or,
+ * for users' own kernels, with one argument per buffer and word. */
 #include "device/binary_cache.h"
 #include "device/opencl/opencl.h"
 #include <stdio.h>
@@ -21,7 +21,7 @@ static gale_status build_failed(gale__cl_device *d, cl_program program, cl_int e
     if (!log) return GALE_NO_MEMORY;
     d->cl->clGetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, size, log, NULL);
     gale_status status = gale__cl_fail(error, "clBuildProgram");
-    if (error == CL_BUILD_PROGRAM_FAILURE) status = gale__fail(GALE_BUILD, "OpenCL C does not compile:\n%s", log);
+    if (error == CL_BUILD_PROGRAM_FAILURE) status = gale__fail(GALE_BUILD, "OpenCL C compilation failed:\n%s", log);
     gale__free(log);
     return status;
 }
@@ -84,7 +84,7 @@ static gale_status build_cached(
         gale_status status = build_binary(d, hit.data, hit.size, options, out);
         gale__bytes_finish(&hit);
         if (status == GALE_OK) return GALE_OK;
-        gale__log(GALE__INFO, "opencl: a kept binary is refused and compiled anew: %s", gale_error());
+        gale__log(GALE__INFO, "opencl: a cached binary was rejected and is compiled again: %s", gale_error());
     }
     GALE_TRY(build_text(d, text, size, options, out));
     keep(d, *out, key);
@@ -133,7 +133,7 @@ static gale_status no_kernel(gale__cl_device *d, cl_program program, const char 
     char names[1024] = "";
     if (error != CL_INVALID_KERNEL_NAME) return gale__cl_fail(error, "clCreateKernel of %s", entry);
     d->cl->clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, sizeof names - 1, names, NULL);
-    return gale__fail(GALE_NOT_FOUND, "no kernel %s in the OpenCL program (it has: %s)", entry, names);
+    return gale__fail(GALE_NOT_FOUND, "kernel %s not found in the OpenCL program (it has: %s)", entry, names);
 }
 
 gale_status gale__cl_kernel(gale_module *module, gale_kernel *kernel)
@@ -156,7 +156,7 @@ gale_status gale__cl_kernel(gale_module *module, gale_kernel *kernel)
     if (e == CL_SUCCESS && !made_for[0] && wanted > most) {
         d->cl->clReleaseKernel(k->kernel);
         gale__free(k);
-        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %zu, and this device runs it with %zu at most",
+        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %zu exceeds the %zu that this device allows",
             kernel->entry, wanted, most);
     }
     gale__mutex_init(&k->lock);
@@ -211,8 +211,8 @@ static gale_status set_buffer(
         cl_buffer_region region = {ref.offset, ref.mem->size - ref.offset};
         mem = *part = d->cl->clCreateSubBuffer(mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &e);
         if (!mem)
-            return gale__cl_fail(e, "kernel %s: buffer %d at offset %zu (this device wants multiples of %zu)", entry, i,
-                (size_t)ref.offset, d->sub_align);
+            return gale__cl_fail(e, "kernel %s: buffer %d at offset %zu (this device requires multiples of %zu)", entry,
+                i, (size_t)ref.offset, d->sub_align);
     }
     e = d->cl->clSetKernelArg(kernel, (cl_uint)i, sizeof mem, &mem);
     return e == CL_SUCCESS ? GALE_OK : bad_argument(e, entry, i);

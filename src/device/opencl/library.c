@@ -1,4 +1,4 @@
-/* Opens libOpenCL at run time and names its errors.  Nothing is linked, so that one binary serves machines with and
+/* Loads libOpenCL at run time and names its errors.  Nothing is linked, so that one binary serves machines with and
  * without OpenCL. */
 #include "device/opencl/opencl.h"
 #include "device/library.h"

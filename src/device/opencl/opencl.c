@@ -1,13 +1,13 @@
-/* The OpenCL backend: OpenCL 1.2 or later through any installable driver, libOpenCL opened at run time.  This file
- * holds the table, devices and memory; it is all there is when gale was built without Khronos' headers. */
+/* The OpenCL backend: OpenCL 1.2 or later through any installable driver, with libOpenCL loaded at run time.  This
+ * file has the table, devices and memory; it is the only one if gale is built without Khronos' headers. */
 #include "device/device.h"
 #include <stdio.h>
 
 #ifndef GALE_HAVE_OPENCL
 static gale_status probe_absent(gale__probe *out)
 {
-    snprintf(out->reason, sizeof out->reason, "this gale was built without OpenCL");
-    snprintf(out->remedy, sizeof out->remedy, "install opencl-headers and build gale again");
+    snprintf(out->reason, sizeof out->reason, "this build of gale does not include OpenCL");
+    snprintf(out->remedy, sizeof out->remedy, "install opencl-headers and rebuild gale");
     return GALE_OK;
 }
 const gale__backend gale__backend_opencl = {.name = "opencl", .probe = probe_absent};

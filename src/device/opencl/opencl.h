@@ -1,5 +1,5 @@
-/* What the files of the OpenCL backend share: the functions of libOpenCL, opened at run time, and the objects
- * behind gale_device, gale_stream, gale_module, gale_kernel and gale_event. */
+/* Shared by the files of the OpenCL backend: the functions of libOpenCL, loaded at run time, and the objects behind
+ * gale_device, gale_stream, gale_module, gale_kernel and gale_event. */
 #ifndef GALE_DEVICE_OPENCL_OPENCL_H
 #define GALE_DEVICE_OPENCL_OPENCL_H
 #define CL_TARGET_OPENCL_VERSION 120

@@ -1,5 +1,5 @@
-/* Finds the OpenCL devices of all platforms and describes them.  Devices are counted over platforms, GPUs and
- * accelerators before processors, so that index 0 is the one most worth having. */
+/* Finds and describes the OpenCL devices of all platforms.  Devices are numbered across platforms, GPUs and
+ * accelerators before processors, so that index 0 is the preferred one. */
 #include "device/opencl/opencl.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static bool usable(const gale__cl *cl, cl_device_id id, gale__probe *why)
     text(cl, id, CL_DEVICE_NAME, name, sizeof name);
     int version = version_of(cl, id);
     if (version < 12) {
-        snprintf(why->reason, sizeof why->reason, "%s: version too old: OpenCL %d.%d, and 1.2 is needed", name,
+        snprintf(why->reason, sizeof why->reason, "%s: version too old: OpenCL %d.%d; 1.2 is needed", name,
             version / 10, version % 10);
         snprintf(why->remedy, sizeof why->remedy, "install a newer OpenCL driver");
         return false;
@@ -57,13 +57,13 @@ static bool usable(const gale__cl *cl, cl_device_id id, gale__probe *why)
     if (!number(cl, id, CL_DEVICE_AVAILABLE, sizeof(cl_bool)) ||
         !number(cl, id, CL_DEVICE_COMPILER_AVAILABLE, sizeof(cl_bool))) {
         snprintf(why->reason, sizeof why->reason,
-            "%s: the driver says that the device or its compiler is not available", name);
+            "%s: the driver reports that the device or its compiler is not available", name);
         snprintf(why->remedy, sizeof why->remedy, "reinstall the OpenCL driver of this device");
         return false;
     }
     if (number(cl, id, CL_DEVICE_ADDRESS_BITS, sizeof(cl_uint)) < 64 ||
         !number(cl, id, CL_DEVICE_ENDIAN_LITTLE, sizeof(cl_bool))) {
-        snprintf(why->reason, sizeof why->reason, "%s: 64-bit little-endian addresses are needed", name);
+        snprintf(why->reason, sizeof why->reason, "%s: not a 64-bit little-endian device", name);
         why->remedy[0] = 0;
         return false;
     }
@@ -85,10 +85,10 @@ gale_status gale__cl_find(const gale__cl *cl, gale__probe *why, gale__cl_found *
     if (cl->clGetPlatformIDs(MAX_PLATFORMS, platforms, &n_platforms) != CL_SUCCESS) n_platforms = 0;
     if (n_platforms > MAX_PLATFORMS) n_platforms = MAX_PLATFORMS;
     if (!n_platforms) {
-        snprintf(why->reason, sizeof why->reason, "no OpenCL platform: the loader is there, but no driver");
+        snprintf(why->reason, sizeof why->reason, "no OpenCL platform: the loader is installed, but no driver");
         snprintf(why->remedy, sizeof why->remedy,
             "install the driver of your device: nvidia-opencl-icd, intel-opencl-icd, mesa-opencl-icd, or "
-            "pocl-opencl-icd for the processor");
+            "pocl-opencl-icd for the CPU");
     } else {
         snprintf(why->reason, sizeof why->reason, "no OpenCL device on %u platform%s", n_platforms,
             n_platforms == 1 ? "" : "s");
@@ -202,7 +202,7 @@ gale_status gale__cl_probe(gale__probe *out)
     if (status != GALE_OK) {
         snprintf(out->reason, sizeof out->reason, "%s", gale_error());
         snprintf(out->remedy, sizeof out->remedy,
-            "install ocl-icd-libopencl1 and the OpenCL driver of your device (pocl-opencl-icd for the processor)");
+            "install ocl-icd-libopencl1 and the OpenCL driver of your device (pocl-opencl-icd for the CPU)");
         return GALE_OK;
     }
     snprintf(out->library, sizeof out->library, "%s", soname);

@@ -1,5 +1,5 @@
-/* Streams, transfers and events: an in-order queue with profiling a stream, a marker an event.  Waiting polls, since
- * OpenCL has no wait with a time-out and a hung device must be told apart from a busy one. */
+/* Streams, transfers and events: an in-order profiling queue per stream, a marker per event.  Waiting polls, since
+ * OpenCL has no wait with a timeout and a hung device must be distinguished from a busy one. */
 #include "device/opencl/opencl.h"
 
 #define SPIN_NS 50000u /* short waits: no sleep at all */
@@ -22,7 +22,7 @@ gale_status gale__cl_wait(const gale__cl_device *d, cl_event event, const char *
         }
         uint64_t waited = gale__time_ns() - start;
         if (limit_ns && waited > limit_ns)
-            return gale__fail(GALE_TIMEOUT, "%s: no answer from the device for %.0f s (GALE_WATCHDOG_S)", what,
+            return gale__fail(GALE_TIMEOUT, "%s: no response from the device for %.0f s (GALE_WATCHDOG_S)", what,
                 (double)limit_ns * 1e-9);
         if (waited > SPIN_NS) gale__sleep_ns(waited / 8 < SLEEP_MAX_NS ? waited / 8 : SLEEP_MAX_NS);
     }

@@ -1,5 +1,5 @@
-/* Large copies and fills inside the device's memory, by kernels of our own: a driver's copy command may run at a fifth
- * of the memory's rate (NVIDIA's on a queue that only computes does). */
+/* Large copies and fills within device memory, by gale's own kernels: a driver's copy command may reach only a fifth
+ * of the memory rate (NVIDIA's on a compute-only queue does). */
 #include "device/vulkan/vulkan.h"
 #include <spirv/unified1/spirv.h>
 
@@ -79,7 +79,7 @@ static VkPipeline make_pipeline(gale__vk_device *d, VkShaderModule module, const
                : VK_NULL_HANDLE;
 }
 
-/* On first need; a device that fails here goes on with the driver's commands. */
+/* Created on first use; a device that fails here uses the driver's commands. */
 static bool have_pipelines(gale__vk_device *d)
 {
     if (!d->bulk.wanted) return false;

@@ -1,5 +1,4 @@
-/* Capture and replay: a command buffer that is recorded once, with parameters of its own, and submitted again and
- * again. */
+/* Capture and replay: a command buffer that is recorded once, with its own parameters, and submitted repeatedly. */
 #include "device/vulkan/vulkan.h"
 
 void gale__vk_capture_free(gale__vk_device *d, gale__vk_capture *c)

@@ -1,4 +1,4 @@
-/* Events: a value on the timeline of the stream they were recorded on, and a time stamp. */
+/* Events: a value on the timeline of the stream they were recorded on, and a timestamp. */
 #include "device/vulkan/vulkan.h"
 
 typedef struct event_impl {
@@ -91,7 +91,7 @@ gale_status gale__vk_stream_wait(gale_stream *stream, gale_event *event)
 
 static gale_status get_ticks(gale__vk_device *d, event_impl *e, uint64_t *ticks)
 {
-    if (!e->pool) return gale__fail(GALE_UNSUPPORTED, "%s: the queue keeps no time", d->name);
+    if (!e->pool) return gale__fail(GALE_UNSUPPORTED, "%s: the queue does not support timestamps", d->name);
     VkResult r = d->fn.vkGetQueryPoolResults(
         d->handle, e->pool, 0, 1, sizeof *ticks, ticks, sizeof *ticks, VK_QUERY_RESULT_64_BIT);
     return r == VK_SUCCESS ? GALE_OK : gale__vk_fail(r, "vkGetQueryPoolResults");

@@ -1,5 +1,5 @@
-/* GLSL that users bring: from the cache, through libshaderc, or through glslc or glslangValidator.  Debian 12's
- * libshaderc lacks the half of itself that a program would link to it, so that only the programs work there. */
+/* Users' own GLSL: from the cache, through libshaderc, or through glslc or glslangValidator.  Debian 12's libshaderc
+ * lacks part of the library, so that only the programs work there. */
 #include "base/process.h"
 #include "device/binary_cache.h"
 #include "device/vulkan/vulkan.h"
@@ -24,7 +24,7 @@ gale_status gale__vk_glsl_macro(const char **at, size_t *n, bool *any)
     *n = strcspn(*at, " ");
     *any = *n > 0;
     if (*any && (*n < 3 || strncmp(*at, "-D", 2)))
-        return gale__fail(GALE_INVALID, "GLSL option %.*s: only -DNAME and -DNAME=VALUE are known", (int)*n, *at);
+        return gale__fail(GALE_INVALID, "GLSL option %.*s: only -DNAME and -DNAME=VALUE are supported", (int)*n, *at);
     return GALE_OK;
 }
 
@@ -58,7 +58,8 @@ static gale_status run_compiler(
     argv[argc++] = out;
     argv[argc] = in;
     gale_status status = gale__process_run(argv, &said, &code);
-    if (status == GALE_OK && code) status = gale__fail(GALE_BUILD, "GLSL does not compile:\n%s", gale__str_text(&said));
+    if (status == GALE_OK && code)
+        status = gale__fail(GALE_BUILD, "GLSL compilation failed:\n%s", gale__str_text(&said));
     gale__str_finish(&said);
     return status;
 }
@@ -75,7 +76,7 @@ static gale_status compile_in(
     if (status == GALE_NOT_FOUND) status = run_compiler(compilers[1], &arena, in, out, options);
     if (status == GALE_NOT_FOUND)
         status = gale__fail(GALE_UNSUPPORTED,
-            "GLSL needs a libshaderc that works, glslc or glslangValidator (install glslang-tools), or bring SPIR-V");
+            "GLSL needs libshaderc, glslc or glslangValidator (install glslang-tools); or use SPIR-V");
     if (status == GALE_OK) status = gale__file_read(out, 0, &made);
     if (status == GALE_OK) status = gale__vk_words_copy(made.data, made.size, words, count);
     gale__bytes_finish(&made);

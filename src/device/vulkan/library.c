@@ -1,4 +1,4 @@
-/* Opens libvulkan at run time, names its errors and makes instances, with Khronos' validation layer when asked for. */
+/* Loads libvulkan at run time, names its errors and creates instances, with Khronos' validation layer if requested. */
 #include "device/library.h"
 #include "device/vulkan/vulkan.h"
 #include <stdio.h>
@@ -9,7 +9,7 @@ static const char *const symbols[] = {"vkGetInstanceProcAddr"};
 static struct {
     PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
 } table;
-static gale__library library = {sonames, symbols, 1, &table, "it is no Vulkan loader", NULL};
+static gale__library library = {sonames, symbols, 1, &table, "not a Vulkan loader", NULL};
 
 /* Without the loader (containers often lack it) NVIDIA's driver is asked directly, as the loader would ask it.
  * The library for EGL comes first: the one for GLX refuses without an X server. */
@@ -19,7 +19,7 @@ static struct {
     VkResult(VKAPI_PTR *negotiate)(uint32_t *version);
     PFN_vkGetInstanceProcAddr get;
 } driver_table;
-static gale__library driver = {driver_sonames, driver_symbols, 2, &driver_table, "it is no Vulkan driver", NULL};
+static gale__library driver = {driver_sonames, driver_symbols, 2, &driver_table, "not a Vulkan driver", NULL};
 
 const char *gale__vk_soname(void)
 {
@@ -84,7 +84,7 @@ static gale_status load_global(gale__vk *fn)
     uint32_t version = 0;
     fn->vkEnumerateInstanceVersion(&version);
     if (version < VK_API_VERSION_1_2)
-        return gale__fail(GALE_UNSUPPORTED, "%s is version %u.%u, and 1.2 is needed", gale__vk_soname(),
+        return gale__fail(GALE_UNSUPPORTED, "%s is version %u.%u; 1.2 is needed", gale__vk_soname(),
             VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
     return GALE_OK;
 }
@@ -137,7 +137,7 @@ static void listen(gale__vk_instance *i, const VkDebugUtilsMessengerCreateInfoEX
 static gale_status create_failed(VkResult error)
 {
     if (error == VK_ERROR_INCOMPATIBLE_DRIVER)
-        return gale__fail(GALE_NO_DEVICE, "no Vulkan driver: the loader is there, but no ICD that works");
+        return gale__fail(GALE_NO_DEVICE, "no Vulkan driver: the loader is installed, but no working ICD");
     return gale__vk_fail(error, "vkCreateInstance");
 }
 

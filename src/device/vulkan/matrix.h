@@ -1,5 +1,5 @@
-/* VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16, which are newer than the headers of Debian 12: their structures
- * and numbers, under names of our own. */
+/* VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16, which are newer than the headers of Debian 12: their
+ * structures and constants, under gale's own names. */
 #ifndef GALE_DEVICE_VULKAN_MATRIX_H
 #define GALE_DEVICE_VULKAN_MATRIX_H
 #include <vulkan/vulkan_core.h>

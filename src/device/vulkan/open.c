@@ -1,5 +1,5 @@
-/* Opens a Vulkan device with its queues, and allocates memory: one buffer with a device address for each block, since
- * the pool in front cuts blocks into pieces. */
+/* Opens a Vulkan device with its queues, and allocates memory: one buffer with a device address per block, since the
+ * pool divides blocks into pieces. */
 #include "device/vulkan/vulkan.h"
 
 static gale_status load_device(gale__vk_device *d)
@@ -156,7 +156,7 @@ gale_status gale__vk_mem_alloc(gale__vk_device *d, gale__vk_place place, size_t 
     VkMemoryRequirements need;
     void *host = NULL;
     if (place == GALE__VK_DEVICE && size > d->physical.info.caps.alloc_max_bytes)
-        return gale__fail(GALE_NO_MEMORY, "%zu bytes, and %s gives at most %llu at once", size, d->name,
+        return gale__fail(GALE_NO_MEMORY, "%zu bytes requested, but %s allows at most %llu at once", size, d->name,
             (unsigned long long)d->physical.info.caps.alloc_max_bytes);
     VkResult r = d->fn.vkCreateBuffer(d->handle, &info, NULL, &buffer);
     if (r != VK_SUCCESS) return gale__vk_fail(r, "vkCreateBuffer of %zu bytes", size);

@@ -1,5 +1,6 @@
-/* Modules and kernels: SPIR-V words, and a compute pipeline for each entry.  Parameters travel in push constants, or by
- * the address of a block in the stream's memory when they are too many.  What the driver compiled is kept on disk. */
+/* Modules and kernels: SPIR-V words, and a compute pipeline for each entry point.  Parameters are passed in push
+ * constants or, if there are too many, by the address of a block in the stream's memory.  Compiled pipelines are
+ * cached on disk. */
 #include "device/binary_cache.h"
 #include "device/vulkan/vulkan.h"
 #include <stdio.h>
@@ -22,8 +23,7 @@ static gale_status get_words(const gale__source *source, uint32_t **words, size_
     uint32_t magic = 0;
     if (source->size >= 20) memcpy(&magic, source->data, 4);
     if (source->size % 4 || magic != 0x07230203u)
-        return gale__fail(
-            GALE_FORMAT, "this is no SPIR-V: %zu bytes that do not begin with its magic number", source->size);
+        return gale__fail(GALE_FORMAT, "not SPIR-V: %zu bytes that do not begin with its magic number", source->size);
     return gale__vk_words_copy(source->data, source->size, words, count);
 }
 
@@ -112,11 +112,11 @@ static gale_status check_group(const gale__vk_device *d, const gale_kernel *k, c
 {
     uint64_t threads = (uint64_t)k->group[0] * k->group[1] * k->group[2];
     if (group[0] && memcmp(group, k->group, 3 * sizeof *group))
-        return gale__fail(GALE_INVALID, "kernel %s: its local size is %ux%ux%u, and %ux%ux%u was asked for", k->entry,
+        return gale__fail(GALE_INVALID, "kernel %s: its local size is %ux%ux%u, but %ux%ux%u was requested", k->entry,
             group[0], group[1], group[2], k->group[0], k->group[1], k->group[2]);
     if (threads > d->physical.info.caps.group_max)
-        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %llu, and this device takes %u at most", k->entry,
-            (unsigned long long)threads, d->physical.info.caps.group_max);
+        return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %llu exceeds the %u that this device allows",
+            k->entry, (unsigned long long)threads, d->physical.info.caps.group_max);
     return GALE_OK;
 }
 
@@ -159,7 +159,7 @@ static gale_status check_launch(
     const gale_device_caps *caps = &d->physical.info.caps;
     for (int i = 0; i < 3; i++)
         if (l->groups[i] > caps->groups_max[i])
-            return gale__fail(GALE_LIMIT, "kernel %s: %u work-groups on axis %d, and this device takes %u at most",
+            return gale__fail(GALE_LIMIT, "kernel %s: %u work-groups on axis %d exceed the %u that this device allows",
                 k->entry, l->groups[i], i, caps->groups_max[i]);
     size_t most = k->module->source.ours ? GALE__VK_CHUNK : caps->push_bytes;
     if (block_bytes > most)

@@ -1,5 +1,5 @@
-/* Finds the Vulkan devices that can serve (1.2, a compute queue, buffer addresses, 64-bit integers, timelines) and
- * describes them.  A device that cannot is not counted, and the reason names what it lacks. */
+/* Finds and describes the usable Vulkan devices (1.2, a compute queue, buffer addresses, 64-bit integers, timelines).
+ * Other devices are not counted, and the reason names what they lack. */
 #include "device/vulkan/vulkan.h"
 #include <stdio.h>
 #include <string.h>
@@ -266,13 +266,13 @@ static gale_status examine(
     const char *name = base.properties.deviceName;
     p->version = base.properties.apiVersion;
     if (p->version < VK_API_VERSION_1_2) {
-        snprintf(why->reason, sizeof why->reason, "%s: version too old: Vulkan %u.%u, and 1.2 is needed", name,
+        snprintf(why->reason, sizeof why->reason, "%s: version too old: Vulkan %u.%u; 1.2 is needed", name,
             VK_API_VERSION_MAJOR(p->version), VK_API_VERSION_MINOR(p->version));
         return GALE_OK;
     }
     GALE_TRY(take_extensions(fn, p));
     if (!choose_queue(fn, p)) {
-        snprintf(why->reason, sizeof why->reason, "%s: no queue that computes", name);
+        snprintf(why->reason, sizeof why->reason, "%s: no compute queue", name);
         return GALE_OK;
     }
     gale__str missing = {0};
@@ -291,10 +291,11 @@ gale_status gale__vk_find(gale__vk_instance *instance, gale__probe *why, gale__v
     VkPhysicalDevice handles[MAX_DEVICES];
     uint32_t n = MAX_DEVICES;
     if (instance->fn.vkEnumeratePhysicalDevices(instance->handle, &n, handles) < 0) n = 0;
-    snprintf(why->reason, sizeof why->reason, "no Vulkan device: the loader is there, but no driver found a device");
+    snprintf(
+        why->reason, sizeof why->reason, "no Vulkan device: the loader is installed, but no driver found a device");
     snprintf(why->remedy, sizeof why->remedy,
-        "install the driver of your device, or mesa-vulkan-drivers; check that this user may open it (group render or "
-        "video)");
+        "install the driver of your device, or mesa-vulkan-drivers; check that this user may open the device (group "
+        "render or video)");
     gale__vk_physical *list = gale__calloc(n + 1, sizeof *list);
     if (!list) return GALE_NO_MEMORY;
     int real = 0, total = 0;

@@ -1,5 +1,5 @@
-/* GLSL through libshaderc where it is installed.  The few functions of its C interface that are called are declared
- * here, so that its headers are not needed. */
+/* GLSL through libshaderc if it is installed.  The few functions used of its C interface are declared here, so that
+ * its headers are not needed. */
 #include "device/library.h"
 #include "device/vulkan/vulkan.h"
 #include <string.h>
@@ -35,10 +35,10 @@ static gale_status compile(
     void *compiler, void *options, const char *text, size_t size, uint32_t **words, size_t *count)
 {
     void *result = fn.compile_into_spv(compiler, text, size, COMPUTE_SHADER, "kernel.comp", "main", options);
-    if (!result) return gale__fail(GALE_NO_MEMORY, "shaderc has no memory");
+    if (!result) return gale__fail(GALE_NO_MEMORY, "shaderc is out of memory");
     gale_status status;
     if (fn.result_get_compilation_status(result))
-        status = gale__fail(GALE_BUILD, "GLSL does not compile:\n%s", fn.result_get_error_message(result));
+        status = gale__fail(GALE_BUILD, "GLSL compilation failed:\n%s", fn.result_get_error_message(result));
     else status = gale__vk_words_copy(fn.result_get_bytes(result), fn.result_get_length(result), words, count);
     fn.result_release(result);
     return status;
@@ -49,7 +49,7 @@ gale_status gale__vk_shaderc(const char *text, size_t size, const char *options,
     gale_status status = gale__library_load(&library);
     if (status != GALE_OK) return status;
     void *compiler = fn.compiler_initialize(), *how = fn.compile_options_initialize();
-    if (!compiler || !how) status = gale__fail(GALE_NO_MEMORY, "shaderc has no memory");
+    if (!compiler || !how) status = gale__fail(GALE_NO_MEMORY, "shaderc is out of memory");
     if (status == GALE_OK) status = add_macros(how, options);
     if (status == GALE_OK) {
         fn.compile_options_set_target_env(how, TARGET_VULKAN, TARGET_VULKAN_1_2);

@@ -1,4 +1,4 @@
-/* Looks into SPIR-V for its compute entries, since drivers may crash on a name that is not there. */
+/* Finds the compute entry points of SPIR-V, since drivers may crash on a missing name. */
 #include "device/vulkan/vulkan.h"
 #include <spirv/unified1/spirv.h>
 #include <string.h>
@@ -34,11 +34,11 @@ gale_status gale__vk_spirv_entry(const uint32_t *w, size_t count, const char *en
     gale__str others = {0};
     memset(group, 0, 3 * sizeof *group);
     if (count < 5 || w[0] != SpvMagicNumber)
-        return gale__fail(GALE_FORMAT, "this is no SPIR-V: it does not begin with its magic number");
+        return gale__fail(GALE_FORMAT, "not SPIR-V: it does not begin with the magic number");
     bool found = find_entry(w, count, entry, &id, &others);
     if (!found)
-        gale__fail(
-            GALE_NOT_FOUND, "no compute entry %s in the SPIR-V module (it has: %s)", entry, gale__str_text(&others));
+        gale__fail(GALE_NOT_FOUND, "compute entry point %s not found in the SPIR-V module (it has: %s)", entry,
+            gale__str_text(&others));
     gale__str_finish(&others);
     if (!found) return GALE_NOT_FOUND;
     for (size_t i = 5, n; i < count && (n = length_at(w, count, i)); i += n)

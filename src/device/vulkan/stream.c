@@ -1,10 +1,10 @@
-/* Streams: commands are recorded into batches and submitted together, each batch signalling the next value of the
- * stream's timeline.  A batch, its command buffer and its chunk of parameters come round again once that value is
- * reached.  A full barrier stands between commands, so that work on a stream runs in order. */
+/* Streams: commands are recorded into batches and submitted together; each batch signals the next value of the
+ * stream's timeline.  A batch, its command buffer and its chunk of parameters are reused once that value is reached.
+ * A full barrier separates commands, so that work on a stream runs in order. */
 #include "device/vulkan/vulkan.h"
 #include <string.h>
 
-#define BATCH_COMMANDS 64 /* submitted when so many are pending ... */
+#define BATCH_COMMANDS 64 /* submitted when this many are pending ... */
 #define SPIN_NS 30000u
 #define IDLE_EVERY 8 /* ... or at a multiple of this when the device has nothing to do */
 
@@ -56,7 +56,7 @@ gale_status gale__vk_timeline_wait(gale__vk_device *d, gale__vk_timeline *t, uin
     VkResult r = d->fn.vkWaitSemaphores(d->handle, &info, limit_ns ? limit_ns : UINT64_MAX);
     if (r == VK_SUCCESS) return GALE_OK;
     if (r == VK_TIMEOUT)
-        return gale__fail(GALE_TIMEOUT, "%s: no answer from the device for %.0f s (GALE_WATCHDOG_S)", d->name,
+        return gale__fail(GALE_TIMEOUT, "%s: no response from the device for %.0f s (GALE_WATCHDOG_S)", d->name,
             (double)limit_ns * 1e-9);
     return gale__vk_fail(r, "%s: vkWaitSemaphores", d->name);
 }

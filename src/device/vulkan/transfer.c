@@ -1,4 +1,4 @@
-/* Uploads, downloads, copies and fills.  Transfers are copies between buffers: the host's memory is a buffer too. */
+/* Uploads, downloads, copies and fills.  Transfers are copies between buffers: host memory is a buffer too. */
 #include "device/vulkan/vulkan.h"
 
 #define LARGE_BYTES (1u << 20) /* such a transfer goes to the device at once, while the host prepares the next */

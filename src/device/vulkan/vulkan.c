@@ -1,5 +1,5 @@
-/* The Vulkan backend: 1.2, compute only, libvulkan opened at run time.  This file holds the table; it is all there is
- * when gale was built without Khronos' headers. */
+/* The Vulkan backend: 1.2, compute only, with libvulkan loaded at run time.  This file has the table; it is the only
+ * one if gale is built without Khronos' headers. */
 #include "device/device.h"
 
 #ifndef GALE_HAVE_VULKAN
@@ -7,8 +7,8 @@
 
 static gale_status probe_absent(gale__probe *out)
 {
-    snprintf(out->reason, sizeof out->reason, "this gale was built without Vulkan");
-    snprintf(out->remedy, sizeof out->remedy, "install libvulkan-dev and spirv-headers and build gale again");
+    snprintf(out->reason, sizeof out->reason, "this build of gale does not include Vulkan");
+    snprintf(out->remedy, sizeof out->remedy, "install libvulkan-dev and spirv-headers and rebuild gale");
     return GALE_OK;
 }
 const gale__backend gale__backend_vulkan = {.name = "vulkan", .probe = probe_absent};

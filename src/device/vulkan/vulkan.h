@@ -1,4 +1,4 @@
-/* What the files of the Vulkan backend share: the functions of libvulkan, opened at run time, and the objects behind
+/* Shared by the files of the Vulkan backend: the functions of libvulkan, loaded at run time, and the objects behind
  * gale_device, gale_stream, gale_event and gale_capture. */
 #ifndef GALE_DEVICE_VULKAN_VULKAN_H
 #define GALE_DEVICE_VULKAN_VULKAN_H

@@ -1,5 +1,5 @@
-/* The builder's core: nodes, hash-consing and folding.  A node is compared with those already there by everything
- * that defines it, so that equal work is done once without a pass that looks for it. */
+/* The builder's core: nodes, hash-consing and folding.  A new node is compared with the existing ones by everything
+ * that defines it, so that equal work is done once without a separate pass. */
 #include "graph/build/build.h"
 #include "base/hash.h"
 #include "base/str.h"
@@ -217,8 +217,7 @@ gale__node gale__prim_push(gale__prim_graph *g, const gale__prim_node *p)
 {
     if (g->status != GALE_OK) return GALE__NIL;
     for (int i = 0; i < p->n_in; i++)
-        if (p->in[i] < 0 || p->in[i] >= g->count)
-            return gale__prim_fail(g, GALE_INVALID, "graph: an operand is missing");
+        if (p->in[i] < 0 || p->in[i] >= g->count) return gale__prim_fail(g, GALE_INVALID, "graph: missing operand");
     if (!gale__prim_shape_ok(g, p->rank, p->dims)) return GALE__NIL;
     /* A value of no elements is the same whatever made it. */
     if (p->n_in && p->op != GALE__PRIM_LOOP && gale__dims_count(p->rank, p->dims) == 0)

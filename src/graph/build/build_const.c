@@ -1,5 +1,5 @@
-/* Leaves: inputs, constants and counters, and what is known of them at plan time.  Large constants are borrowed, and
- * what lies in a file is read only through its tensor, since the file may become shorter meanwhile. */
+/* Leaves: inputs, constants and counters, and their values known at plan time.  Large constants are borrowed, and data
+ * in a file is read only through its tensor, since the file may be truncated meanwhile. */
 #include "graph/build/build.h"
 #include "graph/run/tensor.h"
 #include <string.h>
@@ -7,7 +7,7 @@
 bool gale__prim_shape_ok(gale__prim_graph *g, int rank, const int64_t *dims)
 {
     if (rank < 0 || rank > GALE_MAX_RANK) {
-        gale__prim_fail(g, GALE_LIMIT, "graph: a value of rank %d; at most %d are possible", rank, GALE_MAX_RANK);
+        gale__prim_fail(g, GALE_LIMIT, "graph: rank %d exceeds the limit of %d", rank, GALE_MAX_RANK);
         return false;
     }
     size_t n = 1;
@@ -54,7 +54,7 @@ static bool all_equal(const char *data, size_t size, size_t bytes, const void *f
 /* Constants of equal elements are found here, so that 0 and 1 are recognised however they were given. */
 gale__node gale__prim_const(gale__prim_graph *g, gale_type type, int rank, const int64_t *dims, const void *data)
 {
-    if (type == GALE_STRING) return gale__prim_fail(g, GALE_UNSUPPORTED, "strings are not numbers of a graph");
+    if (type == GALE_STRING) return gale__prim_fail(g, GALE_UNSUPPORTED, "a graph cannot contain strings");
     size_t size = gale_type_size(type);
     int64_t n = gale__dims_count(rank, dims);
     if (n == 0) return gale__prim_splat(g, type, rank, dims, 0);
@@ -129,7 +129,7 @@ gale__node gale__prim_iota(gale__prim_graph *g, int rank, const int64_t *dims, i
 {
     if (!gale__prim_shape_ok(g, rank, dims)) return GALE__NIL;
     if (axis < 0 || axis >= rank)
-        return gale__prim_fail(g, GALE_INVALID, "iota: axis %d of a value of rank %d", axis, rank);
+        return gale__prim_fail(g, GALE_INVALID, "iota: axis %d is out of range for rank %d", axis, rank);
     if (dims[axis] == 1 || gale__dims_count(rank, dims) == 0) return gale__prim_splat(g, GALE_I64, rank, dims, 0);
     gale__prim_draft d;
     gale__prim_draft_init(&d, GALE__PRIM_IOTA, GALE_I64, rank, dims);
@@ -157,8 +157,9 @@ bool gale__prim_is_splat(const gale__prim_graph *g, gale__node n, double *value)
 
 gale_status gale__prim_known(const gale__prim_graph *g, gale__node n, const gale__prim_node **out)
 {
-    if (n < 0) return gale__fail(GALE_NOT_FOUND, "a value that must be known when planning is missing");
-    if (g->nodes[n].op != GALE__PRIM_CONST) return gale__fail(GALE_NOT_FOUND, "node %d is not known when planning", n);
+    if (n < 0) return gale__fail(GALE_NOT_FOUND, "missing value that must be known when planning");
+    if (g->nodes[n].op != GALE__PRIM_CONST)
+        return gale__fail(GALE_NOT_FOUND, "the value of node %d is not known when planning", n);
     *out = &g->nodes[n];
     return GALE_OK;
 }
@@ -181,9 +182,9 @@ gale_status gale__prim_known_ints(gale__prim_graph *g, gale__node n, int64_t **o
     gale__node base = n >= 0 && g->nodes[n].op == GALE__PRIM_EXPAND ? g->nodes[n].in[0] : n;
     const gale__prim_node *p = NULL;
     GALE_TRY(gale__prim_known(g, base, &p));
-    if (base != n && !p->splat) return gale__fail(GALE_NOT_FOUND, "node %d is not known when planning", n);
+    if (base != n && !p->splat) return gale__fail(GALE_NOT_FOUND, "the value of node %d is not known when planning", n);
     if (!gale__type_is_int(p->type) && p->type != GALE_BOOL)
-        return gale__fail(GALE_INVALID, "whole numbers are wanted, not %s", gale_type_name(p->type));
+        return gale__fail(GALE_INVALID, "integers are needed, not %s", gale_type_name(p->type));
     int64_t total = gale__prim_elements(g, n),
             *values = gale__arena_alloc(&g->arena, (size_t)(total + 1) * sizeof *values);
     void *copy;

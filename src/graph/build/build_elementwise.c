@@ -1,4 +1,4 @@
-/* Element-wise nodes: operands are broadcast to each other, and what arithmetic makes pointless is not made. */
+/* Element-wise nodes: operands are broadcast together, and redundant arithmetic is not emitted. */
 #include "graph/build/build.h"
 #include <math.h>
 #include <string.h>
@@ -17,8 +17,8 @@ bool gale__dims_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_
 
 static gale__node no_fit(gale__prim_graph *g, const char *name, gale__node x, gale__node y)
 {
-    return gale__prim_fail(g, GALE_INVALID, "%s: shapes %s and %s do not broadcast", name, gale__prim_shape_text(g, x),
-        gale__prim_shape_text(g, y));
+    return gale__prim_fail(g, GALE_INVALID, "%s: shapes %s and %s cannot be broadcast together", name,
+        gale__prim_shape_text(g, x), gale__prim_shape_text(g, y));
 }
 
 /* Brings n operands to one shape; false when they do not go together. */
@@ -69,10 +69,10 @@ gale__node gale__prim_unary(gale__prim_graph *g, gale__scalar op, gale__node x)
     if (op == GALE__ABS && (p->op == GALE__ABS || gale__type_table[p->type].kind == 'u')) return x;
     if (op >= GALE__SQRT && op <= GALE__ERF && whole)
         return gale__prim_fail(
-            g, GALE_INVALID, "%s: takes floats, not %s", gale__scalar_table[op].name, gale_type_name(p->type));
+            g, GALE_INVALID, "%s: needs floats, not %s", gale__scalar_table[op].name, gale_type_name(p->type));
     if (!has_meaning(op, p->type))
         return gale__prim_fail(
-            g, GALE_INVALID, "%s has no meaning for %s", gale__scalar_table[op].name, gale_type_name(p->type));
+            g, GALE_INVALID, "%s is not defined for %s", gale__scalar_table[op].name, gale_type_name(p->type));
     return push(g, op, p->type, &x, 1);
 }
 
@@ -127,10 +127,10 @@ gale__node gale__prim_binary(gale__prim_graph *g, gale__scalar op, gale__node x,
     gale_type a = g->nodes[x].type, b = g->nodes[y].type;
     const char *name = gale__scalar_table[op].name;
     if (a != b)
-        return gale__prim_fail(g, GALE_INVALID, "%s: operands are %s and %s; cast one of them", name, gale_type_name(a),
-            gale_type_name(b));
+        return gale__prim_fail(g, GALE_INVALID, "%s: operands have types %s and %s; cast one of them", name,
+            gale_type_name(a), gale_type_name(b));
     if (!has_meaning(op, a))
-        return gale__prim_fail(g, GALE_INVALID, "%s has no meaning for %s", name, gale_type_name(a));
+        return gale__prim_fail(g, GALE_INVALID, "%s is not defined for %s", name, gale_type_name(a));
     gale__node in[2] = {x, y};
     if (!spread(g, name, in, 2)) return GALE__NIL;
     bool commutes = op == GALE__ADD || op == GALE__MUL || op == GALE__MIN || op == GALE__MAX ||
@@ -147,10 +147,10 @@ gale__node gale__prim_select(gale__prim_graph *g, gale__node condition, gale__no
     if (!gale__prim_ok(g, condition) || !gale__prim_ok(g, x) || !gale__prim_ok(g, y)) return GALE__NIL;
     gale_type a = g->nodes[x].type, b = g->nodes[y].type;
     if (g->nodes[condition].type != GALE_BOOL)
-        return gale__prim_fail(
-            g, GALE_INVALID, "select: the condition is %s, not bool", gale_type_name(g->nodes[condition].type));
+        return gale__prim_fail(g, GALE_INVALID, "select: the condition has type %s instead of bool",
+            gale_type_name(g->nodes[condition].type));
     if (a != b)
-        return gale__prim_fail(g, GALE_INVALID, "select: the choices are %s and %s; cast one of them",
+        return gale__prim_fail(g, GALE_INVALID, "select: the operands have types %s and %s; cast one of them",
             gale_type_name(a), gale_type_name(b));
     gale__node in[3] = {condition, x, y};
     if (!spread(g, "select", in, 3)) return GALE__NIL;
@@ -165,7 +165,7 @@ gale__node gale__prim_fma(gale__prim_graph *g, gale__node x, gale__node y, gale_
     if (!gale__prim_ok(g, x) || !gale__prim_ok(g, y) || !gale__prim_ok(g, z)) return GALE__NIL;
     gale_type a = g->nodes[x].type;
     if (a != g->nodes[y].type || a != g->nodes[z].type || !gale__type_is_float(a))
-        return gale__prim_fail(g, GALE_INVALID, "fma: takes three floats of one type");
+        return gale__prim_fail(g, GALE_INVALID, "fma: needs three floats of the same type");
     gale__node in[3] = {x, y, z};
     if (!spread(g, "fma", in, 3)) return GALE__NIL;
     return push(g, GALE__FMA, a, in, 3);
@@ -190,7 +190,7 @@ gale__node gale__prim_cast(gale__prim_graph *g, gale__node x, gale_type type)
     const gale__prim_node *p = &g->nodes[x];
     if (p->type == type) return x;
     if (type == GALE_STRING || p->type == GALE_STRING)
-        return gale__prim_fail(g, GALE_UNSUPPORTED, "cast: strings are not numbers of a graph");
+        return gale__prim_fail(g, GALE_UNSUPPORTED, "cast: a graph cannot contain strings");
     /* There and back again, or through a wider type, is one step or none; but integers wrap where floats saturate. */
     if (p->op == GALE__CAST) {
         gale_type from = g->nodes[p->in[0]].type;
@@ -208,7 +208,7 @@ gale__node gale__prim_bitcast(gale__prim_graph *g, gale__node x, gale_type type)
     if (from == type) return x;
     if (gale_type_size(from) != gale_type_size(type))
         return gale__prim_fail(
-            g, GALE_INVALID, "bitcast: %s and %s differ in size", gale_type_name(from), gale_type_name(type));
+            g, GALE_INVALID, "bitcast: %s and %s have different sizes", gale_type_name(from), gale_type_name(type));
     /* a bool is a byte in memory alone: 0 or 1 */
     if (from == GALE_BOOL) return gale__prim_bitcast(g, gale__prim_cast(g, x, GALE_U8), type);
     if (type == GALE_BOOL) return gale__prim_cast(g, gale__prim_bitcast(g, x, GALE_U8), type);

@@ -1,4 +1,4 @@
-/* Nodes that move elements by computed places: take, put, concat, copy; and loops. */
+/* Nodes that move elements by computed indices: take, put, concat, copy; and loops. */
 #include "graph/build/build.h"
 #include <string.h>
 
@@ -13,13 +13,13 @@ gale__node gale__prim_take(gale__prim_graph *g, gale__node data, gale__node inde
     if (!gale__prim_ok(g, data) || !gale__prim_ok(g, index)) return GALE__NIL;
     gale_type type = g->nodes[data].type;
     if (!gale__type_is_int(g->nodes[index].type))
-        return gale__prim_fail(g, GALE_INVALID, "take: the index is %s", gale_type_name(g->nodes[index].type));
+        return gale__prim_fail(g, GALE_INVALID, "take: the index has type %s", gale_type_name(g->nodes[index].type));
     index = gale__prim_cast(g, index, GALE_I64);
     data = flatten(g, data);
     if (data < 0 || index < 0) return GALE__NIL;
     gale__prim_node p = g->nodes[index];
     if (gale__prim_elements(g, data) == 0 && gale__prim_elements(g, index) > 0)
-        return gale__prim_fail(g, GALE_INVALID, "take: there is no element to take");
+        return gale__prim_fail(g, GALE_INVALID, "take: the input is empty");
     if (g->nodes[data].splat) return gale__prim_respread(g, data, p.rank, p.dims);
     gale__prim_draft d;
     gale__prim_draft_init(&d, GALE__PRIM_TAKE, type, p.rank, p.dims);
@@ -64,8 +64,8 @@ gale__node gale__prim_gather(gale__prim_graph *g, gale__node data, gale__node in
     gale__prim_node p = g->nodes[data], q = g->nodes[index];
     int rank = p.rank - 1 + q.rank;
     if (axis < 0 || axis >= p.rank || rank > GALE_MAX_RANK)
-        return gale__prim_fail(g, GALE_INVALID, "gather: axis %d of %s by %s", axis, gale__prim_shape_text(g, data),
-            gale__prim_shape_text(g, index));
+        return gale__prim_fail(g, GALE_INVALID, "gather: axis %d of %s by indices %s", axis,
+            gale__prim_shape_text(g, data), gale__prim_shape_text(g, index));
     int64_t first, step, count;
     if (even_steps(g, index, p.dims[axis], &first, &step, &count))
         return gather_slice(g, data, axis, first, step, count, q.rank == 0);
@@ -137,7 +137,7 @@ static gale__node find_roll(gale__prim_graph *g, int axis, const gale__node *in)
 
 gale__node gale__prim_concat(gale__prim_graph *g, int axis, const gale__node *xs, int n)
 {
-    if (n < 1) return gale__prim_fail(g, GALE_INVALID, "concat: of nothing");
+    if (n < 1) return gale__prim_fail(g, GALE_INVALID, "concat: no inputs");
     gale__node *in = gale__arena_alloc(&g->arena, n * sizeof *in);
     if (!in) return gale__prim_fail(g, GALE_NO_MEMORY, "concat: out of memory");
     gale__prim_draft d;
@@ -149,8 +149,8 @@ gale__node gale__prim_concat(gale__prim_graph *g, int axis, const gale__node *xs
         bool fits = p->type == d.node.type && p->rank == d.node.rank && axis >= 0 && axis < p->rank;
         for (int a = 0; fits && a < p->rank; a++) fits = a == axis || p->dims[a] == d.node.dims[a];
         if (!fits)
-            return gale__prim_fail(g, GALE_INVALID, "concat: %s and %s on axis %d", gale__prim_shape_text(g, xs[0]),
-                gale__prim_shape_text(g, xs[i]), axis);
+            return gale__prim_fail(g, GALE_INVALID, "concat: %s and %s differ outside axis %d",
+                gale__prim_shape_text(g, xs[0]), gale__prim_shape_text(g, xs[i]), axis);
         if (i) d.node.dims[axis] += p->dims[axis];
         if (p->dims[axis]) in[kept++] = xs[i];
     }
@@ -200,7 +200,7 @@ static bool loop_fits(gale__prim_graph *g, const gale__prim_loop_args *loop, con
         int64_t which = p->attr[0];
         bool sliced = which >= loop->n_carried && which < loop->n_carried + loop->n_sliced;
         if (which < 0 || which >= total || !loop_input_fits(p, &g->nodes[inputs[which]], loop, sliced)) {
-            gale__prim_fail(g, GALE_INVALID, "loop: input %lld does not fit the body", (long long)which);
+            gale__prim_fail(g, GALE_INVALID, "loop: input %lld does not match the body", (long long)which);
             return false;
         }
     }

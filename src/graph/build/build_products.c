@@ -1,5 +1,5 @@
-/* Matrix products and convolutions, as a product of two expanded views summed over the axes they share.  There is no
- * primitive of their own: the fuser sees REDUCE SUM(MUL(a, b)) and makes a contraction of it. */
+/* Matrix products and convolutions, as a product of two expanded views summed over their shared axes.  There is no
+ * separate primitive: the fuser sees REDUCE SUM(MUL(a, b)) and turns it into a contraction. */
 #include "graph/build/build.h"
 #include <string.h>
 
@@ -18,7 +18,7 @@ gale__node gale__prim_matmul(gale__prim_graph *g, gale__node a, gale__node b)
     int r = p.rank, s = q.rank;
     if (r < 2 || s < 2 || p.type != q.type || p.dims[r - 1] != q.dims[s - 2] || r >= GALE_MAX_RANK ||
         s >= GALE_MAX_RANK)
-        return gale__prim_fail(g, GALE_INVALID, "matmul: %s %s by %s %s", gale_type_name(p.type),
+        return gale__prim_fail(g, GALE_INVALID, "matmul: %s %s and %s %s do not match", gale_type_name(p.type),
             gale__prim_shape_text(g, a), gale_type_name(q.type), gale__prim_shape_text(g, b));
     int perm[GALE_MAX_RANK];
     for (int d = 0; d < s; d++) perm[d] = d < s - 2 ? d : d == s - 2 ? s - 1 : s - 2;
@@ -89,7 +89,7 @@ static bool conv_fits(
     ok = ok && (transposed ? q->dims[0] == p->dims[1] : q->dims[1] == p->dims[1] / c->groups);
     for (int i = 0; ok && i < n; i++) ok = c->stride[i] >= 1 && c->dilation[i] >= 1 && c->input_dilation[i] >= 1;
     if (!ok)
-        gale__prim_fail(g, GALE_INVALID, "%s: %s %s with kernel %s %s, %lld groups, %d spatial axes", name,
+        gale__prim_fail(g, GALE_INVALID, "%s: %s %s with kernel %s %s, %lld groups, %d spatial axes do not match", name,
             gale_type_name(p->type), gale__prim_shape_text(g, x), gale_type_name(q->type), gale__prim_shape_text(g, w),
             (long long)c->groups, n);
     return ok;
@@ -108,8 +108,8 @@ gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, cons
         int64_t wide = n ? (n - 1) * c->input_dilation[i] + 1 : 0;
         int64_t room = wide + c->low[i] + c->high[i] - ((k - 1) * c->dilation[i] + 1);
         if (room < 0)
-            return gale__prim_fail(g, GALE_INVALID, "conv: a kernel of %lld does not fit axis %d of %s", (long long)k,
-                2 + i, gale__prim_shape_text(g, x));
+            return gale__prim_fail(g, GALE_INVALID, "conv: a kernel of %lld exceeds axis %d of %s", (long long)k, 2 + i,
+                gale__prim_shape_text(g, x));
         out[i] = room / c->stride[i] + 1;
     }
     return convolve(g, x, w, c, out);
@@ -207,7 +207,8 @@ gale__node gale__prim_conv_transpose(
         back.input_dilation[i] = c->stride[i];
         back.stride[i] = 1;
         back.low[i] = c->dilation[i] * (g->nodes[w].dims[2 + i] - 1) - c->low[i];
-        if (extent[i] < 0) return gale__prim_fail(g, GALE_INVALID, "conv_transpose: extent %lld", (long long)extent[i]);
+        if (extent[i] < 0)
+            return gale__prim_fail(g, GALE_INVALID, "conv_transpose: invalid extent %lld", (long long)extent[i]);
     }
     w = turn_kernel(g, w, c);
     if (w < 0) return GALE__NIL;

@@ -116,9 +116,9 @@ gale__node gale__prim_reduce(gale__prim_graph *g, gale__reduce kind, gale__node 
     gale__node once = before_expanding(g, kind, x, axes);
     if (once >= 0) return keep ? once : gale__prim_squeeze(g, once, axes);
     const gale__prim_node *p = &g->nodes[x];
-    if (axes >> p->rank) return gale__prim_fail(g, GALE_INVALID, "reduce: an axis is beyond rank %d", p->rank);
+    if (axes >> p->rank) return gale__prim_fail(g, GALE_INVALID, "reduce: axis out of range for rank %d", p->rank);
     if (p->type == GALE_BOOL && kind <= GALE__PROD)
-        return gale__prim_fail(g, GALE_INVALID, "reduce: sums of bool; cast first");
+        return gale__prim_fail(g, GALE_INVALID, "reduce: cannot sum bool; cast first");
     int axis = 0;
     int64_t parts = kind < GALE__ARGMAX ? parts_of(g, x, axes, &axis) : 1;
     gale__node kept = parts > 1 ? reduce_in_parts(g, kind, x, axes, axis, parts) : reduce_kept(g, kind, x, axes);
@@ -152,7 +152,7 @@ gale__node gale__prim_scan(gale__prim_graph *g, gale__reduce kind, gale__node x,
     if (!gale__prim_ok(g, x)) return GALE__NIL;
     const gale__prim_node *p = &g->nodes[x];
     if (axis < 0 || axis >= p->rank || kind > GALE__RMIN)
-        return gale__prim_fail(g, GALE_INVALID, "scan: axis %d of a value of rank %d", axis, p->rank);
+        return gale__prim_fail(g, GALE_INVALID, "scan: axis %d is out of range for rank %d", axis, p->rank);
     if (gale__prim_elements(g, x) == 0) return x;
     int64_t extent = p->dims[axis];
     if (reverse) x = gale__prim_flip(g, x, 1u << axis);
@@ -176,7 +176,7 @@ gale__node gale__prim_sort(gale__prim_graph *g, gale__node x, int axis, bool des
     if (!gale__prim_ok(g, x)) return GALE__NIL;
     gale__prim_node p = g->nodes[x];
     if (axis < 0 || axis >= p.rank)
-        return gale__prim_fail(g, GALE_INVALID, "sort: axis %d of a value of rank %d", axis, p.rank);
+        return gale__prim_fail(g, GALE_INVALID, "sort: axis %d is out of range for rank %d", axis, p.rank);
     if (p.dims[axis] <= 1) return gale__prim_splat(g, GALE_I64, p.rank, p.dims, 0);
     int perm[GALE_MAX_RANK];
     for (int d = 0; d < p.rank; d++) perm[d] = d;

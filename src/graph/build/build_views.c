@@ -1,5 +1,5 @@
-/* Views: nodes that say where an element is read from and compute nothing.  Chains of one kind are composed here, so
- * that the fuser sees few of them. */
+/* Views: nodes that define where an element is read from and compute nothing.  Chains of one kind are composed here,
+ * so that the fuser sees few of them. */
 #include "graph/build/build.h"
 #include <string.h>
 
@@ -19,9 +19,10 @@ static bool is_shape(const gale__prim_node *p, int rank, const int64_t *dims)
 static bool shape_fits(gale__prim_graph *g, const char *what, int rank, const int64_t *dims)
 {
     if (rank < 0 || rank > GALE_MAX_RANK)
-        gale__prim_fail(g, GALE_LIMIT, "%s: rank %d; at most %d are possible", what, rank, GALE_MAX_RANK);
+        gale__prim_fail(g, GALE_LIMIT, "%s: rank %d exceeds the limit of %d", what, rank, GALE_MAX_RANK);
     for (int d = 0; d < rank && g->status == GALE_OK; d++)
-        if (dims[d] < 0) gale__prim_fail(g, GALE_INVALID, "%s: extent %lld of axis %d", what, (long long)dims[d], d);
+        if (dims[d] < 0)
+            gale__prim_fail(g, GALE_INVALID, "%s: invalid extent %lld of axis %d", what, (long long)dims[d], d);
     return g->status == GALE_OK;
 }
 
@@ -29,7 +30,7 @@ gale__node gale__prim_reshape(gale__prim_graph *g, gale__node x, int rank, const
 {
     if (!gale__prim_ok(g, x) || !shape_fits(g, "reshape", rank, dims)) return GALE__NIL;
     if (gale__dims_count(rank, dims) != gale__prim_elements(g, x))
-        return gale__prim_fail(g, GALE_INVALID, "reshape: %s has %lld elements, the new shape has %lld",
+        return gale__prim_fail(g, GALE_INVALID, "reshape: %s has %lld elements, but the new shape has %lld",
             gale__prim_shape_text(g, x), (long long)gale__prim_elements(g, x), (long long)gale__dims_count(rank, dims));
     if (g->nodes[x].op == GALE__PRIM_RESHAPE) x = g->nodes[x].in[0];
     if (is_shape(&g->nodes[x], rank, dims)) return x;
@@ -48,7 +49,7 @@ gale__node gale__prim_permute(gale__prim_graph *g, gale__node x, const int *perm
     bool same = true;
     for (int d = 0; d < p->rank; d++) {
         if (perm[d] < 0 || perm[d] >= p->rank || seen >> perm[d] & 1)
-            return gale__prim_fail(g, GALE_INVALID, "permute: axis %d of the order is wrong", d);
+            return gale__prim_fail(g, GALE_INVALID, "permute: invalid axis %d", d);
         seen |= 1u << perm[d];
         dims[d] = p->dims[perm[d]];
         same = same && perm[d] == d;
@@ -76,8 +77,9 @@ gale__node gale__prim_expand(gale__prim_graph *g, gale__node x, int rank, const 
     for (int d = 0; d < rank; d++) {
         from[d] = d < lead ? 1 : p->dims[d - lead];
         if (lead < 0 || (from[d] != 1 && from[d] != dims[d]))
-            return gale__prim_fail(g, GALE_INVALID, "expand: %s cannot become rank %d with extent %lld on axis %d",
-                gale__prim_shape_text(g, x), rank, (long long)dims[d], d);
+            return gale__prim_fail(g, GALE_INVALID,
+                "expand: %s cannot be expanded to rank %d with extent %lld on axis %d", gale__prim_shape_text(g, x),
+                rank, (long long)dims[d], d);
     }
     if (lead < 0)
         return gale__prim_fail(g, GALE_INVALID, "expand: %s has more than %d axes", gale__prim_shape_text(g, x), rank);
@@ -103,8 +105,8 @@ gale__node gale__prim_slice(
         if (extent[d] < 0 || beyond || step[d] == 0 ||
             (extent[d] && (first[d] < 0 || first[d] >= n || last < 0 || last >= n)))
             return gale__prim_fail(g, GALE_INVALID,
-                "slice: axis %d of %s has no elements %lld, step %lld, %lld of them", d, gale__prim_shape_text(g, x),
-                (long long)first[d], (long long)step[d], (long long)extent[d]);
+                "slice: axis %d of %s: start %lld, step %lld, %lld elements is out of range", d,
+                gale__prim_shape_text(g, x), (long long)first[d], (long long)step[d], (long long)extent[d]);
         same = same && extent[d] == n && (n <= 1 || (first[d] == 0 && step[d] == 1));
     }
     if (same) return x;
@@ -149,7 +151,7 @@ gale__node gale__prim_slice_axis(gale__prim_graph *g, gale__node x, int axis, in
     if (!gale__prim_ok(g, x)) return GALE__NIL;
     const gale__prim_node *p = &g->nodes[x];
     if (axis < 0 || axis >= p->rank)
-        return gale__prim_fail(g, GALE_INVALID, "slice: axis %d of a value of rank %d", axis, p->rank);
+        return gale__prim_fail(g, GALE_INVALID, "slice: axis %d is out of range for rank %d", axis, p->rank);
     int64_t start_[GALE_MAX_RANK] = {0}, step[GALE_MAX_RANK], size[GALE_MAX_RANK];
     for (int d = 0; d < p->rank; d++) step[d] = 1, size[d] = p->dims[d];
     start_[axis] = first;
@@ -189,7 +191,8 @@ gale__node gale__prim_pad(
     bool only_crop = true;
     for (int i = 0; i < p->rank; i++) {
         int64_t between = interior && p->dims[i] > 1 ? interior[i] : 0, n = p->dims[i];
-        if (between < 0) return gale__prim_fail(g, GALE_INVALID, "pad: interior padding %lld", (long long)between);
+        if (between < 0)
+            return gale__prim_fail(g, GALE_INVALID, "pad: invalid interior padding %lld", (long long)between);
         d.node.dims[i] = n + (n > 1 ? (n - 1) * between : 0) + low[i] + high[i];
         if (d.node.dims[i] < 0)
             return gale__prim_fail(g, GALE_INVALID, "pad: axis %d of %s would have %lld elements", i,
@@ -211,7 +214,7 @@ static bool two_axes(gale__prim_graph *g, gale__node x, int axis, int64_t a, int
 {
     const gale__prim_node *p = &g->nodes[x];
     if (axis < 0 || axis >= p->rank || p->rank + 1 > GALE_MAX_RANK || a < 0 || b < 0) {
-        gale__prim_fail(g, GALE_INVALID, "window: axis %d of %s cannot become %lld x %lld", axis,
+        gale__prim_fail(g, GALE_INVALID, "window: axis %d of %s cannot be split into %lld x %lld", axis,
             gale__prim_shape_text(g, x), (long long)a, (long long)b);
         return false;
     }
@@ -252,7 +255,7 @@ gale__node gale__prim_unwindow(
     if (!gale__prim_ok(g, x)) return GALE__NIL;
     const gale__prim_node *p = &g->nodes[x];
     if (axis < 0 || axis + 1 >= p->rank || extent < 0 || stride < 1)
-        return gale__prim_fail(g, GALE_INVALID, "unwindow: axis %d of a value of rank %d", axis, p->rank);
+        return gale__prim_fail(g, GALE_INVALID, "unwindow: axis %d is out of range for rank %d", axis, p->rank);
     if (gale__prim_elements(g, x) == 0) {
         int64_t dims[GALE_MAX_RANK];
         memcpy(dims, p->dims, sizeof dims);
@@ -276,7 +279,8 @@ gale__node gale__prim_squeeze(gale__prim_graph *g, gale__node x, uint32_t axes)
     for (int d = 0; d < p->rank; d++) {
         if (!(axes >> d & 1)) dims[rank++] = p->dims[d];
         else if (p->dims[d] != 1)
-            return gale__prim_fail(g, GALE_INVALID, "squeeze: axis %d of %s is not 1", d, gale__prim_shape_text(g, x));
+            return gale__prim_fail(
+                g, GALE_INVALID, "squeeze: axis %d of %s does not have extent 1", d, gale__prim_shape_text(g, x));
     }
     return gale__prim_reshape(g, x, rank, dims);
 }
@@ -293,6 +297,6 @@ gale__node gale__prim_unsqueeze(gale__prim_graph *g, gale__node x, uint32_t axes
         dims[rank++] = extent;
     }
     if (from < p->rank || (rank < 32 && axes >> rank))
-        return gale__prim_fail(g, GALE_INVALID, "unsqueeze: the axes do not fit %s", gale__prim_shape_text(g, x));
+        return gale__prim_fail(g, GALE_INVALID, "unsqueeze: invalid axes for %s", gale__prim_shape_text(g, x));
     return gale__prim_reshape(g, x, rank, dims);
 }

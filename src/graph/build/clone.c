@@ -1,5 +1,5 @@
-/* Copies the part of a graph that some outputs need into another graph, with the inputs numbered anew.  Gradients of
- * loops use it: the body is computed again in the reverse body. */
+/* Copies the part of a graph that some outputs need into another graph, with renumbered inputs.  Gradients of loops
+ * use it: the reverse body recomputes the body. */
 #include "graph/grad/grad.h"
 #include <string.h>
 

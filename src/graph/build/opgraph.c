@@ -1,5 +1,5 @@
-/* The operator graph: appended to by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
- * topological order by construction, since an operator can only read values that exist. */
+/* The operator graph: built by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
+ * topological order by construction, since an operator can only read existing values. */
 #include "graph/build/opgraph.h"
 #include "base/thread.h"
 #include "graph/plan/paths.h"
@@ -50,7 +50,7 @@ void gale_graph_destroy(gale_graph **graph)
 static gale_status check_open(const gale_graph *g)
 {
     if (atomic_load(&((gale_graph *)g)->refs) == 1) return GALE_OK;
-    return gale__fail(GALE_INVALID, "the graph is in use by a program or another graph: nothing can be added to it");
+    return gale__fail(GALE_INVALID, "the graph is in use by a program or another graph and cannot be changed");
 }
 
 static gale_status new_value(gale_graph *g, gale__value_info info, gale_value *out)
@@ -67,8 +67,7 @@ gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, in
     gale__value_info v = {.node = -1, .input = g->n_inputs, .type = type, .rank = rank};
     GALE_TRY(check_open(g));
     if (rank < -1 || rank > GALE_MAX_RANK)
-        return gale__fail(
-            GALE_INVALID, "input %s: rank %d is not in 0 .. %d, nor -1 for any", name, rank, GALE_MAX_RANK);
+        return gale__fail(GALE_INVALID, "input %s: rank %d is outside 0 .. %d (-1: any)", name, rank, GALE_MAX_RANK);
     if ((unsigned)type >= GALE_STRING)
         return gale__fail(GALE_UNSUPPORTED, "input %s: type %s is not numeric", name, gale_type_name(type));
     for (int i = 0; i < rank; i++) {
@@ -108,9 +107,8 @@ gale_status gale_graph_constant_tensor(gale_graph *g, const gale_tensor *host, g
     gale_tensor *view = NULL;
     GALE_TRY(check_open(g));
     if (host->device)
-        return gale__fail(
-            GALE_INVALID, "a constant must lie on the host: gale_tensor_to_device with no device moves it");
-    if (host->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are not numbers of a graph");
+        return gale__fail(GALE_INVALID, "a constant must be in host memory; use gale_tensor_to_device with no device");
+    if (host->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "a graph cannot contain strings");
     GALE_TRY(gale_tensor_reshape((gale_tensor *)host, host->rank, host->dims, &view));
     return add_constant(g, view, out);
 }
@@ -161,23 +159,23 @@ static gale_status wrong_count(const char *name, const gale__op *op, int n)
 {
     if (op->max_in < 0)
         return gale__fail(
-            GALE_INVALID, "%s takes at least %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
+            GALE_INVALID, "%s needs at least %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
     if (op->max_in == op->min_in)
-        return gale__fail(GALE_INVALID, "%s takes %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
-    return gale__fail(GALE_INVALID, "%s takes %d to %d inputs, not %d", name, op->min_in, op->max_in, n);
+        return gale__fail(GALE_INVALID, "%s needs %d input%s, not %d", name, op->min_in, op->min_in == 1 ? "" : "s", n);
+    return gale__fail(GALE_INVALID, "%s needs %d to %d inputs, not %d", name, op->min_in, op->max_in, n);
 }
 
 static gale_status check_op(
     const gale_graph *g, const char *name, const gale__op *op, const gale_value *inputs, int n_inputs, int n_outputs)
 {
-    if (!op) return gale__fail(GALE_NOT_FOUND, "no operator is called %s", name);
+    if (!op) return gale__fail(GALE_NOT_FOUND, "unknown operator %s", name);
     if (n_inputs < op->min_in || (op->max_in >= 0 && n_inputs > op->max_in)) return wrong_count(name, op, n_inputs);
     if (n_outputs < 0 || (op->max_out >= 0 && n_outputs > op->max_out))
         return gale__fail(GALE_INVALID, "%s has at most %d output%s, not %d", name, op->max_out,
             op->max_out == 1 ? "" : "s", n_outputs);
     for (int i = 0; i < n_inputs; i++) {
         if (inputs[i] == GALE_NONE && i >= op->min_in && op->max_in >= 0) continue;
-        if (inputs[i] == GALE_NONE) return gale__fail(GALE_INVALID, "%s: input %d is left out", name, i);
+        if (inputs[i] == GALE_NONE) return gale__fail(GALE_INVALID, "%s: input %d is missing", name, i);
         if (inputs[i] < 0 || inputs[i] >= g->n_values)
             return gale__fail(GALE_INVALID, "%s: input %d is not a value of this graph", name, i);
     }
@@ -193,7 +191,7 @@ static gale_status check_bodies(const gale_attr *attrs, int n, const char *name,
         if (attrs[i].kind != GALE_ATTR_GRAPH) continue;
         if (attrs[i].graph->depth + 1 > *depth) *depth = attrs[i].graph->depth + 1;
         if (*depth > BODIES_DEEP)
-            return gale__fail(GALE_LIMIT, "%s: bodies within bodies go deeper than %d", name, BODIES_DEEP);
+            return gale__fail(GALE_LIMIT, "%s: bodies are nested more than %d levels deep", name, BODIES_DEEP);
     }
     return GALE_OK;
 }
@@ -259,7 +257,8 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     if (loss < 0 || loss >= g->n_values) return gale__fail(GALE_INVALID, "the loss is not a value of this graph");
     for (int i = 0; i < n; i++)
         if (wrt[i] < 0 || wrt[i] >= g->n_values)
-            return gale__fail(GALE_INVALID, "value %d to differentiate by is not of this graph", i);
+            return gale__fail(
+                GALE_INVALID, "value %d to differentiate with respect to is not a value of this graph", i);
     r.wrt = gale__arena_copy(&g->arena, wrt, (size_t)n * sizeof *wrt);
     r.out = gale__arena_alloc(&g->arena, ((size_t)n + 1) * sizeof *r.out);
     if (!r.wrt || !r.out) return GALE_NO_MEMORY;
@@ -387,7 +386,7 @@ static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, c
     /* A result that its operator left out, since an input that it may do without was left out there. */
     for (int i = 0; i < n->op->min_in && i < n->n_in; i++)
         if (n->in[i] >= 0 && in[i] < 0) {
-            gale__prim_fail(l->g, GALE_INVALID, "input %d was not made by the node that should", i);
+            gale__prim_fail(l->g, GALE_INVALID, "input %d does not come from the expected node", i);
             return;
         }
     gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = device};
@@ -536,7 +535,7 @@ gale_status gale__opgraph_inline(
     lowering l = {.graph = graph, .g = g};
     GALE_TRY(g->status);
     if (n_in != graph->n_inputs || n_out != graph->n_outputs)
-        return g->status = gale__fail(GALE_INVALID, "a body has %d inputs and %d outputs; %d and %d are wanted",
+        return g->status = gale__fail(GALE_INVALID, "a body has %d inputs and %d outputs instead of %d and %d",
                    graph->n_inputs, graph->n_outputs, n_in, n_out);
     l.nodes = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *l.nodes);
     gale_status status = l.nodes ? inline_nodes(&l, in) : GALE_NO_MEMORY;

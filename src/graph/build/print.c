@@ -1,4 +1,4 @@
-/* A dump of the primitive graph, one node a line, for people and tests. */
+/* A dump of the primitive graph, one node per line, for debugging and tests. */
 #include "graph/build/graph.h"
 #include "base/str.h"
 

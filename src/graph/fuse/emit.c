@@ -1,6 +1,6 @@
-/* One root and everything folded into it, as a loop nest.  A recursive walk from the root to what lies in memory, each
- * step with the affine map through which its value is read.  Where a step cannot be folded the value becomes a root of
- * its own and is loaded; where a reshape needs a finer domain the walk starts again with a dimension split. */
+/* Emits one root and everything fused into it as a loop nest: a recursive walk from the root to the values in memory,
+ * in which each step has the affine map through which its value is read.  If a step cannot be fused, the value becomes
+ * a separate root and is loaded; if a reshape needs a finer domain, the walk starts again with a dimension split. */
 #include "graph/fuse/emitter.h"
 #include <string.h>
 
@@ -22,7 +22,7 @@ static void note_region(gale__fuse_emitter *e, const gale__prim_node *p)
 int gale__fuse_emit_append(gale__fuse_emitter *e, gale__nest_instr in, bool zero)
 {
     if (e->n_code >= (int)(sizeof e->code / sizeof *e->code))
-        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel grew past %d instructions", e->n_code));
+        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel exceeds %d instructions", e->n_code));
     e->code[e->n_code] = in;
     e->zero[e->n_code] = zero;
     return e->n_code++;
@@ -70,7 +70,7 @@ static int add_access(gale__fuse_emitter *e, const gale__nest_access *a)
     for (int i = 0; i < e->n_accesses; i++)
         if (same_access(&e->accesses[i], a)) return i;
     if (e->n_accesses >= MAX_CODE + 4 * MAX_RECURSION)
-        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel has too many accesses"));
+        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a fused kernel has too many memory accesses"));
     if (gale__grow((void **)&e->accesses, &e->accesses_capacity, (size_t)e->n_accesses + 1, sizeof *e->accesses) !=
         GALE_OK)
         return gale__fuse_emit_fail(e, GALE_NO_MEMORY);
@@ -200,7 +200,7 @@ static int emit_view(gale__fuse_emitter *e, gale__node n, const gale__map *m, bo
         /* Not affine: what is below goes to memory.  A reshape then only renames that memory. */
         if (p->op == GALE__PRIM_RESHAPE) return gale__fuse_make_root(e->fusion, base), load_from(e, base, n, m);
         if (n != e->root) return gale__fuse_make_root(e->fusion, n), load(e, n, m);
-        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "one view pads more than %d axes", GALE__GUARDS));
+        return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a view pads more than %d axes", GALE__GUARDS));
     }
     uint64_t fill = guarded && p->op != GALE__PRIM_UNWINDOW ? compute_bits((gale_type)p->type, &p->imm) : 0;
     /* One sum over both would count a fill once for every term of the sum below. */
@@ -280,7 +280,7 @@ static int emit_take(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 
 int gale__fuse_emit_load_instead(gale__fuse_emitter *e, gale__node n, const gale__map *m)
 {
-    if (n == e->root) return gale__fuse_emit_fail(e, gale__fail(GALE_INTERNAL, "a reduction cannot be planned"));
+    if (n == e->root) return gale__fuse_emit_fail(e, gale__fail(GALE_INTERNAL, "cannot plan a reduction"));
     gale__fuse_make_root(e->fusion, n);
     return load(e, n, m);
 }

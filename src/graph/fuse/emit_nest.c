@@ -1,4 +1,5 @@
-/* From the emitter's lists to a finished nest: what is inner, outer dimensions first, names for reports. */
+/* From the emitter's lists to a finished nest: which dimensions are inner, outer dimensions first, names for reports.
+ * */
 #include "graph/fuse/emitter.h"
 #include <string.h>
 
@@ -32,7 +33,7 @@ static gale_status copy_outer_operands(gale__fuse_emitter *e, int *value)
         if (e->code[i].op != GALE__NEST_REDUCE || e->code[e->code[i].a].inner) continue;
         /* shift [i, n) up by one and put the copy at i */
         if (e->n_code >= (int)(sizeof e->code / sizeof *e->code))
-            return gale__fail(GALE_LIMIT, "a fused kernel grew past %d instructions", e->n_code);
+            return gale__fail(GALE_LIMIT, "a fused kernel exceeds %d instructions", e->n_code);
         memmove(&e->code[i + 1], &e->code[i], (size_t)(e->n_code - i) * sizeof *e->code);
         e->n_code++;
         if (*value >= i) (*value)++;

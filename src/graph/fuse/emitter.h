@@ -1,4 +1,4 @@
-/* What the files that emit nests share: the emitter, and the steps that call each other. */
+/* Shared by the files that emit nests: the emitter, and the mutually recursive steps. */
 #ifndef GALE_GRAPH_EMITTER_H
 #define GALE_GRAPH_EMITTER_H
 #include "graph/fuse/fuse.h"

@@ -1,6 +1,6 @@
-/* Which values live in memory.  One pass from the outputs back: a value read by one kernel alone is folded into it; a
- * value read by several is folded again into each where that is cheaper than a load, and stored otherwise.  A kernel
- * holds at most one contraction, and a contraction and other reductions do not share one. */
+/* Decides which values are stored in memory, in one pass from the outputs back: a value read by only one kernel is
+ * fused into it; a value read by several is recomputed in each if that is cheaper than a load, and stored otherwise.
+ * A kernel has at most one contraction, and a contraction does not share a kernel with other reductions. */
 #include "graph/fuse/fuse.h"
 #include <string.h>
 
@@ -255,8 +255,8 @@ static bool over_contraction(const grouper *s, gale__node n, int *budget)
     return false;
 }
 
-/* Read by several kernels, or again and again by one, a narrow value is stored; one kernel takes it from memory as it
- * lies there.  Between a contraction and a kernel that reduces, it is what lies in memory. */
+/* A narrow value that several kernels read, or one reads repeatedly, is stored narrow; a single kernel reads it from
+ * memory unchanged.  Between a contraction and a reducing kernel, the narrow value is what is in memory. */
 static bool stored_narrow(const grouper *s, gale__node n, bool multi)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);

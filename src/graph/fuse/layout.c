@@ -113,7 +113,7 @@ static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
     return found;
 }
 
-/* The dimension along which groups of eight can be copied as they lie; NONE: there is none. */
+/* The dimension along which groups of eight can be copied directly; NONE if there is none. */
 static int copies_along(const gale__fusion *f, const use *u, bool last)
 {
     const gale__nest *nest = &u->kernel->nest;

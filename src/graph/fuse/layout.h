@@ -1,4 +1,4 @@
-/* Layouts: in which order the axes of a value lie in memory. */
+/* Layouts: the order of a value's axes in memory. */
 #ifndef GALE_GRAPH_FUSE_LAYOUT_H
 #define GALE_GRAPH_FUSE_LAYOUT_H
 #include "graph/fuse/fuse.h"

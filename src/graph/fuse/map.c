@@ -1,5 +1,5 @@
-/* Folding views into affine maps.  Every case is exact: what cannot be said with strides and guards is refused, and the
- * caller materialises the value instead. */
+/* Folds views into affine maps.  Every case is exact: a view that strides and guards cannot express is rejected, and
+ * the caller materialises the value instead. */
 #include "graph/fuse/map.h"
 #include <string.h>
 

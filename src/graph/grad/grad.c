@@ -1,6 +1,6 @@
-/* Reverse-mode differentiation as a transformation of the primitive graph.  Nodes are visited from the last to the
- * first, each rule adds to the gradients of its inputs, and everything made is primitives again, so that gradients
- * fuse, run on every device and have gradients themselves.  docs/gradients.md lists rules and conventions. */
+/* Reverse-mode differentiation as a transformation of the primitive graph.  Nodes are visited from last to first, each
+ * rule adds to the gradients of its inputs, and all results are primitives again, so that gradients fuse, run on every
+ * device and have gradients themselves. docs/gradients.md lists rules and conventions. */
 #include "graph/grad/grad.h"
 #include <string.h>
 
@@ -111,7 +111,7 @@ gale_status gale__prim_gradient(gale__prim_graph *g, gale__node loss, const gale
     if (g->status != GALE_OK) return g->status;
     GALE_TRY(check_values(g, "loss", &loss, 1));
     if (gale__prim_elements(g, loss) != 1)
-        return gale__fail(GALE_INVALID, "gradient: the loss has shape %s; sum it to one number first",
+        return gale__fail(GALE_INVALID, "gradient: the loss has shape %s; reduce it to one number first",
             gale__prim_shape_text(g, loss));
     gale__node one = gale__prim_like(g, loss, 1);
     return gale__prim_gradient_from(g, &loss, &one, 1, wrt, n, out);

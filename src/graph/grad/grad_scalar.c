@@ -1,5 +1,5 @@
-/* Gradients of element-wise operations.  Operands and result have one shape, since broadcasting is a node of its own.
- */
+/* Gradients of element-wise operations.  Operands and result have the same shape, since broadcasting is a separate
+ * node. */
 #include "graph/grad/grad.h"
 
 static gale__node square(gale__prim_graph *g, gale__node x) { return gale__prim_mul(g, x, x); }

@@ -1,5 +1,5 @@
-/* Packing values into slabs.  Values come in the order they are first written; each takes the smallest hole that fits
- * among what is free at that moment, else the end of a slab that may still grow, else a new slab. */
+/* Packs values into slabs.  Values are placed in the order in which they are first written; each takes the smallest
+ * free hole that fits, else the end of a slab that may still grow, else a new slab. */
 #include "graph/plan/plan.h"
 #include <string.h>
 

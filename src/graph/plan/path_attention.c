@@ -1,5 +1,5 @@
-/* Which attention the routines take: f32 on the CPU, f16 and bf16 on matrix units, all axes in their places, operands
- * in memory however they are turned. */
+/* Which attentions the routines accept: f32 on the CPU, f16 and bf16 on matrix units, all axes in their standard
+ * order, operands in memory with any strides. */
 #include "graph/plan/paths.h"
 #include <string.h>
 

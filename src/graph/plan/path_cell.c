@@ -1,4 +1,4 @@
-/* Which recurrent steps the CPU's routine takes: those that the lowering of a cell offers, in f32. */
+/* Which recurrent steps the CPU's routine accepts: those that the lowering of a cell offers, in f32. */
 #include "graph/plan/paths.h"
 
 bool gale__claim_cell(gale__claim *c);

@@ -1,4 +1,5 @@
-/* Which suppressions the routines take: f32, any number of batches and classes on the CPU, up to a limit on a GPU. */
+/* Which suppressions the routines accept: f32, any number of batches and classes on the CPU, up to a limit on a GPU.
+ * */
 #include "graph/plan/paths.h"
 
 bool gale__claim_suppress(gale__claim *c);

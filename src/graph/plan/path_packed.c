@@ -1,5 +1,5 @@
-/* Which products by packed weights the CPU's routine takes: f32, a few rows (with more, weights unpacked once are
- * better), no groups of rows. */
+/* Which products with packed weights the CPU's routine accepts: f32, few rows (with more, weights unpacked once are
+ * faster), no groups of rows. */
 #include "graph/plan/paths.h"
 
 enum { ROWS_MAX = 12, LANES = 16 };

@@ -1,4 +1,4 @@
-/* Which pools the CPU's routine takes: f32, two spatial axes; windows are given as attributes. */
+/* Which pools the CPU's routine accepts: f32, two spatial axes, windows given as attributes. */
 #include "graph/plan/paths.h"
 #include <string.h>
 

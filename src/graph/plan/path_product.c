@@ -1,5 +1,6 @@
-/* Which matrix products go to a vendor's library: large ones of floats, whose factors lie in memory in rows or columns.
- * What follows a product is then a kernel of its own, so small ones stay with ours, which take it along. */
+/* Which matrix products go to a vendor's library: large float products whose factors are stored by rows or columns.
+ * The epilogue of such a product is a separate kernel, so small products stay with gale's own kernels, which fuse it.
+ * */
 #include "device/call.h"
 #include "graph/plan/paths.h"
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Which resizes the CPU's routines take: the last two axes, each with a table of places and weights. */
+/* Which resizes the CPU's routines accept: the last two axes, each with a table of positions and weights. */
 #include "graph/plan/paths.h"
 
 enum { TAPS_MAX = 64 };

@@ -1,5 +1,5 @@
-/* Softmax and layer norm over short rows: the interpreter's cost of starting each instruction is more than the row's
- * own. */
+/* Softmax and layer norm over short rows: starting each instruction of the interpreter costs more than the row itself.
+ * */
 #include "graph/plan/paths.h"
 
 enum { SOFTMAX_MAX = 256, NORM_MAX = 1024 }; /* elements of a row; longer ones gain nothing (bench/paths.c) */

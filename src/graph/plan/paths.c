@@ -1,4 +1,4 @@
-/* The table of fast paths, and what claims share.  plan_routine.c makes steps of what was claimed. */
+/* The table of fast paths, and what claims share. plan_routine.c turns claims into steps. */
 #include "graph/plan/paths.h"
 #include "graph/build/build.h"
 #include "graph/fuse/map.h"

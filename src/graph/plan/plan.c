@@ -1,4 +1,4 @@
-/* Making a plan: fuse, give every value a place, make the kernels, and write the steps down in order. */
+/* Creates a plan: fuses, assigns a location to every value, creates the kernels, and lists the steps in order. */
 #include "graph/fuse/layout.h"
 #include "graph/plan/planner.h"
 #include "device/ceilings.h"

@@ -1,4 +1,4 @@
-/* The steps of SORT, SCAN and PUT: a host function on the CPU, kernels of their own elsewhere. */
+/* The steps of SORT, SCAN and PUT: a host function on the CPU, dedicated kernels elsewhere. */
 #include "graph/plan/planner.h"
 #include "kernel/cpu/cpu_special.h"
 #include "kernel/schedule/special.h"

@@ -1,4 +1,4 @@
-/* What the files that make a plan share while it is being made. */
+/* Shared by the files that create a plan. */
 #ifndef GALE_GRAPH_PLANNER_H
 #define GALE_GRAPH_PLANNER_H
 #include "graph/plan/plan.h"

@@ -1,5 +1,5 @@
-/* The store of weights that each device has.  A weight is uploaded by whoever asks first, while the others wait for it,
- * and leaves with the last plan that reads it. */
+/* The store of weights of each device.  A weight is uploaded by the first user, while others wait for it, and is
+ * released with the last plan that reads it. */
 #include "graph/plan/weights.h"
 #include "base/hash.h"
 #include "graph/fuse/layout.h"

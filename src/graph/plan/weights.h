@@ -1,11 +1,11 @@
 /* Weights: large constants on a device, one copy however many plans and programs read them.  Programs made from parts
- * of one model share them too, since a weight is known by the memory its tensor lies in. */
+ * of one model share them too, since a weight is identified by the memory of its tensor. */
 #ifndef GALE_GRAPH_WEIGHTS_H
 #define GALE_GRAPH_WEIGHTS_H
 #include "graph/run/tensor.h"
 #include "kernel/kernels.h"
 
-/* What a plan wants: a tensor as it lies, or as panels for products.  A tensor that is NULL is not wanted. */
+/* What a plan needs: a tensor as stored, or as panels for products.  A NULL tensor is not needed. */
 typedef struct gale__weight_wanted {
     const gale_tensor *tensor;
     gale__panels panels;
@@ -14,9 +14,9 @@ typedef struct gale__weight_wanted {
 
 typedef struct gale__weight {
     struct gale__weight *next; /* in the store */
-    uint64_t key;              /* of panels; 0: as it lies, LAST: channels-last */
+    uint64_t key;              /* of panels; 0: as stored, LAST: channels-last */
     gale_tensor *tensor;       /* held, so that its memory stays what it is */
-    gale_buffer *buffer;       /* NULL where the device reads the tensor as it lies */
+    gale_buffer *buffer;       /* NULL if the device reads the tensor in place */
     gale__mem mem;
     gale__ref ref; /* for launches */
     int refs;

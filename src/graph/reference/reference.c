@@ -1,5 +1,5 @@
-/* The scalar reference: walks the graph one primitive at a time, in f64 and exact integers.  It is slow and plain on
- * purpose, since everything else is compared with it; constant folding uses it for single nodes. */
+/* The scalar reference: evaluates the graph one primitive at a time, in f64 and exact integers.  It is deliberately
+ * slow and simple, since everything else is compared with it; constant folding uses it for single nodes. */
 #include "graph/reference/reference.h"
 #include <stdlib.h>
 #include <string.h>

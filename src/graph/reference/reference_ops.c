@@ -1,5 +1,5 @@
-/* The reference's scalar operations: libm in f64 for floats, exact wrapping integers, and the corners as scalar.def
- * fixes them. */
+/* The reference's scalar operations: libm in f64 for floats, exact wrapping integers, and the corner cases defined by
+ * scalar.def. */
 #include "graph/reference/reference.h"
 #include <math.h>
 

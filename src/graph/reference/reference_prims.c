@@ -247,6 +247,6 @@ gale_status gale__reference_prim(const gale__prim_node *p, const gale__prim_node
     case GALE__PRIM_CONCAT: concat(p, src, in, out); return GALE_OK;
     case GALE__PRIM_SCAN: scan(p, in, out); return GALE_OK;
     case GALE__PRIM_SORT: return sort(p, src[0], in, out);
-    default: return gale__fail(GALE_INTERNAL, "reference: primitive %d has no rule", p->op);
+    default: return gale__fail(GALE_INTERNAL, "reference: primitive %d is not implemented", p->op);
     }
 }

@@ -1,4 +1,4 @@
-/* Products that share their left factor as one product. */
+/* Merges products that share their left factor into one product. */
 #ifndef GALE_GRAPH_MERGE_PRODUCTS_H
 #define GALE_GRAPH_MERGE_PRODUCTS_H
 #include "graph/build/opgraph.h"

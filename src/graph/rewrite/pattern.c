@@ -1,4 +1,4 @@
-/* Reading a pattern's text into a small tree. */
+/* Parses a pattern into a small tree. */
 #include "graph/rewrite/pattern.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void read_inputs(reader *r, int n, char between, char end)
         if (r->error) return;
         node->in[node->n_in++] = (int8_t)input;
     } while (take(r, between));
-    if (!take(r, end)) fail(r, "a bracket is not closed");
+    if (!take(r, end)) fail(r, "missing bracket");
 }
 
 static int read_operator(reader *r)
@@ -69,20 +69,20 @@ static int read_operator(reader *r)
     char name[64];
     size_t length = 0;
     while (isalnum((unsigned char)r->at[length])) length++;
-    if (length >= sizeof name) return fail(r, "a name is too long");
+    if (length >= sizeof name) return fail(r, "name too long");
     memcpy(name, r->at, length);
     name[length] = 0;
     r->at += length;
     int n = new_node(r, 'o');
     gale__pattern_node *node = &r->pattern->nodes[n];
-    if (!(node->op = gale__op_find(name))) return fail(r, "no operator has this name");
+    if (!(node->op = gale__op_find(name))) return fail(r, "unknown operator");
     if (*r->at == '[') {
         node->attrs = r->at + 1;
         while (*r->at && *r->at != ']') r->at++;
         node->attrs_length = (int)(r->at - node->attrs);
-        if (!take(r, ']')) return fail(r, "a bracket is not closed");
+        if (!take(r, ']')) return fail(r, "missing bracket");
     }
-    if (!take(r, '(')) return fail(r, "an operator without inputs");
+    if (!take(r, '(')) return fail(r, "operator without inputs");
     read_inputs(r, n, ',', ')');
     return n;
 }
@@ -99,13 +99,13 @@ static int read_part(reader *r)
         char *end;
         int n = new_node(r, '#');
         r->pattern->nodes[n].value = strtod(r->at + 1, &end);
-        if (end == r->at + 1) return fail(r, "no number after #");
+        if (end == r->at + 1) return fail(r, "missing number after #");
         r->at = end;
         return n;
     }
     bool number = *r->at == '$';
     const char *letter = r->at + number;
-    if (!isalpha((unsigned char)*letter)) return fail(r, "neither an operator, a letter nor a number");
+    if (!isalpha((unsigned char)*letter)) return fail(r, "expected an operator, a letter or a number");
     if (!number && isalnum((unsigned char)letter[1])) return read_operator(r);
     r->at = letter + 1;
     if (!number && islower((unsigned char)*letter) && r->part[*letter - 'a'] >= 0) return r->part[*letter - 'a'];
@@ -123,11 +123,11 @@ const char *gale__pattern_parse(const char *text, gale__pattern *out)
         char letter = *r.at;
         r.at += 2;
         int n = read_part(&r);
-        if (!take(&r, ';')) fail(&r, "a named part does not end with ;");
+        if (!take(&r, ';')) fail(&r, "missing ; after a named part");
         if (r.error) return r.error;
         r.part[letter - 'a'] = (int8_t)n;
     }
     out->root = read_part(&r);
-    if (!r.error && *r.at) fail(&r, "text after the pattern");
+    if (!r.error && *r.at) fail(&r, "unexpected text after the pattern");
     return r.error;
 }

@@ -1,5 +1,5 @@
-/* Finding a pattern in an operator graph.  What is still to be matched is a stack of goals (part of the pattern, value
- * of the graph) that is copied wherever there is a choice, so that every choice is open until the whole has matched. */
+/* Finds a pattern in an operator graph.  The remaining goals (part of the pattern, value of the graph) are a stack
+ * that is copied at every choice, so that all choices stay open until the whole pattern has matched. */
 #include "graph/rewrite/pattern.h"
 #include "graph/run/tensor.h"
 #include <ctype.h>

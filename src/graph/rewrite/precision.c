@@ -1,7 +1,8 @@
-/* Half precision as a pass over a program's graph.  Contractions read narrow factors and make narrow results from f32
- * sums; what follows them reads and writes narrow values as far as its operator allows (precision.def).  Values that do
- * not come from a contraction stay f32 until one reads them, so integers, indices, masks and shapes are never touched.
- * Narrow values are typed narrow from the start, so fusion stores them so; inside a kernel they are f32. */
+/* Half precision as a pass over a program's graph.  Contractions read narrow factors and produce narrow results from
+ * f32 sums; the operators after them read and write narrow values as far as they support it (precision.def).  Values
+ * that do not come from a contraction stay f32 until one reads them, so integers, indices, masks and shapes are not
+ * affected.  Narrow values have a narrow type from the start, so fusion stores them that way; inside a kernel they are
+ * f32. */
 #include "graph/rewrite/precision.h"
 #include "base/num.h"
 #include "graph/run/tensor.h"

@@ -1,4 +1,4 @@
-/* Half precision: which values of a program are f16 or bf16 though the graph says f32. */
+/* Half precision: which values of a program are f16 or bf16 although the graph declares f32. */
 #ifndef GALE_GRAPH_PRECISION_H
 #define GALE_GRAPH_PRECISION_H
 #include "graph/build/opgraph.h"

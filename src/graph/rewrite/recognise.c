@@ -1,5 +1,5 @@
-/* Recognisers: chains of small operators become one node, before anything is known of shapes.  The chain stays with the
- * node, so that lowering can fall back to it where shapes say that the operator is not the same thing. */
+/* Recognisers: chains of small operators become one node before shapes are known.  The chain is kept with the node, so
+ * that lowering can fall back to it if the shapes do not match the operator. */
 #include "graph/rewrite/recognise.h"
 #include "base/thread.h"
 #include "graph/plan/paths.h"
@@ -26,8 +26,7 @@ static void parse_all(void)
 {
     for (int i = 0; i < N_RULES; i++) {
         errors[i] = gale__pattern_parse(rules[i].text, &patterns[i]);
-        if (!errors[i] && strcmp(rules[i].op, "NONE") && !gale__op_find(rules[i].op))
-            errors[i] = "no operator has this name";
+        if (!errors[i] && strcmp(rules[i].op, "NONE") && !gale__op_find(rules[i].op)) errors[i] = "unknown operator";
         for (const char *c = rules[i].inputs; *c && !errors[i]; c++)
             if (gale__pattern_slot(&patterns[i], *c) < 0) errors[i] = "an input is not in the pattern";
     }

@@ -1,5 +1,5 @@
-/* Ceilings that only kernels can show: chains of multiply-adds and a matrix product for arithmetic (the better of the
- * two counts, since processors reach their peak only in products), a plain map for memory. */
+/* Peak rates that only kernels can measure: chains of multiply-adds and a matrix product for arithmetic (the better
+ * one counts, since processors reach their peak only in products), a plain map for memory. */
 #include "graph/run/measure.h"
 #include "device/ceilings.h"
 #include "graph/run/time.h"

@@ -1,5 +1,4 @@
-/* What the kernels that gale makes reach at best: arithmetic, and the copy rate of a map where the driver's own copy is
- * slower. */
+/* Peak rates of generated kernels: arithmetic, and the copy rate of a map if the driver's own copy is slower. */
 #ifndef GALE_GRAPH_MEASURE_H
 #define GALE_GRAPH_MEASURE_H
 #include "device/device.h"

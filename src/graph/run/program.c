@@ -1,4 +1,5 @@
-/* Programs: the plan for each signature is made once and kept; the plans used longest ago leave when there are many. */
+/* Programs: each signature is planned once and cached; the least recently used plans are released when there are many.
+ * */
 #include "graph/run/program.h"
 #include "base/hash.h"
 #include "graph/rewrite/merge_products.h"
@@ -14,7 +15,7 @@ gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out)
 {
     if (graph->n_outputs == 0)
-        return gale__fail(GALE_INVALID, "the graph has no output: name one with gale_graph_output");
+        return gale__fail(GALE_INVALID, "the graph has no output; add one with gale_graph_output");
     gale_program *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->plan_inputs = gale__calloc((size_t)graph->n_inputs + 1, sizeof *p->plan_inputs);
@@ -108,18 +109,18 @@ static gale_status check_inputs(const gale_program *p, gale_tensor *const *input
     for (int i = 0; i < g->n_inputs; i++) {
         const gale__value_info *v = &g->values[g->inputs[i]];
         const gale_tensor *t = inputs[i];
-        if (!t) return gale__fail(GALE_INVALID, "input %s is missing", v->name);
+        if (!t) return gale__fail(GALE_INVALID, "missing input %s", v->name);
         if (t->type != v->type)
-            return gale__fail(GALE_INVALID, "input %s has type %s, not %s", v->name, gale_type_name(t->type),
+            return gale__fail(GALE_INVALID, "input %s has type %s instead of %s", v->name, gale_type_name(t->type),
                 gale_type_name(v->type));
         if (t->rank != v->rank && v->rank >= 0)
-            return gale__fail(GALE_INVALID, "input %s has rank %d, not %d", v->name, t->rank, v->rank);
+            return gale__fail(GALE_INVALID, "input %s has rank %d instead of %d", v->name, t->rank, v->rank);
         if (t->device && t->device != p->device)
-            return gale__fail(GALE_INVALID,
-                "input %s lies on another device than the program: gale_tensor_to_device moves it", v->name);
+            return gale__fail(
+                GALE_INVALID, "input %s is on a different device than the program; use gale_tensor_to_device", v->name);
         for (int a = 0; a < v->rank; a++) {
             if (v->dims[a] >= 0 && v->dims[a] != t->dims[a])
-                return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, not %lld", v->name,
+                return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d instead of %lld", v->name,
                     (long long)t->dims[a], a, (long long)v->dims[a]);
             if (v->symbols[a]) GALE_TRY(check_symbol(g, i, a, inputs));
         }
@@ -150,7 +151,7 @@ static gale_status read_known(const gale_program *p, gale_tensor *const *inputs,
         gale__str_add_n(&k->text, (const char *)t->dims, (size_t)t->rank * sizeof *t->dims);
         if (!p->plan_inputs[i]) continue;
         if (t->size_bytes > 1u << 24)
-            return gale__fail(GALE_LIMIT, "input %s decides shapes and has %zu bytes: too many to be part of a plan",
+            return gale__fail(GALE_LIMIT, "input %s determines shapes and has %zu bytes, too many to be part of a plan",
                 p->graph->values[p->graph->inputs[i]].name, t->size_bytes);
         k->data[i] = gale__alloc(t->size_bytes + 8);
         if (!k->data[i]) return GALE_NO_MEMORY;
@@ -258,7 +259,8 @@ static gale_status check_memory(const gale_program *p, const gale__plan *plan)
     for (int i = 0; i < plan->n_slabs; i++) work += plan->slabs[i];
     if (!limit || work + constants <= limit) return GALE_OK;
     char a[32], b[32], c[32];
-    return gale__fail(GALE_NO_MEMORY, "these shapes need %s for work and %s for constants, the program's limit is %s",
+    return gale__fail(GALE_NO_MEMORY,
+        "these shapes need %s for intermediate values and %s for constants, more than the program's limit of %s",
         gale__bytes_text(work, a), gale__bytes_text(constants, b), gale__bytes_text(limit, c));
 }
 

@@ -1,4 +1,4 @@
-/* Programs inside: a graph on a device, its plans by signature, and the contexts that run them. */
+/* Internals of programs: a graph on a device, its plans by signature, and the contexts that run them. */
 #ifndef GALE_GRAPH_PROGRAM_H
 #define GALE_GRAPH_PROGRAM_H
 #include "graph/build/opgraph.h"

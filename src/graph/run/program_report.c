@@ -1,4 +1,4 @@
-/* What a program did: for people or for programs. */
+/* Reports of a program as text or JSON. */
 #include "base/json.h"
 #include "device/registry.h"
 #include "graph/run/program.h"
@@ -100,13 +100,13 @@ static void report_text(gale_program *p, const gale__plan *plan, const row *rows
     gale__str_addf(s, "why         %s\n", gale_device_why(p->device));
     gale__str_addf(s, "kernels     %d%s\n", p->last.kernels, p->last.replayed ? ", replayed from a capture" : "");
     regions_text(p, plan, s);
-    gale__str_addf(s, "memory      %.1f MB of work, %.1f MB of constants\n", (double)p->last.work_bytes / 1e6,
-        (double)p->last.const_bytes / 1e6);
+    gale__str_addf(s, "memory      %.1f MB of intermediate values, %.1f MB of constants\n",
+        (double)p->last.work_bytes / 1e6, (double)p->last.const_bytes / 1e6);
     gale__str_addf(s, "host copies %llu up, %llu down\n", (unsigned long long)p->last.uploads,
         (unsigned long long)p->last.downloads);
     gale__str_addf(s, "planned in  %.0f us\n", p->last.plan_us);
     if (p->last.predicted_us > 0) gale__str_addf(s, "predicted   %.1f us\n", p->last.predicted_us);
-    else gale__str_add(s, "predicted   nothing: the device's ceilings are not measured (gale devices --measure)\n");
+    else gale__str_add(s, "predicted   nothing: the device's rates have not been measured (gale devices --measure)\n");
     gale__str_addf(
         s, "took        %.1f us\n\n%-40s %8s %10s %10s\n", p->last.run_us, "operators", "kernels", "MB", "MFLOP");
     for (int i = 0; i < n; i++)

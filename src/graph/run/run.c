@@ -1,6 +1,6 @@
-/* One run: bind tensors to places, send the steps, bring results back.  The steps of a run whose bindings have not
- * changed since the one before are captured and replayed where the driver can.  A steady run allocates nothing but its
- * outputs. */
+/* One run: binds tensors to locations, submits the steps, fetches the results.  If the bindings have not changed since
+ * the previous run, the steps are captured and replayed if the driver supports it.  A steady-state run allocates
+ * nothing except its outputs. */
 #include "graph/run/run.h"
 #include <string.h>
 
@@ -200,13 +200,12 @@ static gale_status check_output(const run *r, int i, const gale__plan_result *n)
     bool fits = t->type == n->type && t->rank == n->rank && (!t->device || t->device == r->program->device);
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
     if (!fits)
-        return gale__fail(GALE_INVALID, "the tensor given for output %s does not fit its type and shape", names[i]);
+        return gale__fail(GALE_INVALID, "the tensor given for output %s does not match its type and shape", names[i]);
     if (gale__tensor_borrowed(t))
-        return gale__fail(
-            GALE_INVALID, "the tensor given for output %s lies in memory that is only to be read", names[i]);
+        return gale__fail(GALE_INVALID, "the tensor given for output %s is in read-only memory", names[i]);
     for (int k = 0; k < i; k++)
         if (r->outputs[k] && same_memory(t, r->outputs[k]))
-            return gale__fail(GALE_INVALID, "outputs %s and %s are given the same memory", names[k], names[i]);
+            return gale__fail(GALE_INVALID, "outputs %s and %s have the same memory", names[k], names[i]);
     return GALE_OK;
 }
 
@@ -356,6 +355,6 @@ gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_t
 {
     gale_status status = run_once(p, inputs, outputs, on_host);
     if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
-    gale__log(GALE__INFO, "%s; plans of other shapes were let go to make room", gale_error());
+    gale__log(GALE__INFO, "%s; plans of other shapes were released to free memory", gale_error());
     return run_once(p, inputs, outputs, on_host);
 }

@@ -1,5 +1,5 @@
-/* Tensors: made, moved between host and devices, and shown under other shapes.  Storage is counted, so a reshaped
- * tensor keeps the memory it shares alive. */
+/* Tensors: creation, transfer between host and devices, and reshaping.  Storage is reference-counted, so a reshaped
+ * tensor keeps the shared memory alive. */
 #include "graph/run/tensor.h"
 #include "base/num.h"
 #include <stdatomic.h>
@@ -9,8 +9,8 @@ gale_status gale__shape_size(gale_type type, int rank, const int64_t *dims, int6
 {
     size_t count = 1, total;
     if (rank < 0 || rank > GALE_MAX_RANK)
-        return gale__fail(GALE_INVALID, "rank %d is not in 0 .. %d", rank, GALE_MAX_RANK);
-    if ((unsigned)type >= GALE_TYPE_COUNT) return gale__fail(GALE_INVALID, "%d is no element type", (int)type);
+        return gale__fail(GALE_INVALID, "rank %d is outside 0 .. %d", rank, GALE_MAX_RANK);
+    if ((unsigned)type >= GALE_TYPE_COUNT) return gale__fail(GALE_INVALID, "%d is not an element type", (int)type);
     for (int i = 0; i < rank; i++) {
         if (dims[i] < 0) return gale__fail(GALE_INVALID, "extent %lld of axis %d is negative", (long long)dims[i], i);
         if (gale__mul_size(count, (size_t)dims[i], &count))
@@ -61,7 +61,7 @@ gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, co
     gale_status status = GALE_OK;
     if (type == GALE_STRING)
         return gale__fail(
-            GALE_UNSUPPORTED, "a tensor of strings is made with its strings, on the host: gale_tensor_from_strings");
+            GALE_UNSUPPORTED, "a string tensor must be created on the host, with gale_tensor_from_strings");
     GALE_TRY(new_tensor(type, rank, dims, &t));
     if (!device) status = give_storage(t, t->size_bytes);
     else {
@@ -116,10 +116,11 @@ gale_status gale_tensor_from_cpu(
 
 gale_status gale_tensor_to_cpu(const gale_tensor *t, void *data, size_t size_bytes)
 {
-    if (t->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are read one by one: gale_tensor_string");
+    if (t->type == GALE_STRING)
+        return gale__fail(GALE_UNSUPPORTED, "strings must be read one by one, with gale_tensor_string");
     if (size_bytes < t->size_bytes)
         return gale__fail(
-            GALE_INVALID, "the tensor has %zu bytes, the destination only %zu", t->size_bytes, size_bytes);
+            GALE_INVALID, "the tensor has %zu bytes, but the destination only %zu", t->size_bytes, size_bytes);
     if (!t->size_bytes) return GALE_OK;
     if (t->host) return gale__tensor_read(t, 0, t->size_bytes, data);
     return transfer(t->device, t->buffer, data, NULL, t->size_bytes);
@@ -131,7 +132,8 @@ gale_status gale__tensor_borrow(gale_type type, int rank, const int64_t *dims, c
     void (*release)(void *), void *owner, gale_tensor **out)
 {
     gale_tensor *t = NULL;
-    if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings are copied: gale_tensor_from_strings");
+    if (type == GALE_STRING)
+        return gale__fail(GALE_UNSUPPORTED, "string tensors must be created with gale_tensor_from_strings");
     GALE_TRY(new_tensor(type, rank, dims, &t));
     gale_status status = new_storage(t);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
@@ -151,8 +153,8 @@ gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dim
     gale_tensor *t = NULL;
     GALE_TRY(gale__shape_size(type, rank, dims, &elements, &bytes));
     if (offset > map->size || bytes > map->size - offset)
-        return gale__fail(GALE_INVALID, "%s: a tensor of %zu bytes at %llu ends behind the file's %zu", map->path,
-            bytes, (unsigned long long)offset, map->size);
+        return gale__fail(GALE_INVALID, "%s: a tensor of %zu bytes at offset %llu exceeds the file's %zu bytes",
+            map->path, bytes, (unsigned long long)offset, map->size);
     GALE_TRY(gale__tensor_borrow(type, rank, dims, (const char *)map->data + offset, release, owner, &t));
     t->storage->map = map;
     t->storage->offset = offset;
@@ -223,7 +225,7 @@ gale_status gale_tensor_from_strings(
     gale_status status = GALE_OK;
     for (int64_t i = 0; i < n && status == GALE_OK; i++)
         if (gale__add_size(total, sizes ? sizes[i] : strlen(strings[i]), &total) || gale__add_size(total, 1, &total))
-            status = gale__fail(GALE_LIMIT, "%lld strings are too large together", (long long)n);
+            status = gale__fail(GALE_LIMIT, "%lld strings are too large in total", (long long)n);
     if (status == GALE_OK) status = give_storage(t, total);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
     gale__string *texts = t->host;
@@ -249,8 +251,7 @@ const char *gale_tensor_string(const gale_tensor *t, int64_t index, size_t *size
 
 gale_status gale_tensor_to_device(const gale_tensor *t, gale_device *device, gale_tensor **out)
 {
-    if (t->type == GALE_STRING && device)
-        return gale__fail(GALE_UNSUPPORTED, "strings stay on the host: a device knows numbers only");
+    if (t->type == GALE_STRING && device) return gale__fail(GALE_UNSUPPORTED, "strings cannot be moved to a device");
     if (t->type == GALE_STRING)
         return gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, out); /* they never change: a view is as good */
     gale_tensor *copy = NULL;
@@ -277,7 +278,7 @@ gale_status gale_tensor_reshape(gale_tensor *t, int rank, const int64_t *dims, g
     size_t bytes;
     GALE_TRY(gale__shape_size(t->type, rank, dims, &elements, &bytes));
     if (bytes != t->size_bytes)
-        return gale__fail(GALE_INVALID, "the new shape has %lld elements, the tensor %zu", (long long)elements,
+        return gale__fail(GALE_INVALID, "the new shape has %lld elements, but the tensor has %zu", (long long)elements,
             (size_t)gale__tensor_elements(t));
     gale_tensor *view = gale__alloc(sizeof *view);
     if (!view) return GALE_NO_MEMORY;
@@ -312,10 +313,9 @@ gale_status gale__tensor_assign(gale_tensor *to, const gale_tensor *from)
                 (!to->rank || !memcmp(to->dims, from->dims, (size_t)to->rank * sizeof *to->dims));
     if (!fits || to->type == GALE_STRING)
         return gale__fail(GALE_INVALID,
-            "a %s tensor of %zu bytes cannot go into the given %s tensor of %zu bytes: type and shape must be equal",
+            "a %s tensor of %zu bytes does not match the given %s tensor of %zu bytes: type and shape must be equal",
             gale_type_name(from->type), from->size_bytes, gale_type_name(to->type), to->size_bytes);
-    if (gale__tensor_borrowed(to))
-        return gale__fail(GALE_INVALID, "the given tensor lies in memory that is only to be read");
+    if (gale__tensor_borrowed(to)) return gale__fail(GALE_INVALID, "the given tensor is in read-only memory");
     if (!to->device) return gale_tensor_to_cpu(from, to->host, to->size_bytes);
     if (!to->size_bytes) return GALE_OK;
     GALE_TRY(gale_stream_create(to->device, &stream));

@@ -1,4 +1,4 @@
-/* Tensors inside: a shape over counted storage. */
+/* Internals of tensors: a shape over reference-counted storage. */
 #ifndef GALE_GRAPH_TENSOR_H
 #define GALE_GRAPH_TENSOR_H
 #include "base/file.h"

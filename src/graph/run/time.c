@@ -1,4 +1,4 @@
-/* Benchmarks measure here: events around every run, the median of many. */
+/* Timing for benchmarks: events around every run, the median of many. */
 #include "graph/run/time.h"
 #include "base/thread.h"
 #include "graph/run/run.h"

@@ -1,4 +1,4 @@
-/* Timing a program on its device, without the host in the way: for benchmarks. */
+/* Times a program on its device, without host overhead; for benchmarks. */
 #ifndef GALE_GRAPH_TIME_H
 #define GALE_GRAPH_TIME_H
 #include "graph/run/program.h"

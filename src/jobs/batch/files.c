@@ -1,5 +1,5 @@
-/* Reading, working and writing side by side: a thread that reads ahead, a thread that writes behind, and counters under
- * one lock that say how far each has come. */
+/* Concurrent reading, processing and writing: one thread reads ahead, one writes, and counters under one lock record
+ * the progress of each. */
 #include "jobs/batch/files.h"
 #include "base/thread.h"
 #include <stdio.h>

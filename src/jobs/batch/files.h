@@ -1,5 +1,5 @@
-/* Many picture files, one after another, with reading and writing beside the work: while one picture is worked on, the
- * next is decoded and the last one encoded. */
+/* Many picture files, one after another: while one picture is processed, the next is decoded and the previous one
+ * encoded. */
 #ifndef GALE_JOBS_FILES_H
 #define GALE_JOBS_FILES_H
 #include "media/picture.h"
@@ -24,7 +24,7 @@ typedef struct gale__file_job {
     void (*done)(void *user, gale__file_task *task);
     void *user;
 } gale__file_job;
-/* At most three pictures wait before the work and three after it.  Fails only when there are no threads to be had;
+/* At most three pictures wait before the work and three after it.  Fails only if no thread can be started;
  * files fail by themselves. */
 gale_status gale__files_run(const gale__file_job *job, gale__file_task *tasks, size_t count);
 #endif

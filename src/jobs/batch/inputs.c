@@ -54,7 +54,7 @@ static const char *joined(gale__inputs *in, const char *folder, const char *name
 static gale_status skip_failed(gale__inputs *in, gale_status status)
 {
     if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
-    gale__log(GALE__WARN, "%s; what is in it is left out", gale_error());
+    gale__log(GALE__WARN, "%s; its contents are skipped", gale_error());
     in->unread++;
     return GALE_OK;
 }
@@ -119,10 +119,10 @@ gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recurs
     if (gale__folder_exists(argument)) {
         GALE_TRY(add_folder(in, argument, "", NULL, depth));
         if (in->count == before)
-            return gale__fail(GALE_NOT_FOUND, "%s: there are no pictures in this folder%s%s%s", argument,
-                in->ignored_count > kinds ? " in a format that is read here; it has " : "",
+            return gale__fail(GALE_NOT_FOUND, "%s: no pictures in this folder%s%s%s", argument,
+                in->ignored_count > kinds ? " in a supported format; it contains " : "",
                 in->ignored_count > kinds ? in->ignored[kinds].example : "",
-                recursive ? "" : "; --recursive looks into those below");
+                recursive ? "" : "; --recursive includes subfolders");
         return GALE_OK;
     }
     if (!strpbrk(file, "*?[") || gale__file_exists(argument)) return add(in, argument, "");
@@ -130,7 +130,7 @@ gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recurs
     if (!folder) return GALE_NO_MEMORY;
     folder[file - argument] = 0;
     GALE_TRY(add_folder(in, folder, "", file, depth));
-    return in->count > before ? GALE_OK : gale__fail(GALE_NOT_FOUND, "%s: no file has such a name", argument);
+    return in->count > before ? GALE_OK : gale__fail(GALE_NOT_FOUND, "%s: no file matches", argument);
 }
 
 /* A file as the file system knows it, and whose it is. */
@@ -161,11 +161,11 @@ gale_status gale__inputs_settle(gale__inputs *in, size_t *left_out)
                                    : NULL;
         if (same && same->index == i)
             status = gale__fail(GALE_INVALID,
-                "%s: the result would replace it; choose another name, --suffix or --output-dir", in->list[i].path);
+                "%s: the result would overwrite it; choose another name, --suffix or --output-dir", in->list[i].path);
         else if (same) drop[same->index] = true;
     }
     for (size_t i = 0; i < in->count && status == GALE_OK; i++) {
-        if (drop[i]) gale__log(GALE__INFO, "%s is left out: it is the result of another", in->list[i].path);
+        if (drop[i]) gale__log(GALE__INFO, "%s: skipped: it is the result of another picture", in->list[i].path);
         else in->list[kept++] = in->list[i];
     }
     if (status == GALE_OK) *left_out = in->count - kept, in->count = kept;

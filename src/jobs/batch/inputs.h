@@ -27,7 +27,7 @@ typedef struct gale__inputs {
 } gale__inputs;
 
 /* A file as it is; of a folder its pictures by extension that are not hidden, in the order of their names, with those
- * of folders in it when `recursive`; of a pattern (*, ?, [...] in the last part of a path that is no file) what
+ * of folders in it when `recursive`; of a pattern (*, ?, [...] in the last part of a path that is not a file) what
  * matches, of either regular files alone.  What else is in a folder and not hidden is counted in `ignored`.
  * GALE_NOT_FOUND where a folder or a pattern gives none. */
 

@@ -77,7 +77,7 @@ gale_status gale__journal_open(const char *folder, gale__journal *out)
     gale_status status = path_in(folder, &path);
     if (status == GALE_OK && gale__file_exists(path.text)) status = gale__file_read(path.text, BYTES_MOST, &bytes);
     if (status != GALE_OK && status != GALE_NO_MEMORY) {
-        gale__log(GALE__WARN, "%s; names of earlier results are not known", gale_error());
+        gale__log(GALE__WARN, "%s; names of earlier results are unknown", gale_error());
         gale__error_clear();
         status = GALE_OK;
     }

@@ -1,5 +1,5 @@
-/* Which result in a folder was made from which picture.  A run that comes later, with other pictures beside the first
- * ones, finds out from it whose a result is, and gives no picture a name that is another's. */
+/* Records which result in a folder was made from which picture.  A later run with additional pictures uses it to avoid
+ * giving a picture the name of another one's result. */
 #ifndef GALE_JOBS_JOURNAL_H
 #define GALE_JOBS_JOURNAL_H
 #include "base/str.h"

@@ -1,6 +1,6 @@
-/* Names of results.  A name follows from the pictures that are given, not from their order, and it is nobody else's:
- * not in this run, and not of a run before, as far as the journal of the folder knows.  Pictures that would share a
- * name get what tells them apart: first their extensions, then a number that follows from their paths. */
+/* Names of results.  A name depends on the given pictures, not on their order, and is unique within this run and, as
+ * far as the folder's journal knows, earlier runs.  Pictures that would share a name are distinguished first by their
+ * extensions, then by a number derived from their paths. */
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/hash_table.h"
@@ -156,7 +156,7 @@ static gale_status write_journal(const naming *n)
     gale_status status = gale__journal_write(&n->journal, n->folder, entries, count);
     gale__free(entries);
     if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
-    gale__log(GALE__WARN, "%s; a later run will not know whose the results are", gale_error());
+    gale__log(GALE__WARN, "%s; a later run cannot tell which results belong to which pictures", gale_error());
     gale__error_clear();
     return GALE_OK;
 }

@@ -1,4 +1,4 @@
-/* Names of what a job writes, and of the models it takes. */
+/* Names of output files, and of models. */
 #include "jobs/batch/output.h"
 #include "base/file.h"
 #include "jobs/upscale/embedded.h"
@@ -32,7 +32,7 @@ gale_status gale__model_find(const char *name, gale__str *out)
     if (gale__embedded_find(name) || (gale__file_exists(name) && !folder_there)) return GALE_OK;
     if (strstr(name, "://"))
         return gale__fail(
-            GALE_NOT_FOUND, "no model \"%s\": `gale models pull` fetches one, and then its name is enough", name);
+            GALE_NOT_FOUND, "model \"%s\" not found: download it with `gale models pull`, then use its name", name);
     gale_status status = gale__models_folder(&folder);
     bool found = false;
     for (int i = 0; i < 2 && !found && status == GALE_OK && !strchr(name, '/'); i++) {
@@ -43,10 +43,11 @@ gale_status gale__model_find(const char *name, gale__str *out)
     }
     if (status == GALE_OK && !found && folder_there)
         status = gale__fail(GALE_NOT_FOUND,
-            "no model \"%s\": it is a folder, and none of the models in %s (GALE_MODELS)", name, folder.text);
+            "model \"%s\" not found: it is a folder, and not a model in %s (GALE_MODELS)", name, folder.text);
     else if (status == GALE_OK && !found)
         status = gale__fail(GALE_NOT_FOUND,
-            "no model \"%s\": there is no such file, and none in %s (GALE_MODELS); `gale models` lists those there are",
+            "model \"%s\" not found: neither a file nor a model in %s (GALE_MODELS); `gale models` lists the available "
+            "ones",
             name, folder.text);
     gale__str_finish(&folder);
     return status;

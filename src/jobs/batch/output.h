@@ -1,4 +1,4 @@
-/* Names of what a job writes. */
+/* Names of output files. */
 #ifndef GALE_JOBS_OUTPUT_H
 #define GALE_JOBS_OUTPUT_H
 #include "base/str.h"

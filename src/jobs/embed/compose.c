@@ -1,5 +1,5 @@
-/* Works on the file's messages rather than on a graph of its own, so that importing, precision and fusion see one
- * model.  Nodes are written in the form of the model's opset. */
+/* Works on the file's messages rather than on a separate graph, so that importing, precision and fusion see one model.
+ * Nodes are written in the form of the model's opset. */
 #include "jobs/embed/compose.h"
 #include "onnx/edit/edit.h"
 #include <stdio.h>
@@ -44,17 +44,17 @@ static gale_status look_at_inputs(const gale__pb_graph *g, gale__composed *out)
         while (which < GALE__TEXT_INPUTS && !gale__pb_is(&v->name, gale__text_input_names[which])) which++;
         if (which == GALE__TEXT_INPUTS)
             return gale__fail(GALE_UNSUPPORTED,
-                "the model takes an input '%s'; an encoder of text takes input_ids, attention_mask, token_type_ids "
+                "not a text encoder: unexpected input '%s'; supported are input_ids, attention_mask, token_type_ids "
                 "and position_ids",
                 v->name.at);
         int type = v->type && v->type->tensor_type ? v->type->tensor_type->elem_type : 0;
         if (type != 6 && type != 7)
-            return gale__fail(GALE_UNSUPPORTED, "the model's input '%s' is neither i32 nor i64", v->name.at);
+            return gale__fail(GALE_UNSUPPORTED, "input '%s' of the model is neither i32 nor i64", v->name.at);
         out->takes[which] = true;
         out->types[which] = type == 7 ? GALE_I64 : GALE_I32;
     }
     if (out->takes[GALE__TEXT_IDS]) return GALE_OK;
-    return gale__fail(GALE_UNSUPPORTED, "the model has no input 'input_ids': it is no encoder of text");
+    return gale__fail(GALE_UNSUPPORTED, "not a text encoder: the model has no input 'input_ids'");
 }
 
 static const gale__pb_value_info *find_output(const gale__pb_graph *g, const char *name, int rank)
@@ -74,8 +74,8 @@ static gale_status no_output(const gale__pb_graph *g)
     for (size_t i = 0; i < g->output.n && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", g->output.at[i].name.at);
     return gale__fail(GALE_UNSUPPORTED,
-        "the model gives neither vectors of tokens (last_hidden_state, token_embeddings, or any of rank 3) nor "
-        "sentence_embedding; its outputs are: %s",
+        "not a text encoder: the model has neither token vectors (last_hidden_state, token_embeddings, or any of rank "
+        "3) nor sentence_embedding; its outputs are: %s",
         names);
 }
 
@@ -88,7 +88,7 @@ static gale_status find_vectors(
     const gale__pb_value_info *found = own ? find_output(g, "sentence_embedding", 2) : NULL;
     *pooled = found != NULL;
     if (!found && wanted == GALE_POOLING_MODEL)
-        return gale__fail(GALE_UNSUPPORTED, "the model has no output 'sentence_embedding': it does not pool itself");
+        return gale__fail(GALE_UNSUPPORTED, "the model has no output 'sentence_embedding': it does not pool by itself");
     for (int i = 0; names[i] && !found; i++) found = find_output(g, names[i], 3);
     if (!found) found = find_output(g, NULL, 3);
     return found ? (*out = found, GALE_OK) : no_output(g);

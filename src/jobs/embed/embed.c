@@ -1,4 +1,4 @@
-/* Some texts at once: what a program calls that has them in memory.  Files go through the pipeline instead. */
+/* Embeds texts that are in memory.  Files go through the pipeline instead. */
 #include "jobs/embed/embedder_inside.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Puts the parts together: threads for the reader, the tokenizer and the lanes; the caller's own writes. */
+/* Combines the parts: threads for the reader, the tokenizer and the lanes; the calling thread writes. */
 #include "jobs/embed/embed_pipeline.h"
 #include "base/hash.h"
 #include <stdio.h>
@@ -117,7 +117,10 @@ static bool ask(gale__pipeline *p, uint64_t start)
     return p->options->progress(p->options->user, &now);
 }
 
-static gale_status cancelled(void) { return gale__fail(GALE_CANCELLED, "cancelled; the same command goes on with it"); }
+static gale_status cancelled(void)
+{
+    return gale__fail(GALE_CANCELLED, "cancelled; run the same command again to resume");
+}
 
 /* As gale__pipeline_wait, asking now and then whether to go on. */
 static bool wait_done(gale__pipeline *p, const gale__window *w, uint64_t start)
@@ -267,7 +270,7 @@ static gale_status find_shard(gale__pipeline *p)
     p->most = UINT64_MAX;
     if (!shards) return GALE_OK;
     if (p->options->shard < 0 || p->options->shards < 0 || shard >= shards)
-        return gale__fail(GALE_INVALID, "there is no part %lld of %lld", (long long)p->options->shard + 1,
+        return gale__fail(GALE_INVALID, "part %lld of %lld does not exist", (long long)p->options->shard + 1,
             (long long)p->options->shards);
     GALE_TRY(gale__pipeline_count(p, &total));
     p->first = total / shards * shard + (total % shards < shard ? total % shards : shard);
@@ -275,7 +278,7 @@ static gale_status find_shard(gale__pipeline *p)
     return GALE_OK;
 }
 
-/* Passes over what a run before has done; where the texts are not the same any more, all begins anew. */
+/* Skips what an earlier run has done; if the texts have changed, starts over. */
 static gale_status go_on(gale__pipeline *p)
 {
     uint64_t hash = 0, nothing = 0;
@@ -292,11 +295,10 @@ static gale_status go_on(gale__pipeline *p)
     for (size_t i = 0; i < p->options->file_count; i++)
         if (!strcmp(p->options->files[i], "-") || gale__file_is_stream(p->options->files[i]))
             return gale__fail(GALE_INVALID,
-                "%s: the texts are others than those it was begun with, and %s cannot be read again; --restart begins "
-                "anew",
+                "%s: the texts have changed since it was started, and %s cannot be read again; use --restart to start "
+                "over",
                 p->options->output, p->options->files[i]);
-    gale__log(
-        GALE__WARN, "%s: the texts are others than those it was begun with; the work begins anew", p->options->output);
+    gale__log(GALE__WARN, "%s: the texts have changed since it was started; starting over", p->options->output);
     gale__records_close(&p->records);
     GALE_TRY(gale__vector_sink_restart(&p->sink));
     GALE_TRY(gale__pipeline_open_records(p, &p->records));
@@ -343,7 +345,7 @@ static gale_status run_pipeline(gale__pipeline *p)
     GALE_TRY(gale__vector_sink_open(p->options, p->info.dims, settings, &p->sink));
     GALE_TRY(go_on(p));
     if (p->options->cache && gale__vector_cache_open(&p->cache) != GALE_OK) {
-        gale__log(GALE__WARN, "%s; vectors are not kept", gale_error());
+        gale__log(GALE__WARN, "%s; vectors are not cached", gale_error());
         gale__error_clear();
     }
     GALE_TRY(make_windows(p));
@@ -359,7 +361,7 @@ static gale_status run_pipeline(gale__pipeline *p)
 gale_status gale_embed_files(gale_embedder *embedder, const gale_embed_options *options, gale_embed_report *report)
 {
     if (!options->file_count || (!options->output && !options->write))
-        return gale__fail(GALE_INVALID, "texts need a file to come from and a place for their vectors");
+        return gale__fail(GALE_INVALID, "an input file and an output are needed");
     gale__pipeline *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->e = embedder;

@@ -1,6 +1,6 @@
-/* The pipeline inside: windows of texts go round a ring, from the reader to the tokenizer, to lanes that run batches,
- * to the writer.  A window is sorted by length, and its batches may run in any order and beside those of the next one;
- * windows are written in the order they were read. */
+/* Internals of the pipeline: windows of texts go around a ring, from the reader to the tokenizer, to lanes that run
+ * batches, to the writer.  A window is sorted by length, and its batches may run in any order and concurrently with
+ * those of the next one; windows are written in the order they were read. */
 #ifndef GALE_JOBS_EMBED_EMBED_PIPELINE_H
 #define GALE_JOBS_EMBED_EMBED_PIPELINE_H
 #include "base/thread.h"

@@ -20,8 +20,8 @@ gale_status gale__pipeline_count(gale__pipeline *p, uint64_t *texts)
     *texts = 0;
     for (size_t i = 0; i < p->options->file_count; i++)
         if (!strcmp(p->options->files[i], "-") || gale__file_is_stream(p->options->files[i]))
-            return gale__fail(GALE_INVALID, "%s: a part of it cannot be told before all was read; --shard needs files",
-                p->options->files[i]);
+            return gale__fail(GALE_INVALID,
+                "%s: --shard needs files, because the number of texts must be known in advance", p->options->files[i]);
     GALE_TRY(gale__pipeline_open_records(p, &r));
     gale_status status = GALE_OK;
     while (status == GALE_OK && text) {

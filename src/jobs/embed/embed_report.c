@@ -1,4 +1,4 @@
-/* What a run of gale_embed_files was, for programs to read. */
+/* The report of gale_embed_files as JSON. */
 #include "base/json.h"
 #include "gale/embed.h"
 

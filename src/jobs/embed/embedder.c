@@ -61,7 +61,7 @@ static gale_status step_down(gale_embedder *e, gale_device *from, gale_status st
         gale_device_close(&tried);
         if (asked != GALE_OK) return asked;
         tried = next;
-        gale__log(GALE__WARN, "%s; stepping down to %s", why, gale_device_get_info(next)->backend);
+        gale__log(GALE__WARN, "%s; falling back to %s", why, gale_device_get_info(next)->backend);
         status = open_place(e, next, true, &p);
     }
     if (status != GALE_OK) return gale_device_close(&tried), status;
@@ -70,7 +70,7 @@ static gale_status step_down(gale_embedder *e, gale_device *from, gale_status st
     return GALE_OK;
 }
 
-/* Many threads may see the device fail: the first steps down, the others find it done. */
+/* Many threads may see the device fail: the first one falls back, the others find it done. */
 static gale_status step_down_once(gale_embedder *e, gale__encoder_place *failed, gale_status status)
 {
     gale__mutex_lock(&e->lock);
@@ -91,7 +91,7 @@ gale_status gale__embedder_run(gale_embedder *e, const gale__row *rows, size_t c
         size_t half = slots / 2, now = atomic_load(&e->tokens);
         if (now > half * length) {
             atomic_store(&e->tokens, half * length);
-            gale__log(GALE__WARN, "%s; the batch is halved to %zu texts", gale_error(), half);
+            gale__log(GALE__WARN, "%s; halving the batch to %zu texts", gale_error(), half);
         }
         size_t first = count < half ? count : half;
         GALE_TRY(gale__embedder_run(e, rows, first, half, length));
@@ -127,8 +127,8 @@ static gale_status open_tokenizer(gale_embedder *e)
     if (!e->info.max_length) e->info.max_length = e->folder.max_length;
     if (!e->info.max_length) e->info.max_length = info.max_length ? (int64_t)info.max_length : LENGTH_USUAL;
     if (e->folder.max_length && e->info.max_length > e->folder.max_length)
-        gale__log(GALE__WARN, "%s: made for texts of at most %lld tokens, and %lld are asked for", e->folder.path,
-            (long long)e->folder.max_length, (long long)e->info.max_length);
+        gale__log(GALE__WARN, "%s: the model is limited to %lld tokens per text, but %lld were requested",
+            e->folder.path, (long long)e->folder.max_length, (long long)e->info.max_length);
     return GALE_OK;
 }
 
@@ -141,9 +141,8 @@ static gale_status check_vocabulary(gale_embedder *e)
         if (rows && e->pad_id >= (uint64_t)rows) e->pad_id = 0;
         return GALE_OK;
     }
-    return gale__fail(GALE_MISMATCH,
-        "%s: the tokenizer has %zu tokens and the model knows %lld: they do not belong together", e->folder.path, size,
-        (long long)rows);
+    return gale__fail(GALE_MISMATCH, "%s: the tokenizer has %zu tokens but the model %lld: they do not belong together",
+        e->folder.path, size, (long long)rows);
 }
 
 /* How many tokens of a text come from the prompt: all of the prompt's alone, without what is added behind it. */
@@ -177,14 +176,15 @@ static gale_status try_model(gale_embedder *e)
             e->info.dims = fits ? gale_tensor_dims(out)[1] : 0;
             gale_tensor_destroy(&out);
             if (!fits || e->info.dims < 1)
-                return gale__fail(GALE_UNSUPPORTED, "%s: the model does not give a vector for a text", e->folder.model);
+                return gale__fail(
+                    GALE_UNSUPPORTED, "%s: the model does not produce one vector per text", e->folder.model);
             break;
         }
         if (!is_of_device(status)) return gale__fail_within(status, "%s", e->folder.model);
         GALE_TRY(step_down_once(e, p, status));
     }
     if (e->dims_wanted > e->info.dims)
-        return gale__fail(GALE_INVALID, "%s: vectors have %lld numbers, %lld were asked for", e->folder.model,
+        return gale__fail(GALE_INVALID, "%s: vectors have %lld numbers, but %lld were requested", e->folder.model,
             (long long)e->info.dims, (long long)e->dims_wanted);
     return GALE_OK;
 }
@@ -229,7 +229,7 @@ static gale_status open_heuristic(gale_embedder *e, gale_device *device, const g
     atomic_store(&e->place, p);
     atomic_store(&e->tokens, TOKENS_DEVICE);
     if (o->dims > GALE__HEURISTIC_DIMS || o->prompt_name)
-        return gale__fail(GALE_INVALID, "the heuristic makes %d numbers, and has no prompts", GALE__HEURISTIC_DIMS);
+        return gale__fail(GALE_INVALID, "the heuristic produces %d numbers and has no prompts", GALE__HEURISTIC_DIMS);
     e->heuristic = true;
     e->info.model = e->info.family = GALE__HEURISTIC;
     e->info.prompt = o->prompt ? gale__arena_strdup(&e->folder.arena, o->prompt) : "";
@@ -246,7 +246,7 @@ gale_status gale_embedder_open(
 {
     gale_embedder_options none = {0}, o = options ? *options : none;
     if ((unsigned)o.pooling >= GALE_POOLING_COUNT || o.dims < 0 || o.max_length < 0)
-        return gale__fail(GALE_INVALID, "an option of the embedder is out of range");
+        return gale__fail(GALE_INVALID, "an embedder option is out of range");
     gale_embedder *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
     gale__mutex_init(&e->lock);

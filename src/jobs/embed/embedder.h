@@ -1,5 +1,4 @@
-/* The parts of an embedder that pipelines put together themselves: texts become rows of tokens, rows become batches,
- * batches run. */
+/* Building blocks of an embedder for pipelines: texts become rows of tokens, rows become batches, batches run. */
 #ifndef GALE_JOBS_EMBED_EMBEDDER_H
 #define GALE_JOBS_EMBED_EMBEDDER_H
 #include "base/str.h"

@@ -1,4 +1,4 @@
-/* An embedder inside, for the files that make it up. */
+/* Internals of an embedder, for its own files. */
 #ifndef GALE_JOBS_EMBED_EMBEDDER_INSIDE_H
 #define GALE_JOBS_EMBED_EMBEDDER_INSIDE_H
 #include "base/thread.h"

@@ -1,5 +1,5 @@
-/* What vectors depend on beside the text.  The model's file is known by its size and its bytes at both ends and between
- * them, since a gigabyte of weights would take longer to hash than a short job runs. */
+/* What vectors depend on besides the text.  The model file is identified by its size and by samples of its bytes,
+ * since hashing a gigabyte of weights would take longer than a short job. */
 #include "base/file.h"
 #include "jobs/embed/embedder_inside.h"
 #include <string.h>

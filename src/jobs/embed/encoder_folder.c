@@ -1,5 +1,5 @@
-/* Reads the folder that sentence-transformers or optimum wrote.  Every file but the model and the tokenizer may be
- * missing; one that is there and says something that gale cannot do is an error, since the vectors would be others. */
+/* Reads a folder written by sentence-transformers or optimum.  All files except the model and the tokenizer are
+ * optional; an unsupported setting in one that exists is an error, since the vectors would be different. */
 #include "jobs/embed/encoder_folder.h"
 #include "base/file.h"
 #include "jobs/models/manifest.h"
@@ -49,7 +49,8 @@ static gale_status find_file(gale__encoder_folder *f, const char *file)
     }
     if (file) return gale__fail(GALE_NOT_FOUND, "%s: no such file in the folder", f->model);
     return gale__fail(GALE_NOT_FOUND,
-        "%s: neither model.onnx nor onnx/model.onnx is in the folder; `optimum-cli export onnx` writes one", f->path);
+        "%s: neither model.onnx nor onnx/model.onnx is in the folder; create one with `optimum-cli export onnx`",
+        f->path);
 }
 
 static gale_status find_in_models(gale__encoder_folder *f, const char *name)
@@ -60,8 +61,8 @@ static gale_status find_in_models(gale__encoder_folder *f, const char *name)
     gale_status status = f->path ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK && !gale__folder_exists(f->path))
         status = gale__fail(GALE_NOT_FOUND,
-            "no encoder \"%s\": there is no such folder, and none in %s (GALE_MODELS); it is one with model.onnx and "
-            "tokenizer.json",
+            "encoder \"%s\" not found: neither a folder nor an encoder in %s (GALE_MODELS); an encoder folder has "
+            "model.onnx and tokenizer.json",
             name, folder.text);
     gale__str_finish(&folder);
     return status;
@@ -118,11 +119,10 @@ static gale_status read_pooling(gale__encoder_folder *f)
             found++;
         }
     if (word && !found)
-        return gale__fail(GALE_UNSUPPORTED, "%s/1_Pooling/config.json: pooling \"%s\" is not known", f->path, word);
+        return gale__fail(GALE_UNSUPPORTED, "%s/1_Pooling/config.json: unknown pooling \"%s\"", f->path, word);
     if (found > 1)
         return gale__fail(GALE_UNSUPPORTED,
-            "%s/1_Pooling/config.json: asks for several kinds of pooling side by side; --pooling takes one of them",
-            f->path);
+            "%s/1_Pooling/config.json: combined poolings are not supported; choose one with --pooling", f->path);
     include = gale__json_get(config, "include_prompt");
     if (include && include->kind == GALE__JSON_BOOL) f->prompt_in_pooling = include->boolean;
     return GALE_OK;
@@ -143,7 +143,7 @@ static gale_status check_modules(gale__encoder_folder *f)
         const char *type = gale__json_text(m, "type", "");
         if (!ends_with(type, ".Transformer") && !ends_with(type, ".Pooling") && !ends_with(type, ".Normalize"))
             return gale__fail(GALE_UNSUPPORTED,
-                "%s/modules.json: the module %s is not supported; export the whole as one ONNX model with the output "
+                "%s/modules.json: module %s is not supported; export everything as one ONNX model with the output "
                 "sentence_embedding (`optimum-cli export onnx --library sentence_transformers`)",
                 f->path, type);
     }
@@ -224,5 +224,5 @@ gale_status gale__encoder_folder_prompt(const gale__encoder_folder *f, const cha
             used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", p->key);
     }
     return gale__fail(
-        GALE_NOT_FOUND, "%s: no prompt is called \"%s\"; there are: %s", f->path, name, *known ? known : "none");
+        GALE_NOT_FOUND, "%s: unknown prompt \"%s\"; available are: %s", f->path, name, *known ? known : "none");
 }

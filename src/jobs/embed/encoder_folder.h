@@ -1,5 +1,4 @@
-/* What the files of an encoder's folder say: where the model and the tokenizer lie, how tokens become one vector, how
- * long a text may be, and which prompts there are. */
+/* The configuration in an encoder's folder: location of model and tokenizer, pooling, maximum length, and prompts. */
 #ifndef GALE_JOBS_EMBED_ENCODER_FOLDER_H
 #define GALE_JOBS_EMBED_ENCODER_FOLDER_H
 #include "base/json.h"

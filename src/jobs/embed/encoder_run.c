@@ -1,5 +1,5 @@
-/* Rows of tokens to the tensors that a model takes, and its vectors back to where they belong.  Padding stands behind
- * the tokens, is masked, and has no weight when pooling. */
+/* Converts rows of tokens to the model's input tensors, and copies its vectors to their destination.  Padding follows
+ * the tokens, is masked, and has no weight in pooling. */
 #include "jobs/embed/embedder_inside.h"
 #include <string.h>
 
@@ -112,7 +112,7 @@ gale_status gale__encoder_run_at(
     const float *from = gale_tensor_data(out);
     gale_status status = GALE_OK;
     if (gale_tensor_size_bytes(out) != slots * dims * sizeof *from)
-        status = gale__fail(GALE_MISMATCH, "the model gives vectors of another size for another batch");
+        status = gale__fail(GALE_MISMATCH, "the model produces vectors of a different size for a different batch");
     for (size_t i = 0; status == GALE_OK && i < count; i++) memcpy(rows[i].out, from + i * dims, dims * sizeof *from);
     gale_tensor_destroy(&out);
     return status;

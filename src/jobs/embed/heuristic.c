@@ -1,5 +1,5 @@
-/* Words and their trigrams are hashed to 48 places, with a sign; 16 more places count kinds of characters.  Letters of
- * ASCII are taken in lower case; other bytes are letters. */
+/* Words and their trigrams are hashed to 48 positions, with a sign; 16 more positions count classes of characters.
+ * ASCII letters are converted to lower case; other bytes count as letters. */
 #include "jobs/embed/heuristic.h"
 #include "base/hash.h"
 #include <math.h>

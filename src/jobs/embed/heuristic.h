@@ -1,4 +1,4 @@
-/* 64 numbers of a text without a model: enough to tell texts with other words apart, and the same everywhere. */
+/* 64 numbers for a text without a model: enough to distinguish texts by their words, and the same on every machine. */
 #ifndef GALE_JOBS_EMBED_HEURISTIC_H
 #define GALE_JOBS_EMBED_HEURISTIC_H
 #include "gale/base.h"

@@ -1,4 +1,4 @@
-/* Levels: names for encoders, so that a program can ask for a quality without knowing models. */
+/* Levels: names for encoders, so that a program can request a quality without knowing models. */
 #include "base/file.h"
 #include "gale/embed.h"
 #include "jobs/models/manifest.h"
@@ -18,11 +18,11 @@ static gale_status number_of(const char *level, int *out)
 {
     if (gale__text_equal_nocase(level, "none"))
         return gale__fail(
-            GALE_INVALID, "level none makes no vectors; `heuristic` in place of a model makes 64 numbers without one");
+            GALE_INVALID, "level none produces no vectors; use the model `heuristic` for 64 numbers without a model");
     if (gale__text_equal_nocase(level, "med")) level = "medium";
     for (int i = 0; i < LEVELS; i++)
         if (gale__text_equal_nocase(level, levels[i].name)) return *out = i, GALE_OK;
-    return gale__fail(GALE_INVALID, "there is no level \"%s\": none, low, medium and high are known", level);
+    return gale__fail(GALE_INVALID, "unknown level \"%s\"; known are none, low, medium and high", level);
 }
 
 /* The folder of a level's encoder in *out; empty where there is none. */
@@ -52,13 +52,13 @@ gale_status gale_encoder_find_level(const char *level, char **path)
         status = look(folder.text, at, &found);
         if (status != GALE_OK || found.length) break;
         if (at)
-            gale__log(GALE__WARN, "level %s: %s is not in %s (GALE_MODELS); stepping down to %s", levels[at].name,
+            gale__log(GALE__WARN, "level %s: %s is not in %s (GALE_MODELS); falling back to %s", levels[at].name,
                 levels[at].models[0], folder.text, levels[at - 1].name);
     }
     if (status == GALE_OK && !found.length)
         status = gale__fail(GALE_NOT_FOUND,
-            "level %s: neither its encoder nor one of a lower level is in %s (GALE_MODELS); it is a folder called %s "
-            "with model.onnx and tokenizer.json",
+            "level %s: neither its encoder nor one of a lower level is in %s (GALE_MODELS); expected a folder %s with "
+            "model.onnx and tokenizer.json",
             levels[wanted].name, folder.text, levels[wanted].models[0]);
     gale__str_finish(&folder);
     if (status == GALE_OK) *path = found.text;

@@ -1,4 +1,4 @@
-/* How alike two texts are: both become vectors, some pairs at a time, and their cosines are handed on in order. */
+/* Similarity of pairs: both texts become vectors, several pairs at a time, and their cosines are returned in order. */
 #include "jobs/embed/embedder.h"
 #include "text/records.h"
 #include <math.h>
@@ -20,7 +20,7 @@ static gale_status add_pair(pairs *p, const char *text, size_t size)
 {
     const char *tab = memchr(text, '\t', size);
     if (!tab)
-        return gale__fail(GALE_FORMAT, "text %llu has no tab: a pair is two texts with a tab between",
+        return gale__fail(GALE_FORMAT, "text %llu has no tab; a pair is two texts separated by a tab",
             (unsigned long long)p->number + p->count / 2 + 1);
     p->sizes[p->count++] = (size_t)(tab - text);
     p->sizes[p->count++] = size - (size_t)(tab - text) - 1;

@@ -1,5 +1,5 @@
-/* Batches of few shapes.  A program keeps some thirty plans, so lengths are rounded up to a short list, and each of
- * them has one number of rows.  Texts of like length stand together, so little of a run is padding. */
+/* Batches of few shapes.  A program caches about thirty plans, so lengths are rounded up to a short list, and each
+ * length has one number of rows.  Texts of similar length are grouped, so there is little padding. */
 #include "jobs/embed/embedder.h"
 #include <string.h>
 

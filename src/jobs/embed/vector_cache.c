@@ -41,7 +41,7 @@ struct gale__vector_cache {
 
 static void complain(gale__vector_cache *c, const char *what)
 {
-    if (!c->mute) gale__log(GALE__WARN, "%s: %s: %s; vectors are not kept", c->path, what, sqlite3_errmsg(c->db));
+    if (!c->mute) gale__log(GALE__WARN, "%s: %s: %s; vectors are not cached", c->path, what, sqlite3_errmsg(c->db));
     c->mute = true;
 }
 
@@ -52,13 +52,13 @@ static gale_status open_file(gale__vector_cache *c, bool make)
                                 "made INTEGER NOT NULL) WITHOUT ROWID;";
     int flags = SQLITE_OPEN_READWRITE | (make ? SQLITE_OPEN_CREATE : 0) | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(c->path, &c->db, flags, NULL) != SQLITE_OK)
-        return gale__fail(GALE_IO, "%s: %s", c->path, c->db ? sqlite3_errmsg(c->db) : "no memory");
+        return gale__fail(GALE_IO, "%s: %s", c->path, c->db ? sqlite3_errmsg(c->db) : "out of memory");
     sqlite3_busy_timeout(c->db, WAIT_MS);
     bool written = sqlite3_exec(c->db, setup, NULL, NULL, NULL) == SQLITE_OK;
     if (!written) complain(c, "cannot be written");
     if (sqlite3_prepare_v2(c->db, "SELECT vector FROM vectors WHERE key = ?", -1, &c->get, NULL) != SQLITE_OK)
         return gale__fail(
-            GALE_IO, "%s: %s; `gale cache clear --kind vectors` removes it", c->path, sqlite3_errmsg(c->db));
+            GALE_IO, "%s: %s; remove it with `gale cache clear --kind vectors`", c->path, sqlite3_errmsg(c->db));
     if (written &&
         sqlite3_prepare_v2(c->db, "INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", -1, &c->put, NULL) != SQLITE_OK)
         complain(c, "cannot be written");
@@ -170,7 +170,8 @@ gale_status gale__vector_cache_trim(uint64_t limit_bytes)
 #else
 static gale_status missing(void)
 {
-    return gale__fail(GALE_UNSUPPORTED, "gale was built without SQLite (libsqlite3-dev): there is no cache of vectors");
+    return gale__fail(
+        GALE_UNSUPPORTED, "this build of gale does not include SQLite (libsqlite3-dev), so there is no vector cache");
 }
 gale_status gale__vector_cache_open(gale__vector_cache **out)
 {

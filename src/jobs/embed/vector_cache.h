@@ -1,6 +1,6 @@
-/* Vectors that were computed before, in an SQLite file beside the compiled kernels.  Several processes may use it at
- * once.  The key is the SHA-256 of the text and of all that the vector depends on, so nothing goes stale.  A
- * convenience: a file that cannot be read or written is one warning, and then the work goes on without. */
+/* Cached vectors in an SQLite file beside the compiled kernels.  Several processes may use it at once.  The key is the
+ * SHA-256 of the text and of everything the vector depends on, so entries never become stale.  The cache is optional:
+ * if it cannot be read or written, a warning is logged and the work continues without it. */
 #ifndef GALE_JOBS_EMBED_VECTOR_CACHE_H
 #define GALE_JOBS_EMBED_VECTOR_CACHE_H
 #include "base/mem.h"
@@ -25,7 +25,7 @@ typedef struct gale__vector_cache_stats {
     char path[1024];
     uint64_t vectors, size_bytes;
 } gale__vector_cache_stats;
-gale_status gale__vector_cache_get_stats(gale__vector_cache_stats *out); /* nothing where there is no file */
+gale_status gale__vector_cache_get_stats(gale__vector_cache_stats *out); /* all zero without a file */
 gale_status gale__vector_cache_clear(void);
 gale_status gale__vector_cache_trim(uint64_t limit_bytes); /* the oldest leave */
 #endif

@@ -1,5 +1,5 @@
-/* OUT.part grows, and OUT.journal says how much of it counts: rows, bytes, and a hash of the texts they came from.  The
- * part is on the disk before the journal says so; whatever lies behind is cut off when the job goes on. */
+/* OUT.part grows, and OUT.journal records how much of it is valid: rows, bytes, and a hash of their texts.  The part
+ * is flushed to disk before the journal is updated; anything after it is cut off when the job resumes. */
 #include "jobs/embed/vector_sink.h"
 #include "base/json.h"
 #include <stdio.h>
@@ -56,7 +56,7 @@ static gale_status put(gale__vector_sink *s, const void *data, size_t size)
     s->pending += size;
     if (!s->options->write) return gale__file_add(&s->file, data, size);
     if (s->options->write(s->options->user, data, size)) return GALE_OK;
-    return gale__fail(GALE_IO, "the output could not be written");
+    return gale__fail(GALE_IO, "cannot write the output");
 }
 
 /* --- Resuming. --- */
@@ -78,8 +78,8 @@ static gale_status read_journal(gale__vector_sink *s, uint64_t have)
             s->bytes = (uint64_t)bytes;
             s->input_hash = input;
         } else
-            gale__log(GALE__WARN, "%s: is of other %s; the work begins anew", s->journal,
-                strcmp(settings, s->settings) ? "settings or inputs" : "data than the part beside it");
+            gale__log(GALE__WARN, "%s: does not match the current %s; starting over", s->journal,
+                strcmp(settings, s->settings) ? "settings or inputs" : "partial output");
     }
     gale__bytes_finish(&file);
     gale__arena_finish(&arena);
@@ -113,8 +113,9 @@ static gale_status open_file(gale__vector_sink *s)
     uint64_t have = 0;
     if (gale__file_is_stream(path)) {
         if (s->format == GALE_VECTORS_NPY)
-            return gale__fail(
-                GALE_INVALID, "%s: is no plain file, and .npy begins with the number of rows; take --format raw", path);
+            return gale__fail(GALE_INVALID,
+                "%s: not a regular file, which .npy needs because it begins with the number of rows; use --format raw",
+                path);
         return gale__file_begin(path, &s->file);
     }
     gale__str journal = {0};
@@ -182,10 +183,11 @@ gale_status gale__vector_sink_open(
     gale__mutex_init(&s->lock);
     gale__cond_init(&s->wake);
     if (options->type != GALE_VECTOR_F32 && s->format != GALE_VECTORS_NPY && s->format != GALE_VECTORS_RAW)
-        return gale__fail(GALE_INVALID, "vectors of %s go to npy or raw, not to %s",
+        return gale__fail(GALE_INVALID, "vectors of type %s can be written as npy or raw, not as %s",
             gale_vector_type_name(options->type), gale_vector_format_name(s->format));
     if (options->write && s->format == GALE_VECTORS_NPY)
-        return gale__fail(GALE_INVALID, ".npy begins with the number of rows, so it needs a file; take --format raw");
+        return gale__fail(
+            GALE_INVALID, ".npy needs a file, because it begins with the number of rows; use --format raw");
     snprintf(s->settings, sizeof s->settings, "%s", settings);
     return options->write ? begin(s) : open_file(s);
 }

@@ -1,4 +1,4 @@
-/* Where vectors go: a file in one of several formats, begun anew or gone on with, or a function of the caller's. */
+/* Destination of vectors: a file in one of several formats, new or resumed, or a function of the caller. */
 #ifndef GALE_JOBS_EMBED_VECTOR_SINK_H
 #define GALE_JOBS_EMBED_VECTOR_SINK_H
 #include "base/file.h"
@@ -37,9 +37,9 @@ gale_status gale__vector_sink_open(
 /* texts may be NULL. */
 gale_status gale__vector_sink_add(
     gale__vector_sink *s, const float *vectors, const gale__vector_text *texts, size_t count, uint64_t input_hash);
-gale_status gale__vector_sink_save(gale__vector_sink *s); /* now: what is there can be gone on with */
+gale_status gale__vector_sink_save(gale__vector_sink *s); /* now, so that the job can be resumed */
 gale_status gale__vector_sink_end(gale__vector_sink *s);
-void gale__vector_sink_close(gale__vector_sink *s); /* after an end, or without: keeps what can be gone on with */
+void gale__vector_sink_close(gale__vector_sink *s);          /* keeps the files of an unfinished job for resuming */
 gale_status gale__vector_sink_restart(gale__vector_sink *s); /* the inputs are others: all is forgotten */
 
 /* vector_text.c: rows as text. */

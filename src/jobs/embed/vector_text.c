@@ -1,5 +1,5 @@
-/* Vectors as text.  Numbers of a vector are mostly below 1, so nine digits behind the point say all that f32 has, and
- * are made from integers. */
+/* Vectors as text.  The numbers are mostly below 1, so nine decimals cover the precision of f32, and are computed with
+ * integers. */
 #include "base/utf8.h"
 #include "jobs/embed/vector_sink.h"
 #include <math.h>

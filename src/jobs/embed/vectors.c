@@ -1,4 +1,4 @@
-/* Vectors in fewer bytes. */
+/* Compact vector types. */
 #include "base/num.h"
 #include "gale/embed.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Numbers of channels.  Samples are counted by their bits as halves, 65,536 of them, by each core for itself; whatever
- * depends on order (percentiles, bins) is read off that table, and sums are exact to double precision. */
+/* Statistics of channels.  Each core counts samples by their bits as halves (65,536 values); everything that depends
+ * on order (percentiles, bins) is read from that table, and sums are exact to double precision. */
 #include "base/num.h"
 #include "base/thread.h"
 #include "gale/exr.h"
@@ -145,14 +145,14 @@ static gale_status measure_channel(gale_exr *f, int part, const gale_exr_channel
 gale_status gale_exr_measure(gale_exr *f, int part, const char *const *names, int n, gale_exr_stats **out, int *count)
 {
     const gale_exr_part *p = gale_exr_part_get(f, part);
-    if (!p) return gale__fail(GALE_NOT_FOUND, "EXR: there is no part %d", part);
+    if (!p) return gale__fail(GALE_NOT_FOUND, "EXR: no part %d", part);
     if (!names) n = p->channel_count;
     gale_exr_stats *stats = gale__calloc((size_t)n + 1, sizeof *stats);
     gale_status status = stats ? GALE_OK : GALE_NO_MEMORY;
     for (int i = 0; i < n && status == GALE_OK; i++) {
         const gale_exr_channel *c = names ? find(p, names[i]) : &p->channels[i];
-        status = c ? measure_channel(f, part, c, &stats[i])
-                   : gale__fail(GALE_NOT_FOUND, "EXR: there is no channel \"%s\"", names[i]);
+        status =
+            c ? measure_channel(f, part, c, &stats[i]) : gale__fail(GALE_NOT_FOUND, "EXR: no channel \"%s\"", names[i]);
     }
     if (status == GALE_OK) *out = stats, *count = n;
     else gale__free(stats);
@@ -172,7 +172,7 @@ gale_status gale_exr_histogram_picture(
 {
     gale_picture *p = NULL;
     if (width < 1 || height < 1 || width > 65536 || height > 65536)
-        return gale__fail(GALE_INVALID, "exr: a histogram of %lld x %lld", (long long)width, (long long)height);
+        return gale__fail(GALE_INVALID, "exr: invalid histogram size %lld x %lld", (long long)width, (long long)height);
     GALE_TRY(gale_picture_create(width, height, 3, GALE_U8, &p));
     double top = 1;
     if (count > 4) count = 4;

@@ -28,7 +28,8 @@ static gale_status begin(gale__cube *c, const char *text)
 {
     long size = strtol(text, NULL, 10);
     if (c->values || size < 2 || size > SIZE_MOST)
-        return gale__fail(GALE_FORMAT, "a table of %ld colours along each axis; 2 to %d are read", size, SIZE_MOST);
+        return gale__fail(
+            GALE_FORMAT, "a table with %ld colours along each axis is not supported (2 to %d)", size, SIZE_MOST);
     c->size = size;
     c->values = gale__calloc((size_t)(3 * size * size * size), sizeof *c->values);
     return c->values ? GALE_OK : GALE_NO_MEMORY;
@@ -43,11 +44,11 @@ static gale_status take(gale__cube *c, const char *line, int64_t *done)
     if (!*line || *line == '#' || after(line, "TITLE")) return GALE_OK;
     if ((rest = after(line, "LUT_3D_SIZE"))) return begin(c, rest);
     if (after(line, "LUT_1D_SIZE"))
-        return gale__fail(GALE_UNSUPPORTED, "a table of one dimension; those of three are read");
+        return gale__fail(GALE_UNSUPPORTED, "one-dimensional tables are not supported, only 3D tables");
     if ((rest = after(line, "DOMAIN_MIN")) && three(rest, c->low)) return GALE_OK;
     if ((rest = after(line, "DOMAIN_MAX")) && three(rest, c->high)) return GALE_OK;
     int64_t all = c->size * c->size * c->size;
-    if (!three(line, v) || *done >= all) return gale__fail(GALE_FORMAT, "not of a .cube file: %s", line);
+    if (!three(line, v) || *done >= all) return gale__fail(GALE_FORMAT, "not a .cube file: %s", line);
     for (int i = 0; i < 3; i++) c->values[i * all + *done] = (float)v[i];
     ++*done;
     return GALE_OK;
@@ -70,7 +71,7 @@ gale_status gale__cube_parse(const char *text, gale__cube *out)
     for (int i = 0; i < 3 && status == GALE_OK; i++)
         if (!(c.high[i] > c.low[i])) status = gale__fail(GALE_FORMAT, "the domain of the table is empty");
     if (status == GALE_OK && (!c.size || done != c.size * c.size * c.size))
-        status = gale__fail(GALE_FORMAT, "the table has %lld colours, not %lld", (long long)done,
+        status = gale__fail(GALE_FORMAT, "the table has %lld colours instead of %lld", (long long)done,
             (long long)(c.size * c.size * c.size));
     if (status == GALE_OK) *out = c;
     else gale__cube_finish(&c);

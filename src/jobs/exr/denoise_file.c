@@ -55,8 +55,7 @@ static gale_status find_colour(file_job *j)
         if (!j->colour || (!*l->name && *j->colour->name)) j->colour = l;
     }
     if (j->colour) return GALE_OK;
-    return gale__fail(
-        GALE_NOT_FOUND, "EXR: there is no layer%s%s with R, G and B", wanted ? " " : "", wanted ? wanted : "");
+    return gale__fail(GALE_NOT_FOUND, "EXR: no layer%s%s with R, G and B", wanted ? " " : "", wanted ? wanted : "");
 }
 
 static void find_guides(file_job *j)
@@ -74,7 +73,8 @@ static gale_status open_weights(file_job *j)
     gale__str path = {0};
     gale__bytes bytes = {0};
     if (!j->o->weights)
-        return gale__fail(GALE_INVALID, "denoise: no weights; give a .tza file of Open Image Denoise or its folder");
+        return gale__fail(
+            GALE_INVALID, "denoise: missing weights; give a .tza file of Open Image Denoise or its folder");
     gale__str_add(&path, j->o->weights);
     if (gale__folder_exists(j->o->weights)) gale__str_addf(&path, "/rt_hdr%s.tza", j->albedo ? "_alb_nrm" : "");
     gale_status status = gale__str_check(&path);
@@ -99,7 +99,7 @@ static gale_status read_three(file_job *j, const gale_exr_layer *l, float *to)
         const gale_exr_channel *c = channel(l, names[i]);
         GALE_TRY(gale_exr_channel_size(j->f, l->part, 0, 0, c->name, &w, &h));
         if (w != j->width || h != j->height)
-            return gale__fail(GALE_MISMATCH, "EXR: channel %s is of another size than the colours", c->name);
+            return gale__fail(GALE_MISMATCH, "EXR: channel %s does not have the size of the colours", c->name);
         t[i] = (gale_exr_target){c->name, GALE_F32, to + (size_t)i * n, 0, 0};
     }
     return gale_exr_read(j->f, l->part, 0, 0, t, 3);
@@ -143,7 +143,7 @@ static gale_status write_file(file_job *j, const char *path)
         void *data = gale__alloc(n * gale_type_size(c->type) + 1);
         s[i] = (gale_exr_source){c->name, c->type, data};
         if (c->x_sampling > 1 || c->y_sampling > 1)
-            status = gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is sub-sampled, which is not written", c->name);
+            status = gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is subsampled, which cannot be written", c->name);
         else status = data ? fill_channel(j, c, data) : GALE_NO_MEMORY;
     }
     gale_exr_new_part part = {.data = p->data,

@@ -1,5 +1,5 @@
-/* Depth as a picture: a channel stretched between two percentiles, near is bright.  What is no finite number, and the
- * largest half that renderers write for nothing, is black. */
+/* Depth as a picture: a channel stretched between two percentiles, near is bright.  NaN, infinity, and the largest
+ * half, which renderers write for empty pixels, are black. */
 #include "gale/exr.h"
 #include "graph/run/tensor.h"
 #include "jobs/exr/maker.h"
@@ -18,8 +18,8 @@ static gale_status find_channel(const gale_exr *f, const char *wanted, int *part
                     return GALE_OK;
                 }
         }
-    return gale__fail(GALE_NOT_FOUND, "EXR: there is no channel \"%s\"; `gale exr layers` lists those there are",
-        wanted ? wanted : "Z");
+    return gale__fail(
+        GALE_NOT_FOUND, "EXR: no channel \"%s\"; `gale exr layers` lists the channels", wanted ? wanted : "Z");
 }
 
 /* 255 (far - z) / (far - near), rounded. */

@@ -1,4 +1,4 @@
-/* Two files, channel by channel, in double precision.  Equal bits are equal, NaN too. */
+/* Compares two files, channel by channel, in double precision.  Equal bits are equal, including NaN. */
 #include "base/num.h"
 #include "base/str.h"
 #include "gale/exr.h"
@@ -42,7 +42,7 @@ static void measure(const pair *p, const float *a, const float *b, float *heat, 
         double e = fabs((double)a[i] - (double)b[i]);
         if (isfinite(a[i])) top = fmax(top, fabs((double)a[i]));
         if (!memcmp(&a[i], &b[i], sizeof *a) || (isnan(a[i]) && isnan(b[i]))) e = 0;
-        if (isnan(e)) e = INFINITY; /* one of both is no number */
+        if (isnan(e)) e = INFINITY; /* one of them is NaN */
         d->differing += e > 0;
         sum += e, squares += e * e;
         if (heat) heat[i] = fmaxf(heat[i], (float)e);

@@ -1,7 +1,7 @@
-/* Many files at once.  A lane takes a file from reading to encoding: read, unpack, compute, encode; lanes are as many
- * as cores, so all of these overlap, and what a lane calls runs in its own thread.  Encoded files go to two threads
- * that write them and wait for the disk.  Memory is bounded by a budget that a lane draws on before it decodes, and by
- * how many encoded files may wait. */
+/* Processes many files at once.  A lane processes a file from start to end: read, decompress, compute, encode.  There
+ * is one lane per core, so these stages overlap, and each lane works in its own thread.  Two threads write the encoded
+ * files and wait for the disk.  Memory is limited by a budget that a lane draws on before decoding, and by the number
+ * of encoded files that may wait. */
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/thread.h"
@@ -35,7 +35,7 @@ typedef struct belt {
     gale_exr_viewer *viewers[2]; /* the second may be NULL */
     gale_exr_batch *batch;
     gale__arena *messages;
-    bool serial; /* lanes side by side */
+    bool serial; /* concurrent lanes */
     _Atomic size_t next;
     _Atomic bool stop;
     gale__mutex lock; /* of all below, and of the batch */
@@ -139,7 +139,8 @@ static gale_status encode_picture(belt *b, gale_exr_item *item, const gale_pictu
     if (!item->output) return GALE_OK;
     const char *dot = strrchr(item->output, '.');
     if (!o.format && dot) o.format = dot + 1;
-    if (!o.format) return gale__fail(GALE_INVALID, "%s: the name says no format; try --format", item->output);
+    if (!o.format)
+        return gale__fail(GALE_INVALID, "%s: the name has no extension for a format; use --format", item->output);
     gale_status status = gale_picture_to_memory(p, &o, &out->data, &out->size);
     item->encode_seconds = (double)(gale__time_ns() - begun) / 1e9;
     return status == GALE_OK ? status : gale__fail_within(status, "%s", item->output);
@@ -250,7 +251,8 @@ static gale_status write_light(belt *b, gale_exr_item *item)
     const gale__format *known = format ? gale__format_of_name(format) : NULL;
     gale_exr_limits limits = o->limits;
     limits.serial = limits.serial || b->serial;
-    if (!item->output || !known) return gale__fail(GALE_INVALID, "%s: no format to write light in", item->input);
+    if (!item->output || !known)
+        return gale__fail(GALE_INVALID, "%s: not a format for linear samples; use TIFF, PFM or EXR", item->input);
     if (!strcmp(known->about.name, "exr")) {
         gale_exr *f = NULL;
         GALE_TRY(gale_exr_open(item->input, &limits, &f));
@@ -307,7 +309,7 @@ static gale_status list_items(
     whole *w, const char *const *inputs, const char *const *outputs, size_t count, const gale_exr_batch_options *o)
 {
     if (o->shards < 0 || o->shard < 0 || (o->shards && o->shard >= o->shards))
-        return gale__fail(GALE_INVALID, "exr: shard %d of %d", o->shard, o->shards);
+        return gale__fail(GALE_INVALID, "exr: invalid shard %d of %d", o->shard, o->shards);
     w->batch.items = gale__calloc(count + 1, sizeof *w->batch.items);
     if (!w->batch.items) return GALE_NO_MEMORY;
     for (size_t i = 0; i < count; i++)

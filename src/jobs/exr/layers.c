@@ -1,4 +1,4 @@
-/* Layers of a file: listed, taken out, and files put together as parts. */
+/* Layers of a file: listing and extracting them, and combining files as parts. */
 #include "base/mem.h"
 #include "base/str.h"
 #include "gale/exr.h"
@@ -88,7 +88,7 @@ static gale_status hold(gale_exr *f, int part, const gale_exr_channel *const *ch
     for (int i = 0; i < count; i++) {
         const gale_exr_channel *c = channels[i];
         if (c->x_sampling > 1 || c->y_sampling > 1)
-            return gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is sub-sampled, which is not written", c->name);
+            return gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is subsampled, which cannot be written", c->name);
         void *data = gale__alloc((size_t)(w * hi) * gale_type_size(c->type) + 1);
         h->targets[i] = (gale_exr_target){c->name, c->type, data, 0, 0};
         h->sources[i] = (gale_exr_source){c->name + skip, c->type, data};
@@ -140,7 +140,7 @@ gale_status gale_exr_merge(
         parts[i].compression = compression;
         for (int k = 0; k < i && status == GALE_OK; k++)
             if (!strcmp(names[i], names[k]))
-                status = gale__fail(GALE_INVALID, "EXR: two parts would be called \"%s\"", names[i]);
+                status = gale__fail(GALE_INVALID, "EXR: two parts would have the name \"%s\"", names[i]);
         if (status == GALE_OK) status = hold_part(files[i], 0, &h[i], &parts[i]);
     }
     if (status == GALE_OK) status = gale_exr_write(path, parts, count);
@@ -179,7 +179,7 @@ gale_status gale_exr_rewrite(gale_exr *f, const char *layer, const char *path, c
     for (int i = 0; i < count && !found; i++)
         if (!strcmp(list[i].name, layer) || !strcmp(gale_exr_part_get(f, list[i].part)->name, layer)) found = &list[i];
     gale_status status = found ? gale_exr_layer_write(f, found, path, compression)
-                               : gale__fail(GALE_NOT_FOUND, "EXR: no part or layer is called \"%s\"", layer);
+                               : gale__fail(GALE_NOT_FOUND, "EXR: no part or layer \"%s\"", layer);
     gale_exr_layers_free(&list, count);
     return status;
 }

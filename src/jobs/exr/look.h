@@ -1,4 +1,4 @@
-/* The pixel pipeline as one graph: planes of light in, interleaved pixels of a picture out. */
+/* The pixel pipeline as one graph: planes of linear values in, interleaved pixels of a picture out. */
 #ifndef GALE_JOBS_EXR_LOOK_H
 #define GALE_JOBS_EXR_LOOK_H
 #include "gale/exr.h"

@@ -1,4 +1,4 @@
-/* A short hand for graphs that are written by people: the first failure stays, and what follows does nothing. */
+/* Shorthand for writing graphs: after the first failure, later calls do nothing. */
 #ifndef GALE_JOBS_EXR_MAKER_H
 #define GALE_JOBS_EXR_MAKER_H
 #include "gale/graph.h"

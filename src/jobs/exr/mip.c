@@ -122,7 +122,7 @@ static gale_status read_planes(chain *c)
         t[i] = (gale_exr_target){ch->name, c->type, plane_of(c, i), 0, 0};
         if (ch->x_sampling > 1 || ch->y_sampling > 1)
             status =
-                gale__fail(GALE_UNSUPPORTED, "EXR: tiles cannot have sub-sampled channels, and %s is one", ch->name);
+                gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is subsampled, which tiles do not support", ch->name);
     }
     if (status == GALE_OK) status = gale_exr_read(c->f, c->part, 0, 0, t, c->channels);
     gale__free(t);

@@ -34,11 +34,12 @@ gale_status gale_exr_sheet(
     int64_t down = ((int64_t)count + across - 1) / across, step = cell + GAP;
     gale_picture *sheet = NULL;
     if (cell < 1 || across * step + GAP > SIDE_MOST || down * step + GAP > SIDE_MOST)
-        return gale__fail(GALE_LIMIT, "a sheet of %lld x %lld pictures of %lld pixels is too large; try --size",
-            (long long)across, (long long)down, (long long)cell);
+        return gale__fail(GALE_LIMIT,
+            "a sheet of %lld x %lld pictures of %lld pixels is too large; use a smaller --size", (long long)across,
+            (long long)down, (long long)cell);
     for (size_t i = 0; i < count; i++)
         if (pictures[i] && (pictures[i]->type != GALE_U8 || pictures[i]->width > cell || pictures[i]->height > cell))
-            return gale__fail(GALE_INVALID, "a picture of a sheet has 8 bits and fits its cell");
+            return gale__fail(GALE_INVALID, "a picture on a sheet must have 8 bits and fit into its cell");
     GALE_TRY(gale_picture_create(across * step + GAP, (down ? down : 1) * step + GAP, 3, GALE_U8, &sheet));
     memset(sheet->data, GROUND, (size_t)(sheet->width * sheet->height * 3));
     for (size_t i = 0; i < count; i++)

@@ -38,7 +38,8 @@ static gale_status read_values(const cursor *c, gale__arena *a, char type, uint6
 {
     uint64_t n = 1;
     size_t size = type == 'h' ? 2 : 4;
-    if (type != 'h' && type != 'f') return gale__fail(GALE_UNSUPPORTED, "weights: %s is of type %c", t->name, type);
+    if (type != 'h' && type != 'f')
+        return gale__fail(GALE_UNSUPPORTED, "weights: %s has the unsupported type %c", t->name, type);
     for (int i = 0; i < t->rank; i++) {
         if (t->dims[i] < 1 || t->dims[i] > 65536 || n > c->size) return damaged();
         n *= (uint64_t)t->dims[i];

@@ -1,4 +1,4 @@
-/* Tensors of a .tza file, as Open Image Denoise keeps its weights: a table of names, shapes and places. */
+/* Tensors of a .tza file, the weight format of Open Image Denoise: a table of names, shapes and offsets. */
 #ifndef GALE_JOBS_EXR_TZA_H
 #define GALE_JOBS_EXR_TZA_H
 #include "base/file.h"

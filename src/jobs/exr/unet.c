@@ -52,7 +52,7 @@ static gale_value conv(net *n, gale_value x, const char *name)
     snprintf(key, sizeof key, "%s.bias", name);
     const gale__tza_tensor *b = gale__tza_find(n->weights, key);
     if (m->status == GALE_OK && (!w || !b || w->rank != 4 || b->rank != 1))
-        m->status = gale__fail(GALE_FORMAT, "weights: there is no layer %s", name);
+        m->status = gale__fail(GALE_FORMAT, "weights: layer %s is missing", name);
     if (m->status != GALE_OK) return GALE_NONE;
     gale_value in[3] = {x, gale__make_floats(m, 4, w->dims, w->values), gale__make_floats(m, 1, b->dims, b->values)};
     return gale__make_1(m, "Relu", gale__make_op(m, "Conv", in, 3, &pads, 1));
@@ -122,8 +122,8 @@ gale_status gale__unet_graph(const gale__tza *weights, int64_t width, int64_t he
     const int64_t dims[4] = {1, channels, height, width}, single = 1;
     gale_value x = GALE_NONE, scale = GALE_NONE;
     if (!channels)
-        return gale__fail(
-            GALE_UNSUPPORTED, "weights: this network takes neither colours alone nor colours, albedo and normals");
+        return gale__fail(GALE_UNSUPPORTED,
+            "weights: unsupported network inputs: neither colours only nor colours, albedo and normals");
     GALE_TRY(gale_graph_create(&n.m.graph));
     gale__maker *m = &n.m;
     m->status = gale_graph_input(m->graph, "planes", GALE_F32, 4, dims, NULL, &x);

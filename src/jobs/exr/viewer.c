@@ -1,5 +1,5 @@
-/* Files to pictures for screens: decoded into planes, sent to the device once, and fetched once as pixels.  Programs
- * are kept by what they were made for, since the pictures of a batch are mostly of one size. */
+/* Files to pictures for display: decoded into planes, uploaded once, and downloaded once as pixels.  Programs are
+ * cached by configuration, since the pictures of a batch usually have the same size. */
 #include "base/thread.h"
 #include "gale/graph.h"
 #include "graph/run/tensor.h"
@@ -32,13 +32,14 @@ struct gale_exr_viewer {
 static gale_status check_look(const gale_exr_look *l)
 {
     if ((unsigned)l->tone >= GALE_EXR_TONE_COUNT || (unsigned)l->filter >= GALE_EXR_FILTER_COUNT)
-        return gale__fail(GALE_INVALID, "exr: no such tone map or filter");
-    if (l->bits && l->bits != 8 && l->bits != 16) return gale__fail(GALE_INVALID, "exr: %d bits; 8 or 16", l->bits);
-    if (!(fabs(l->exposure) <= 64)) return gale__fail(GALE_INVALID, "exr: an exposure of %g stops", l->exposure);
-    if (!(l->gamma >= 0 && l->gamma <= 100)) return gale__fail(GALE_INVALID, "exr: a gamma of %g", l->gamma);
-    if (!(l->radius >= 0 && l->radius <= 4096)) return gale__fail(GALE_INVALID, "exr: a radius of %g", l->radius);
+        return gale__fail(GALE_INVALID, "exr: unknown tone map or filter");
+    if (l->bits && l->bits != 8 && l->bits != 16)
+        return gale__fail(GALE_INVALID, "exr: invalid number of bits %d; use 8 or 16", l->bits);
+    if (!(fabs(l->exposure) <= 64)) return gale__fail(GALE_INVALID, "exr: invalid exposure %g", l->exposure);
+    if (!(l->gamma >= 0 && l->gamma <= 100)) return gale__fail(GALE_INVALID, "exr: invalid gamma %g", l->gamma);
+    if (!(l->radius >= 0 && l->radius <= 4096)) return gale__fail(GALE_INVALID, "exr: invalid radius %g", l->radius);
     if (l->width < 0 || l->height < 0 || l->side < 0 || l->width > SIDE_MOST || l->height > SIDE_MOST)
-        return gale__fail(GALE_INVALID, "exr: a size of %lld x %lld", (long long)l->width, (long long)l->height);
+        return gale__fail(GALE_INVALID, "exr: invalid size %lld x %lld", (long long)l->width, (long long)l->height);
     return GALE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What every provider name stands for on this machine, and why a missing one is missing. */
+/* The device behind every provider name, and why a missing one is missing. */
 #include "device/ceilings.h"
 #include "device/trust.h"
 #include "device/workarounds.h"
@@ -44,7 +44,8 @@ static void measure(gale_device_info *info)
     if (status == GALE_OK) status = gale__ceilings_measure(device);
     if (status == GALE_OK) status = gale__measure_kernels(device);
     if (device) info->ceilings = device->info.ceilings;
-    if (status != GALE_OK) gale__log(GALE__WARN, "%s:%d is not measured: %s", info->backend, info->index, gale_error());
+    if (status != GALE_OK)
+        gale__log(GALE__WARN, "%s:%d was not measured: %s", info->backend, info->index, gale_error());
     gale_device_close(&device);
 }
 
@@ -131,7 +132,7 @@ gale_status gale_devices_list(const gale_devices_options *options, gale_devices_
 {
     static const gale_devices_options usual = {0};
     const gale_devices_options *o = options ? options : &usual;
-    if (!out) return gale__fail(GALE_INVALID, "devices: a result is needed");
+    if (!out) return gale__fail(GALE_INVALID, "devices: the result pointer is NULL");
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));
     gale__probe_all();
     gale_devices_result *result = gale__result_create(sizeof *result);

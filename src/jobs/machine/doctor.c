@@ -1,5 +1,5 @@
-/* What is missing for gale on this machine and what to install; and the first steps of a provider in a child process,
- * since a broken driver may take the whole process with it. */
+/* What is missing on this machine and what to install; and the step-by-step test of a provider in a child process,
+ * since a broken driver may crash the process. */
 #include "base/access.h"
 #include "base/file.h"
 #include "device/trust.h"
@@ -67,7 +67,7 @@ static void check_provider(examination *e, const gale__provider *p)
     const gale__probe *probe = NULL;
     if (info) {
         const char *text = gale__arena_printf(e->arena, "%s (%s)%s", info->name, info->driver,
-            info->caps.software ? ": runs on the CPU, used only when asked for by name" : "");
+            info->caps.software ? ": software driver, used only if requested by name" : "");
         check_trust(e, add(e, GALE_DOCTOR_PROVIDER, GALE_DOCTOR_OK, p->name, text), info);
         return;
     }
@@ -86,7 +86,7 @@ static void check_permissions(examination *e)
         char group[64];
         if (gale__path_access(nodes[i], group, sizeof group) != GALE__ACCESS_DENIED) continue;
         add(e, GALE_DOCTOR_FILE, GALE_DOCTOR_DENIED, nodes[i],
-            gale__arena_printf(e->arena, "no permission; `sudo usermod -aG %s $USER`, then log in again", group));
+            gale__arena_printf(e->arena, "no permission; run `sudo usermod -aG %s $USER`, then log in again", group));
     }
 }
 
@@ -115,7 +115,7 @@ static void check_cache(examination *e)
         add(e, GALE_DOCTOR_CACHE, GALE_DOCTOR_OK, "cache", folder);
     else
         advise(e, add(e, GALE_DOCTOR_CACHE, GALE_DOCTOR_DENIED, "cache", gale_error()),
-            "kernels are compiled again in every run; set GALE_CACHE to a folder you may write");
+            "kernels are recompiled in every run; set GALE_CACHE to a writable folder");
     if (gale__file_exists(file)) gale__file_remove(file);
 }
 
@@ -153,7 +153,7 @@ gale_status gale_doctor_examine(const gale_doctor_options *options, gale_doctor_
 {
     static const gale_doctor_options usual = {0};
     const gale_doctor_options *o = options ? options : &usual;
-    if (!out) return gale__fail(GALE_INVALID, "doctor: a result is needed");
+    if (!out) return gale__fail(GALE_INVALID, "doctor: the result pointer is NULL");
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));
     gale__probe_all();
     gale_doctor_result *result = gale__result_create(sizeof *result);

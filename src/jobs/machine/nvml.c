@@ -1,4 +1,4 @@
-/* The few calls of NVML that `gale top` needs; its header is not asked for. */
+/* The few NVML calls that `gale top` needs, without its header. */
 #include "jobs/machine/nvml.h"
 #include <string.h>
 

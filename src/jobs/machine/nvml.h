@@ -1,4 +1,4 @@
-/* NVIDIA's management library, opened at run time: how busy its cards are, whoever uses them. */
+/* NVIDIA's management library, loaded at run time: load of its GPUs over all processes. */
 #ifndef GALE_JOBS_NVML_H
 #define GALE_JOBS_NVML_H
 #include "base/file.h"

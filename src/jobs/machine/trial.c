@@ -1,4 +1,4 @@
-/* The first steps of a provider, in a process of its own. */
+/* The step-by-step test of a provider, in a separate process. */
 #include "device/trust.h"
 #include "jobs/machine/machine.h"
 #include <stdio.h>
@@ -46,8 +46,9 @@ gale_status gale_doctor_try(const char *name, const gale_trial_options *options,
 {
     static const gale_trial_options usual = {0};
     const gale__provider *provider = name ? gale__provider_find(name) : NULL;
-    if (!provider) return gale__fail(GALE_INVALID, "'%s' is no provider (`gale devices` lists them)", name ? name : "");
-    if (!out) return gale__fail(GALE_INVALID, "doctor: a result is needed");
+    if (!provider)
+        return gale__fail(GALE_INVALID, "unknown provider '%s' (`gale devices` lists them)", name ? name : "");
+    if (!out) return gale__fail(GALE_INVALID, "doctor: the result pointer is NULL");
     gale_trial_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? run_trial(provider, options ? options : &usual, result) : GALE_NO_MEMORY;
     if (status == GALE_OK) *out = result;

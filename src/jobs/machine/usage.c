@@ -1,5 +1,5 @@
-/* How busy each device is and how full, whoever uses it.  NVIDIA cards tell through NVML, AMD cards through sysfs, the
- * CPU through /proc; of the others only the memory is known. */
+/* Load and memory of each device, over all processes: NVIDIA through NVML, AMD through sysfs, the CPU through /proc;
+ * for other devices only the memory is known. */
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/thread.h"
@@ -135,7 +135,7 @@ static gale_status read_usage(const gale_usage_meter *meter, const gale_usage_op
 
 gale_status gale_usage_meter_open(gale_usage_meter **out)
 {
-    if (!out) return gale__fail(GALE_INVALID, "usage: a place for the meter is needed");
+    if (!out) return gale__fail(GALE_INVALID, "usage: the meter pointer is NULL");
     gale_usage_meter *meter = gale__calloc(1, sizeof *meter);
     if (!meter) return GALE_NO_MEMORY;
     meter->nvml = gale__nvml_open();
@@ -156,9 +156,9 @@ gale_status gale_usage_read(gale_usage_meter *meter, const gale_usage_options *o
     static const gale_usage_options usual = {0};
     const gale_usage_options *o = options ? options : &usual;
     gale_usage_meter *own = NULL;
-    if (!out) return gale__fail(GALE_INVALID, "usage: a result is needed");
+    if (!out) return gale__fail(GALE_INVALID, "usage: the result pointer is NULL");
     if (!(o->seconds >= 0 && o->seconds <= 3600))
-        return gale__fail(GALE_INVALID, "usage: %g seconds are not 0 to 3600", o->seconds);
+        return gale__fail(GALE_INVALID, "usage: %g seconds is outside 0 to 3600", o->seconds);
     if (!meter) GALE_TRY(gale_usage_meter_open(&own));
     gale_usage_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? read_usage(meter ? meter : own, o, result) : GALE_NO_MEMORY;

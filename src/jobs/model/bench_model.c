@@ -1,4 +1,4 @@
-/* Timing a model: how long until it is ready, then percentiles of steady runs and what they take of memory. */
+/* Times a model: start-up, then percentiles of steady-state runs and their memory use. */
 #include "base/cpu.h"
 #include "base/thread.h"
 #include "graph/run/time.h"
@@ -29,7 +29,7 @@ static gale_status rebatch(const gale_object *from, int64_t batch, gale_object *
     gale_tensor *t = gale_object_get_tensor(from), *made = NULL;
     int64_t dims[GALE_MAX_RANK];
     if (gale_object_get_kind(from) != GALE_OBJECT_TENSOR || !gale_tensor_rank(t) || !gale_tensor_dims(t)[0])
-        return gale__fail(GALE_INVALID, "--batches: an input has no axis to repeat");
+        return gale__fail(GALE_INVALID, "--batches: an input has no axis for the batch");
     memcpy(dims, gale_tensor_dims(t), (size_t)gale_tensor_rank(t) * sizeof *dims);
     size_t item = gale_tensor_size_bytes(t) / (size_t)dims[0];
     dims[0] = batch;
@@ -157,12 +157,12 @@ done:
 static gale_status check_options(const gale_bench_options *o)
 {
     if (o->repeats < 0 || o->repeats > REPEATS_MOST)
-        return gale__fail(GALE_INVALID, "bench: %d repeats are not 1 to %d", o->repeats, REPEATS_MOST);
+        return gale__fail(GALE_INVALID, "bench: %d repeats is outside 1 to %d", o->repeats, REPEATS_MOST);
     if (o->on_device && o->n_batches) return gale__fail(GALE_INVALID, "--on-device and --batches cannot be combined");
     for (int i = 0; i < o->n_batches; i++)
         if (o->batches[i] < 1 || o->batches[i] > BATCH_MOST)
             return gale__fail(
-                GALE_INVALID, "bench: a batch of %lld is not 1 to %d", (long long)o->batches[i], BATCH_MOST);
+                GALE_INVALID, "bench: a batch of %lld is outside 1 to %d", (long long)o->batches[i], BATCH_MOST);
     return GALE_OK;
 }
 

@@ -13,7 +13,7 @@ static gale_status pin(gale__onnx *file, gale__pb_model *model, const char *text
     char name[256];
     int64_t value;
     if (!equals || (size_t)(equals - text) >= sizeof name || !gale__text_to_i64(equals + 1, &value))
-        return gale__fail(GALE_INVALID, "--pin %s: it is NAME=N", text);
+        return gale__fail(GALE_INVALID, "--pin %s: expected NAME=N", text);
     snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
     return gale__edit_pin(file, model, name, value);
 }
@@ -27,7 +27,7 @@ static gale_status fold(gale__onnx *file, gale__pb_model *model)
     return status;
 }
 
-/* To the opset that was asked for; for 8 bit to the least that has a scale for each channel. */
+/* To the requested opset; for 8 bits to the lowest that supports one scale per channel. */
 static gale_status bring_up(const gale_convert_options *o, gale__onnx *file, gale__pb_model *model)
 {
     int wanted = o->opset == GALE_OPSET_NEWEST ? GALE__OPSET_NEWEST : o->opset;
@@ -85,7 +85,7 @@ static gale_status convert(
     if (status != GALE_OK) status = gale__fail_within(status, "%s", path);
     else status = gale__job_tell(&o->control, "edit", "steps", 3, 3);
     if (status == GALE_OK && o->accept && !o->accept(o->user, result))
-        status = gale__fail(GALE_CANCELLED, "%s is not written: its losses were not accepted", output);
+        status = gale__fail(GALE_CANCELLED, "%s was not written: its losses were not accepted", output);
     if (status == GALE_OK) status = write_model(o, file, model, output);
     gale__onnx_close(&file);
     return status;
@@ -95,15 +95,14 @@ static gale_status convert(
 static gale_status check_options(const gale_convert_options *o)
 {
     bool fits = !o->opset || o->opset == GALE_OPSET_NEWEST || (o->opset >= 13 && o->opset <= GALE__OPSET_NEWEST);
-    if (!fits)
-        return gale__fail(GALE_INVALID, "convert: opset %d is not one of 13 to %d", o->opset, GALE__OPSET_NEWEST);
+    if (!fits) return gale__fail(GALE_INVALID, "convert: opset %d is outside 13 to %d", o->opset, GALE__OPSET_NEWEST);
     if (o->emit_c && o->external)
-        return gale__fail(GALE_INVALID, "convert: a C file holds everything: emit_c and external do not go together");
+        return gale__fail(
+            GALE_INVALID, "convert: emit_c and external cannot be combined: a C file contains everything");
     if (o->precision != GALE_CONVERT_INT8 && (o->n_samples || o->n_leave))
-        return gale__fail(GALE_INVALID, "convert: samples and leave go with 8 bit");
-    return (unsigned)o->precision <= GALE_CONVERT_INT8
-               ? GALE_OK
-               : gale__fail(GALE_INVALID, "convert: there is no such precision");
+        return gale__fail(GALE_INVALID, "convert: samples and leave require int8");
+    return (unsigned)o->precision <= GALE_CONVERT_INT8 ? GALE_OK
+                                                       : gale__fail(GALE_INVALID, "convert: unknown precision");
 }
 
 gale_status gale_model_convert(
@@ -112,7 +111,7 @@ gale_status gale_model_convert(
     static const gale_convert_options usual = {0};
     const gale_convert_options *o = options ? options : &usual;
     if (!path || !output)
-        return gale__fail(GALE_INVALID, "convert: paths of a model and of the file to write are needed");
+        return gale__fail(GALE_INVALID, "convert: the paths of the model and of the output are needed");
     GALE_TRY(check_options(o));
     gale_convert_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? convert(path, output, o, result) : GALE_NO_MEMORY;

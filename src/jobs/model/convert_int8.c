@@ -1,5 +1,5 @@
-/* 8 bit with samples: the model as it is runs on all of them with the inputs of its products watched, then the changed
- * one runs on the same, and their outputs are held side by side. */
+/* 8-bit conversion with samples: the original model runs on all of them while the inputs of its products are observed,
+ * then the converted one runs on the same samples, and their outputs are compared. */
 #include "jobs/model/convert_int8.h"
 #include "base/num.h"
 #include "graph/run/tensor.h"
@@ -43,8 +43,8 @@ static gale_status file_for(const char *sample, const gale_model_value *v, bool 
         p += size + (p[size] == ',');
     }
     return gale__fail(GALE_INVALID,
-        "--calibrate %s: nothing is given for input %s: it is NAME=FILE,NAME=FILE for models with several inputs, or a "
-        ".npz with an entry for each",
+        "--calibrate %s: no value for input %s; use NAME=FILE,NAME=FILE for several inputs, or a .npz with an entry "
+        "for each",
         sample, v->name);
 }
 
@@ -147,7 +147,7 @@ static gale_status run_model(work *w, gale__onnx *file, gale__pb_model *model, b
     gale__str bytes = {0};
     gale_model *m = NULL;
     gale_model_options options = {.allow_nonfinite = true};
-    gale__job_stage runs = {w->stage.control, "run of a sample"};
+    gale__job_stage runs = {w->stage.control, "running a sample"};
     w->stage.name = after ? "samples after" : "samples before";
     gale__model_follow(&options, &runs);
     gale_status status = gale__onnx_pack(file, model, &bytes);

@@ -1,5 +1,5 @@
-/* Values from and to files: NumPy's arrays and archives of them, ONNX's messages, JSON, and raw numbers.  The ending of
- * a name says which. */
+/* Values from and to files: NumPy arrays and archives, ONNX messages, JSON, and raw numbers, selected by the file
+ * extension. */
 #include "jobs/model/data_file.h"
 #include "base/npy.h"
 #include "base/num.h"
@@ -17,7 +17,7 @@ static bool ends_with(const char *path, const char *end)
 static gale_status unknown(const char *path)
 {
     return gale__fail(
-        GALE_UNSUPPORTED, "%s: files of this kind are not known: .npy, .npz, .pb, .json and .raw or .bin are", path);
+        GALE_UNSUPPORTED, "%s: unsupported file type; supported are .npy, .npz, .pb, .json and .raw or .bin", path);
 }
 
 /* --- .npy and .npz --- */
@@ -39,7 +39,7 @@ static gale_status take_texts(const gale__npy *a, gale_tensor **out)
     for (int i = 0; i < a->rank;
          i++) /* texts of no characters take no bytes, so the file's size does not bound their number */
         if (__builtin_mul_overflow(n, a->dims[i], &n) || n > INT32_MAX)
-            return gale__fail(GALE_LIMIT, "more texts than are read at once");
+            return gale__fail(GALE_LIMIT, "too many strings");
     size_t width = a->wide ? a->item_bytes / 4 : a->item_bytes;
     char *text = gale__alloc((size_t)n * width * 4 + 1), *to = text;
     const char **texts = gale__calloc((size_t)n + 1, sizeof *texts);
@@ -58,8 +58,7 @@ static gale_status take_texts(const gale__npy *a, gale_tensor **out)
             uint32_t c = (uint8_t)from[k];
             if (a->wide) memcpy(&c, from + 4 * k, 4);
             if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-                status =
-                    gale__fail(GALE_FORMAT, "text %lld holds the number %u, which is no character", (long long)i, c);
+                status = gale__fail(GALE_FORMAT, "string %lld contains %u, which is not a character", (long long)i, c);
             else if (a->wide) to = gale__utf8_put(to, c);
             else *to++ = (char)c;
         }
@@ -102,8 +101,8 @@ static gale_status find_entry(const gale__zip *z, const char *name, bool must, s
     }
     *out = 0;
     if (!must && z->count == 1) return GALE_OK;
-    return gale__fail(GALE_NOT_FOUND, "%s: none of its %zu entries is called %s: name one with FILE.npz:ENTRY", z->path,
-        z->count, name);
+    return gale__fail(GALE_NOT_FOUND, "%s: none of its %zu entries is named %s; select one with FILE.npz:ENTRY",
+        z->path, z->count, name);
 }
 
 static gale_status read_all_entries(const gale__zip *z, const gale_model_value *want, gale_object **out)
@@ -161,7 +160,7 @@ static gale_status encode_texts(const char *path, gale_tensor *t, gale__str *out
         int64_t length = spread_text(text, size, NULL);
         if (length < 0)
             return gale__fail(
-                GALE_UNSUPPORTED, "%s: string %lld is not a text as NumPy has it; write .pb", path, (long long)i);
+                GALE_UNSUPPORTED, "%s: string %lld cannot be stored by NumPy; write .pb", path, (long long)i);
         if (length > width) width = length;
     }
     uint32_t *data = gale__calloc((size_t)n * (size_t)width + 1, sizeof *data);
@@ -193,14 +192,14 @@ static gale_status write_npz(const char *path, const gale_object *value)
     gale__str *contents = gale__arena_alloc(&arena, (n + 1) * sizeof *contents);
     gale_status status = names && contents ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK && !one && value->kind != GALE_OBJECT_SEQUENCE)
-        status = gale__fail(
-            GALE_UNSUPPORTED, "%s: tensors and sequences of them can be written as .npz; maps as .json or .pb", path);
+        status = gale__fail(GALE_UNSUPPORTED,
+            "%s: only tensors and sequences of them can be written as .npz; write .json or .pb", path);
     for (size_t i = 0; i < n && status == GALE_OK; i++) {
         const gale_object *item = one ? value : value->items[i];
         names[i] = gale__arena_printf(&arena, "arr_%zu.npy", i);
         if (!names[i]) status = GALE_NO_MEMORY;
         else if (item->kind != GALE_OBJECT_TENSOR)
-            status = gale__fail(GALE_UNSUPPORTED, "%s: item %zu is no tensor", path, i);
+            status = gale__fail(GALE_UNSUPPORTED, "%s: item %zu is not a tensor", path, i);
         else status = encode(path, item->tensor, &contents[i]);
     }
     if (status == GALE_OK) status = gale__zip_write(path, names, contents, n);
@@ -217,12 +216,12 @@ static gale_status fit_shape(const char *path, const gale_model_value *want, siz
     size_t known = gale_type_size(want->type);
     int open = -1;
     if (want->kind != GALE_OBJECT_TENSOR || !known || want->rank < 0)
-        return gale__fail(GALE_INVALID,
-            "%s: raw numbers need an input that is a tensor with a declared shape; write a .npy file", path);
+        return gale__fail(
+            GALE_INVALID, "%s: raw numbers need a tensor input with a declared shape; use a .npy file", path);
     for (int i = 0; i < want->rank; i++) {
         dims[i] = want->dims[i];
         if (dims[i] < 0 && open >= 0)
-            return gale__fail(GALE_INVALID, "%s: more than one extent of input %s is not declared; write a .npy file",
+            return gale__fail(GALE_INVALID, "%s: more than one extent of input %s is not declared; use a .npy file",
                 path, want->name);
         if (dims[i] < 0) open = i;
         else if (gale__mul_size(known, (size_t)dims[i], &known))
@@ -230,7 +229,7 @@ static gale_status fit_shape(const char *path, const gale_model_value *want, siz
     }
     if (open >= 0) dims[open] = known ? (int64_t)(size / known) : 0;
     if (open >= 0 ? !known || size % known : size != known)
-        return gale__fail(GALE_FORMAT, "%s has %zu bytes, and input %s takes %s%zu", path, size, want->name,
+        return gale__fail(GALE_FORMAT, "%s has %zu bytes, but input %s needs %s%zu", path, size, want->name,
             open >= 0 ? "a multiple of " : "", known);
     return GALE_OK;
 }
@@ -274,8 +273,8 @@ gale_status gale__data_write(const char *path, const gale_object *value)
     if (ends_with(path, ".npz")) return write_npz(path, value);
     if (!ends_with(path, ".npy") && !is_raw(path)) return unknown(path);
     if (!t || (is_raw(path) && gale_tensor_type(t) == GALE_STRING))
-        return gale__fail(GALE_UNSUPPORTED,
-            "%s: only a tensor of numbers can be written like this; .json and .pb take everything", path);
+        return gale__fail(
+            GALE_UNSUPPORTED, "%s: only numeric tensors can be written in this format; use .json or .pb", path);
     if (is_raw(path)) return gale__file_write(path, gale_tensor_data(t), gale_tensor_size_bytes(t));
     gale_status status = encode(path, t, &text);
     if (status == GALE_OK) status = gale__file_write(path, text.text, text.length);

@@ -1,5 +1,5 @@
-/* Values as JSON: a tensor is nested arrays, a sequence an array of its items, a map an object.  Numbers that JSON has
- * no word for (NaN, infinities) and whole numbers beyond 2^53 are texts. */
+/* Values as JSON: a tensor is nested arrays, a sequence an array of its items, a map an object.  Numbers that JSON
+ * cannot express (NaN, infinities) and integers above 2^53 are strings. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -43,7 +43,7 @@ static gale_status read_text(reader *r, const char *text, void *to)
     else if (gale__type_is_int(r->type) && gale__text_to_i64(text, &whole))
         return gale__store_i64(r->type, to, whole), GALE_OK;
     else if (!gale__text_to_real(text, &v))
-        return gale__fail(GALE_FORMAT, "%s: element %zu, \"%.40s\", is no number", r->path, r->at, text);
+        return gale__fail(GALE_FORMAT, "%s: element %zu, \"%.40s\", is not a number", r->path, r->at, text);
     gale__store_f64(r->type, to, v);
     return GALE_OK;
 }
@@ -52,7 +52,8 @@ static gale_status read_element(reader *r, const gale__json *j)
 {
     if (r->type == GALE_STRING) {
         if (j->kind != GALE__JSON_STRING)
-            return gale__fail(GALE_FORMAT, "%s: element %zu is no text, and the input takes strings", r->path, r->at);
+            return gale__fail(
+                GALE_FORMAT, "%s: element %zu is not a string, but the input takes strings", r->path, r->at);
         r->texts[r->at++] = j->string;
         return GALE_OK;
     }
@@ -60,11 +61,10 @@ static gale_status read_element(reader *r, const gale__json *j)
     if (j->kind == GALE__JSON_STRING) GALE_TRY(read_text(r, j->string, to));
     else if (j->kind == GALE__JSON_BOOL) gale__store_f64(r->type, to, j->boolean);
     else if (j->kind != GALE__JSON_NUMBER)
-        return gale__fail(GALE_FORMAT, "%s: element %zu is no number", r->path, r->at);
+        return gale__fail(GALE_FORMAT, "%s: element %zu is not a number", r->path, r->at);
     else if (gale__type_is_int(r->type) && (j->number != floor(j->number) || fabs(j->number) > 9007199254740992.0))
         return gale__fail(GALE_FORMAT,
-            "%s: element %zu is not a whole number up to 2^53, and the input takes %s; larger ones are written as "
-            "texts",
+            "%s: element %zu is not an integer up to 2^53, but the input takes %s; write larger ones as strings",
             r->path, r->at, gale_type_name(r->type));
     else gale__store_f64(r->type, to, j->number);
     r->at++;
@@ -82,7 +82,8 @@ static gale_status read_level(reader *r, const gale__json *j, int rank, const in
     if (j->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "%s: arrays of different depth", r->path);
     for (const gale__json *c = j->child; c && n <= dims[0]; c = c->next, n++)
         if (n < dims[0]) GALE_TRY(read_level(r, c, rank - 1, dims + 1));
-    return n == dims[0] ? GALE_OK : gale__fail(GALE_FORMAT, "%s: arrays of different lengths side by side", r->path);
+    return n == dims[0] ? GALE_OK
+                        : gale__fail(GALE_FORMAT, "%s: arrays of different lengths at the same depth", r->path);
 }
 
 static gale_status read_tensor(
@@ -92,7 +93,7 @@ static gale_status read_tensor(
     reader r = {.path = path, .type = type};
     gale_tensor *t = NULL;
     int rank = shape_of(j, dims);
-    if (rank < 0) return gale__fail(GALE_LIMIT, "%s: arrays are nested more than %d deep", path, GALE_MAX_RANK);
+    if (rank < 0) return gale__fail(GALE_LIMIT, "%s: arrays are nested more than %d levels deep", path, GALE_MAX_RANK);
     for (int i = 0; i < rank;
          i++) /* at least a byte of the file each, so there is no overflow to fear; ragged ones are found below */
         if (__builtin_mul_overflow(elements, dims[i], &elements) || elements > INT32_MAX)
@@ -161,7 +162,7 @@ gale_status gale__json_value_read(const char *path, const gale_model_value *want
     else if (want->kind == GALE_OBJECT_MAP && j->kind == GALE__JSON_OBJECT)
         status = read_map(path, j, want->type, &arena, out);
     else if (want->kind == GALE_OBJECT_TENSOR) status = read_tensor(path, j, want->type, &arena, out);
-    else status = gale__fail(GALE_FORMAT, "%s: a sequence is an array and a map an object", path);
+    else status = gale__fail(GALE_FORMAT, "%s: a sequence must be an array and a map an object", path);
     gale__arena_finish(&arena);
     gale__bytes_finish(&file);
     return status;

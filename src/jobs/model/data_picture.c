@@ -1,5 +1,5 @@
-/* Pictures to tensors and back: layout by the shape, pixels scaled and normalised as the options say, and undone on the
- * way out. */
+/* Pictures to tensors and back: layout from the shape, pixels scaled and normalised according to the options, and the
+ * inverse for outputs. */
 #include "jobs/model/data_picture.h"
 #include "base/error.h"
 #include "base/num.h"
@@ -55,15 +55,14 @@ static gale_status find_form(const gale_pixel_options *o, int rank, const int64_
     bool find = o->layout == GALE_PIXEL_LAYOUT_AUTO;
     *f = (form){.scale = 1, .std = {1, 1, 1, 1}};
     if (rank != 4 && rank != 3)
-        return gale__fail(GALE_INVALID, "%s has rank %d: a picture needs 4 axes, or 3 without the batch", name, rank);
+        return gale__fail(GALE_INVALID, "%s has rank %d; a picture needs 4 axes, or 3 without the batch", name, rank);
     int first = rank - 3, last = rank - 1;
     f->last = o->layout == GALE_PIXEL_LAYOUT_NHWC || (find && !is_channels(dims[first]) && is_channels(dims[last]));
     int64_t channels = dims[f->last ? last : first];
     f->channels = is_channels(channels) ? (int)channels : 3;
     if (channels >= 0 && !is_channels(channels))
-        return gale__fail(GALE_INVALID,
-            "%s has %lld channels: 1, 3 or 4 make a picture (--layout says where they stand)", name,
-            (long long)channels);
+        return gale__fail(GALE_INVALID, "%s has %lld channels; a picture needs 1, 3 or 4 (--layout sets the axis)",
+            name, (long long)channels);
     if (o->range == GALE_PIXEL_RANGE_BYTES) f->scale = 255;
     if (o->range == GALE_PIXEL_RANGE_SIGNED) f->scale = 2, f->shift = -1;
     GALE_TRY(read_list("mean", o->mean, f->mean));

@@ -1,5 +1,5 @@
-/* Where each part of a model runs and what it costs: predicted from the device's ceilings, and measured in one steady
- * run. */
+/* Where each part of a model runs and what it costs: predicted from the device's peak rates, and measured in one
+ * steady-state run. */
 #include "base/thread.h"
 #include "device/ceilings.h"
 #include "device/profiler.h"

@@ -1,4 +1,4 @@
-/* What a model file says about itself.  Nothing is run and large data is not read, so it is quick for any size. */
+/* The contents of a model file.  Nothing is run and large data is not read, so it is fast for any size. */
 #include "jobs/model/inspect.h"
 #include "onnx/edit/edit.h"
 #include <stdlib.h>
@@ -256,7 +256,7 @@ static gale_status inspect(const char *path, const gale_inspect_options *o, gale
     if (m->graph) count_graph(&f, m->graph);
     for (size_t i = 0; i < m->functions.n; i++) count_nodes(&f, m->functions.at[i].node.at, m->functions.at[i].node.n);
     sum_up(&f);
-    gale_status status = f.failed ? gale__fail(GALE_LIMIT, "%s: cannot be summed up", gale__onnx_path(file))
+    gale_status status = f.failed ? gale__fail(GALE_LIMIT, "%s: cannot be summarised", gale__onnx_path(file))
                                   : describe_model(file, m, &f, result);
     gale__free(f.ops);
     if (status == GALE_OK) status = gale__job_tell(&o->control, "shapes", "steps", 1, 2);

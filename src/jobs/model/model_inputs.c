@@ -1,4 +1,4 @@
-/* Inputs of models: read from files, or made up from a seed. */
+/* Inputs of models: read from files, or random. */
 #include "jobs/model/model_inputs.h"
 #include "base/num.h"
 #include "base/thread.h"
@@ -97,7 +97,7 @@ static gale_status fill(gale_tensor *t, uint64_t seed)
     size_t size = gale_type_size(type), n = size ? gale_tensor_size_bytes(t) / size : 0;
     char *data = gale_tensor_data(t);
     if (type == GALE_STRING)
-        return gale__fail(GALE_UNSUPPORTED, "strings cannot be made up: give the input with --input");
+        return gale__fail(GALE_UNSUPPORTED, "strings cannot be random: give the input with --input");
     for (size_t i = 0; i < n; i++) {
         uint64_t bits = mix(seed * 0x9e3779b97f4a7c15u + i);
         double v = (double)(bits >> 40) / 16777216.0;
@@ -150,7 +150,7 @@ static gale_status make_up(
             GALE_UNSUPPORTED, "input %s is a sequence or map: give it with --input %s=FILE", v->name, v->name);
     if (v->type == GALE_STRING)
         return gale__fail(GALE_UNSUPPORTED,
-            "input %s takes strings, which are not made up: give them with --input %s=FILE", v->name, v->name);
+            "input %s takes strings, which cannot be random: give them with --input %s=FILE", v->name, v->name);
     memcpy(dims, v->dims, sizeof dims);
     if (shape && !gale__shape_parse(shape, &rank, dims))
         return gale__fail(GALE_INVALID, "--shape %s: '%s' is not a shape such as 1x3x256x256", v->name, shape);
@@ -191,7 +191,7 @@ static gale_status make_one(gale_model *m, const gale_input_options *o, bool ran
     if (random) return make_up(o, &v, i, only, out);
     if (v.optional) return gale_object_none(out);
     return gale__fail(
-        GALE_INVALID, "input %s is not given: --input %s=FILE, or --random for made-up numbers", v.name, v.name);
+        GALE_INVALID, "missing input %s: use --input %s=FILE, or --random for random numbers", v.name, v.name);
 }
 
 /* An argument that names no input or output is a mistake, not a wish. */

@@ -1,4 +1,4 @@
-/* What jobs over models share: opening one for the inputs that will be given, and the values that go in. */
+/* Shared by the jobs for models: opening one for the inputs that will be given, and the input values. */
 #ifndef GALE_JOBS_MODEL_INPUTS_H
 #define GALE_JOBS_MODEL_INPUTS_H
 #include "gale/model_jobs.h"
@@ -18,9 +18,9 @@ gale_status gale__model_outputs_check(gale_model *model, const char *const *text
 /* Of texts such as NAME=TEXT: that for `key`, of the last one; without NAME= it is for the only key there is.  NULL:
  * none. */
 const char *gale__text_for(const char *const *texts, int n, const char *key, bool only);
-/* One run whose results are kept for the caller, or, where `outputs` is NULL, for nobody. */
+/* One run whose results are returned to the caller, or discarded if `outputs` is NULL. */
 gale_status gale__model_run_once(gale_model *model, gale_object **inputs, bool on_host, gale_object ***outputs);
-/* One run whose results nobody wants but the clock; *ms is left alone on failure. */
+/* One timed run whose results are discarded; *ms is unchanged on failure. */
 gale_status gale__model_run_timed(gale_model *model, gale_object **inputs, double *ms);
 void gale__objects_free(gale_object ***objects, int count);
 /* "1x3x256x256"; -1 for an extent that is not known. */

@@ -1,5 +1,5 @@
-/* What a run with given shapes takes and where its parts go.  Inputs are made up, the model runs once, and the plans
- * are told. */
+/* What a run with given shapes needs and where its parts run.  Inputs are random, the model runs once, and the plans
+ * are reported. */
 #include "graph/run/program.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/session.h"

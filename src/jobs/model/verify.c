@@ -1,6 +1,6 @@
-/* The same model on the CPU and on a device, every node's results side by side.  The CPU runs first and its values are
- * kept; the device's are compared as they are made.  Nodes run one by one, so that the first one that departs is named;
- * the fused run, which is what people use, is compared at its outputs. */
+/* Runs the same model on the CPU and on a device and compares every node's results.  The CPU runs first and its values
+ * are kept; the device's are compared as they are computed.  Nodes run one by one, so that the first one that exceeds
+ * the tolerance is named; the fused run, which is what users run, is compared at its outputs. */
 #include "base/num.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/session.h"

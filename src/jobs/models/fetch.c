@@ -1,5 +1,5 @@
-/* Downloads.  libcurl is opened when something is fetched and not before: most uses of gale never need it, and it
- * brings a long train of libraries. */
+/* Downloads.  libcurl is loaded only when something is downloaded: most uses of gale never need it, and it depends on
+ * many libraries. */
 #include "jobs/models/fetch.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -51,7 +51,7 @@ static size_t take(char *data, size_t size, size_t count, void *user)
     transfer *t = user;
     size_t n = size * count;
     if (t->fetch->size_bytes && (t->have > t->fetch->size_bytes || n > t->fetch->size_bytes - t->have))
-        t->status = gale__fail(GALE_MISMATCH, "%s: larger than the %llu bytes that it should have", t->fetch->url,
+        t->status = gale__fail(GALE_MISMATCH, "%s: larger than the expected %llu bytes", t->fetch->url,
             (unsigned long long)t->fetch->size_bytes);
     else t->status = gale__file_add(&t->out, data, n);
     if (t->status != GALE_OK) return 0;
@@ -91,7 +91,7 @@ static void set_up(void *h, transfer *t, char *reason)
 /* *again: the server cannot go on in the middle, or the part does not fit: from the beginning, then. */
 static gale_status judge(transfer *t, CURLcode c, long response, const char *reason, bool *again)
 {
-    const char *kept = t->have ? "; what has come is kept, and the same command goes on from there" : "";
+    const char *kept = t->have ? "; the partial download is kept, run the same command again to resume" : "";
     if (t->status != GALE_OK)
         return t->status == GALE_IO ? gale__fail_within(t->status, "%s", t->fetch->url) : t->status;
     if (c == CURLE_ABORTED_BY_CALLBACK) return gale__fail(GALE_CANCELLED, "%s: cancelled%s", t->fetch->url, kept);
@@ -100,7 +100,7 @@ static gale_status judge(transfer *t, CURLcode c, long response, const char *rea
     if (c == CURLE_OK || *again) return GALE_OK;
     if (c == CURLE_FILE_COULDNT_READ_FILE || c == CURLE_REMOTE_FILE_NOT_FOUND ||
         (c == CURLE_HTTP_RETURNED_ERROR && (response == 404 || response == 410)))
-        return gale__fail(GALE_NOT_FOUND, "%s: there is no such file (%s)", t->fetch->url, reason);
+        return gale__fail(GALE_NOT_FOUND, "%s: not found (%s)", t->fetch->url, reason);
     return gale__fail(GALE_IO, "%s: %s%s", t->fetch->url, reason, kept);
 }
 
@@ -109,7 +109,7 @@ static gale_status attempt(transfer *t, bool *again)
     char reason[256] = ""; /* libcurl's own size of such texts */
     long response = 0;
     void *h = curl.init();
-    if (!h) return gale__fail(GALE_NO_MEMORY, "libcurl does not start");
+    if (!h) return gale__fail(GALE_NO_MEMORY, "cannot start libcurl");
     t->begun = t->have;
     set_up(h, t, reason);
     CURLcode c = curl.perform(h);
@@ -122,13 +122,12 @@ static gale_status check(const transfer *t)
 {
     char hex[65];
     if (t->fetch->size_bytes && t->have != t->fetch->size_bytes)
-        return gale__fail(GALE_MISMATCH, "%s: has %llu bytes, not the %llu that it should have", t->fetch->url,
+        return gale__fail(GALE_MISMATCH, "%s: has %llu bytes instead of the expected %llu", t->fetch->url,
             (unsigned long long)t->have, (unsigned long long)t->fetch->size_bytes);
     if (!t->fetch->sha256) return GALE_OK;
     GALE_TRY(gale__file_sha256(t->out.name, hex, NULL));
     if (gale__text_equal_nocase(hex, t->fetch->sha256)) return GALE_OK;
-    return gale__fail(GALE_MISMATCH, "%s: is not what was asked for: its SHA-256 is %s, not %s", t->fetch->url, hex,
-        t->fetch->sha256);
+    return gale__fail(GALE_MISMATCH, "%s: wrong file: its SHA-256 is %s, not %s", t->fetch->url, hex, t->fetch->sha256);
 }
 
 static gale_status restart(transfer *t)
@@ -156,8 +155,8 @@ gale_status gale__fetch_run(const gale__fetch *f)
 {
     transfer t = {.fetch = f};
     if (gale__library_load(&library) != GALE_OK)
-        return gale__fail_within(GALE_UNSUPPORTED, "fetching needs libcurl (Debian's libcurl4t64 or libcurl4)");
-    if (curl.global_init(3) != CURLE_OK) return gale__fail(GALE_UNSUPPORTED, "libcurl does not start");
+        return gale__fail_within(GALE_UNSUPPORTED, "downloading needs libcurl (Debian: libcurl4t64 or libcurl4)");
+    if (curl.global_init(3) != CURLE_OK) return gale__fail(GALE_UNSUPPORTED, "cannot start libcurl");
     GALE_TRY(gale__file_resume(f->path, &t.out, &t.have));
     gale_status status = fetch_and_check(&t);
     if (status == GALE_OK) return gale__file_end(&t.out);
@@ -169,7 +168,7 @@ gale_status gale__fetch_run(const gale__fetch *f)
 gale_status gale__fetch_run(const gale__fetch *f)
 {
     return gale__fail(GALE_UNSUPPORTED,
-        "%s: this gale was built without fetching; build it with -Dcurl=auto, or fetch the file by other means",
+        "%s: this build of gale cannot download; rebuild it with -Dcurl=auto, or download the file by other means",
         f->url);
 }
 #endif

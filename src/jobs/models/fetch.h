@@ -1,4 +1,4 @@
-/* Files from elsewhere: gone on with where they stopped, held to their digest, in place only when complete. */
+/* Downloads: resumed after an interruption, verified against a digest, and put into place only when complete. */
 #ifndef GALE_JOBS_FETCH_H
 #define GALE_JOBS_FETCH_H
 #include "base/str.h"

@@ -11,9 +11,9 @@ static gale_status int_of(const gale__json *map, const char *key, int low, int h
     const gale__json *v = gale__json_get(map, key);
     if (!v || v->kind == GALE__JSON_NULL) return GALE_OK;
     if (v->kind != GALE__JSON_NUMBER || v->number != floor(v->number))
-        return gale__fail(GALE_FORMAT, "%s is no whole number", key);
+        return gale__fail(GALE_FORMAT, "%s is not an integer", key);
     if (v->number < low || v->number > high)
-        return gale__fail(GALE_FORMAT, "%s is %g, which is not in %d..%d", key, v->number, low, high);
+        return gale__fail(GALE_FORMAT, "%s is %g, outside %d..%d", key, v->number, low, high);
     *out = (int)v->number;
     return GALE_OK;
 }
@@ -24,17 +24,17 @@ static gale_status choice_of(const gale__json *map, const char *key, const char 
     if (!v || v->kind == GALE__JSON_NULL) return GALE_OK;
     for (int i = 0; words[i] && v->kind == GALE__JSON_STRING; i++)
         if (gale__text_equal_nocase(v->string, words[i])) return *out = first + i, GALE_OK;
-    return gale__fail(GALE_FORMAT, "%s is \"%s\", which is none of those known (such as %s)", key,
+    return gale__fail(GALE_FORMAT, "%s has the unknown value \"%s\"; expected a value such as %s", key,
         v->kind == GALE__JSON_STRING ? v->string : "?", words[0]);
 }
 
-/* A key that nobody reads is most likely a slip of the pen. */
+/* An unknown key is most likely a typing error. */
 static void warn_unknown(const gale__json *map, const char *where, const char *const *known)
 {
     for (const gale__json *c = map ? map->child : NULL; c; c = c->next) {
         int i = 0;
         while (known[i] && strcmp(known[i], c->key)) i++;
-        if (!known[i]) gale__log(GALE__WARN, "manifest: %s\"%s\" is not known and not looked at", where, c->key);
+        if (!known[i]) gale__log(GALE__WARN, "manifest: unknown key %s\"%s\" is ignored", where, c->key);
     }
 }
 
@@ -45,7 +45,7 @@ static gale_status read_range(const gale__json *params, const char *key, double 
     if (!r || r->kind == GALE__JSON_NULL) return GALE_OK;
     if (!high || high->next || low->kind != GALE__JSON_NUMBER || high->kind != GALE__JSON_NUMBER ||
         !(low->number < high->number))
-        return gale__fail(GALE_FORMAT, "%s is two numbers, such as [0, 255]", key);
+        return gale__fail(GALE_FORMAT, "%s must be two numbers, such as [0, 255]", key);
     *from = low->number;
     *to = high->number;
     return GALE_OK;
@@ -59,7 +59,7 @@ static gale_status read_params(const gale__json *params, gale__manifest *m)
                              *const paddings[] = {"replicate", "reflect", NULL};
     int layout = m->layout, colour = m->colours, padding = m->padding;
     if (!params || params->kind == GALE__JSON_NULL) return GALE_OK;
-    if (params->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "params is no map");
+    if (params->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "params is not a map");
     warn_unknown(params, "params: ", known);
     GALE_TRY(int_of(params, "scale_factor", 1, 64, &m->scale));
     GALE_TRY(int_of(params, "tile_size", 0, 65536, &m->tile));
@@ -75,7 +75,7 @@ static gale_status read_params(const gale__json *params, gale__manifest *m)
     m->overlap_said = gale__json_get(params, "tile_overlap");
     if (m->tile && !m->overlap_said && m->overlap > m->tile / 4) m->overlap = m->tile / 8;
     if (m->tile && m->overlap >= m->tile)
-        return gale__fail(GALE_FORMAT, "tile_overlap of %d leaves nothing of a tile_size of %d", m->overlap, m->tile);
+        return gale__fail(GALE_FORMAT, "tile_overlap of %d is too large for a tile_size of %d", m->overlap, m->tile);
     GALE_TRY(read_range(params, "range", &m->low, &m->high));
     m->low_out = m->low;
     m->high_out = m->high;
@@ -87,10 +87,10 @@ static gale_status read_defaults(const gale__json *control, gale__manifest *m)
     const gale__json *d = gale__json_get(control, "defaults");
     int n = 0;
     if (!d || d->kind == GALE__JSON_NULL) return GALE_OK;
-    if (d->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "control: defaults is no list");
+    if (d->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "control: defaults is not a list");
     for (const gale__json *v = d->child; v; v = v->next, n++) {
         if (v->kind != GALE__JSON_NUMBER)
-            return gale__fail(GALE_FORMAT, "control: defaults: the value of number %d is no number", n);
+            return gale__fail(GALE_FORMAT, "control: defaults: value %d is not a number", n);
         if (n < m->control_count) m->defaults[n] = (float)v->number;
     }
     return n == m->control_count
@@ -103,7 +103,7 @@ static gale_status read_parameter(const gale__json *p, gale__manifest *m)
     static const char *const known[] = {"name", "description", "index", NULL};
     gale__manifest_control *c = &m->controls[m->named_count];
     *c = (gale__manifest_control){.description = "", .index = m->named_count};
-    if (p->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "control: a parameter is no map");
+    if (p->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "control: a parameter is not a map");
     warn_unknown(p, "control: parameters: ", known);
     GALE_TRY(gale__json_copy_text(&m->arena, p, "name", &c->name));
     GALE_TRY(gale__json_copy_text(&m->arena, p, "description", &c->description));
@@ -121,7 +121,7 @@ static gale_status read_control(const gale__json *control, gale__manifest *m)
     static const char *const known[] = {"size", "defaults", "parameters", NULL};
     const gale__json *list = control ? gale__json_get(control, "parameters") : NULL;
     if (!control || control->kind == GALE__JSON_NULL) return GALE_OK;
-    if (control->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "control is no map");
+    if (control->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "control is not a map");
     warn_unknown(control, "control: ", known);
     for (const gale__json *p = list ? list->child : NULL; p; p = p->next) m->control_count++;
     int named = m->control_count;
@@ -134,7 +134,7 @@ static gale_status read_control(const gale__json *control, gale__manifest *m)
     m->controls = gale__arena_alloc(&m->arena, (size_t)m->control_count * sizeof *m->controls);
     if (!m->defaults || !m->controls) return GALE_NO_MEMORY;
     GALE_TRY(read_defaults(control, m));
-    if (list && list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "control: parameters is no list");
+    if (list && list->kind != GALE__JSON_ARRAY) return gale__fail(GALE_FORMAT, "control: parameters is not a list");
     for (const gale__json *p = list ? list->child : NULL; p; p = p->next) GALE_TRY(read_parameter(p, m));
     return GALE_OK;
 }
@@ -143,7 +143,7 @@ static gale_status fill(const gale__json *root, gale__manifest *m)
 {
     static const char *const known[] = {"name", "description", "source", "sha256", "params", "control", NULL};
     if (root->kind == GALE__JSON_NULL) return GALE_OK; /* nothing, or comments */
-    if (root->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "a manifest is a map of keys");
+    if (root->kind != GALE__JSON_OBJECT) return gale__fail(GALE_FORMAT, "a manifest must be a map of keys");
     m->absent = !root->child;
     warn_unknown(root, "", known);
     GALE_TRY(gale__json_copy_text(&m->arena, root, "name", &m->name));
@@ -259,11 +259,11 @@ static gale_status set_one(const gale__manifest *m, const char *text, size_t nam
     int64_t index = -1;
     snprintf(name, sizeof name, "%.*s", (int)(name_size < 60 ? name_size : 60), text);
     if (!gale__text_to_f64(text + name_size + 1, &v))
-        return gale__fail(GALE_INVALID, "control %s: \"%s\" is no number", name, text + name_size + 1);
+        return gale__fail(GALE_INVALID, "control %s: \"%s\" is not a number", name, text + name_size + 1);
     for (int i = 0; i < m->named_count; i++)
         if (gale__text_equal_nocase(m->controls[i].name, name)) index = m->controls[i].index;
     if (index < 0 && (!gale__text_to_i64(name, &index) || index < 0 || index >= m->control_count)) {
-        snprintf(what, sizeof what, "there is no control \"%s\"", name);
+        snprintf(what, sizeof what, "unknown control \"%s\"", name);
         return refuse_control(m, what);
     }
     values[index] = (float)v;
@@ -273,7 +273,7 @@ static gale_status set_one(const gale__manifest *m, const char *text, size_t nam
 gale_status gale__manifest_set_control(const gale__manifest *m, const char *setting, float *values)
 {
     const char *equals = strchr(setting, '=');
-    if (!m->control_count) return gale__fail(GALE_INVALID, "%s takes no control", m->name);
+    if (!m->control_count) return gale__fail(GALE_INVALID, "%s has no controls", m->name);
     GALE_TRY(equals ? set_one(m, setting, (size_t)(equals - setting), values) : set_all(m, setting, values));
     for (int i = 0; i < m->control_count; i++) {
         float v = values[i] < 0 ? 0 : values[i] > 1 ? 1 : values[i];
@@ -281,8 +281,8 @@ gale_status gale__manifest_set_control(const gale__manifest *m, const char *sett
         for (int k = 0; k < m->named_count; k++)
             if (m->controls[k].index == i) name = m->controls[k].name;
         if (v != values[i])
-            gale__log(GALE__WARN, "control %d%s%s of %s goes from 0 to 1: %g is taken for %g", i, *name ? ", " : "",
-                name, m->name, (double)values[i], (double)v);
+            gale__log(GALE__WARN, "control %d%s%s of %s is limited to 0..1: %g becomes %g", i, *name ? ", " : "", name,
+                m->name, (double)values[i], (double)v);
         values[i] = v;
     }
     return GALE_OK;

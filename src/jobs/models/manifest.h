@@ -42,7 +42,7 @@ typedef struct gale__manifest {
     gale__manifest_colours colours;
     double low, high;         /* what black and white are for the network, */
     double low_out, high_out; /* and in its result */
-    bool absent;              /* nobody says anything: there is no manifest, or an empty one */
+    bool absent;              /* there is no manifest, or an empty one */
     int multiple;             /* 0: not said */
     int apron;                /* pixels of padding around a picture ("edge") */
     gale__tile_padding padding;

@@ -1,4 +1,4 @@
-/* The models there are: those inside the library, then those of a folder. */
+/* The available models: the built-in ones, then those of a folder. */
 #include "base/env.h"
 #include "base/file.h"
 #include "jobs/upscale/embedded.h"
@@ -37,7 +37,7 @@ static gale_status add(const char *folder, const char *name, gale__model_entry *
         entry->size_bytes = gale__file_identify(path.text, &file) ? file.size_bytes : 0;
     } else gale__str_finish(&path);
     if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
-    gale__log(GALE__WARN, "%s; the model is left out", gale_error());
+    gale__log(GALE__WARN, "%s; the model is skipped", gale_error());
     return GALE_OK;
 }
 
@@ -80,8 +80,7 @@ gale_status gale__models_folder(gale__str *out)
     if (*own) gale__str_add(out, own);
     else if (xdg && *xdg == '/') gale__str_addf(out, "%s/gale/models", xdg);
     else if (home && *home) gale__str_addf(out, "%s/.local/share/gale/models", home);
-    else
-        return gale__fail(GALE_NOT_FOUND, "no folder of models: neither GALE_MODELS nor XDG_DATA_HOME nor HOME is set");
+    else return gale__fail(GALE_NOT_FOUND, "no models folder: none of GALE_MODELS, XDG_DATA_HOME and HOME is set");
     return gale__str_check(out);
 }
 
@@ -93,7 +92,7 @@ static gale_status read_digest(const char *path, char hex[65])
     char *text = file.data;
     text[strcspn(text, " \n")] = 0;
     gale_status status =
-        gale__sha256_read(text, hex) ? GALE_OK : gale__fail(GALE_FORMAT, "%s: begins with no SHA-256", path);
+        gale__sha256_read(text, hex) ? GALE_OK : gale__fail(GALE_FORMAT, "%s: does not begin with a SHA-256", path);
     gale__bytes_finish(&file);
     return status;
 }
@@ -105,7 +104,7 @@ gale_status gale__model_digest(const char *path, const gale__manifest *m, char h
     if (*m->sha256)
         return gale__sha256_read(m->sha256, hex)
                    ? GALE_OK
-                   : gale__fail(GALE_FORMAT, "%s: sha256 is no SHA-256: it has 64 hexadecimal digits", m->path);
+                   : gale__fail(GALE_FORMAT, "%s: sha256 must have 64 hexadecimal digits", m->path);
     gale__str_addf(&beside, "%s.sha256", path);
     gale_status status = gale__str_check(&beside);
     if (status == GALE_OK && gale__file_exists(beside.text)) status = read_digest(beside.text, hex);

@@ -104,7 +104,7 @@ gale_status gale__row_filter(
     int64_t row = 0;
     for (size_t i = 0; i < count; i++)
         if (!strchr(conditions[i], '='))
-            return gale__fail(GALE_INVALID, "a condition is KEY=VALUE, not '%s'", conditions[i]);
+            return gale__fail(GALE_INVALID, "'%s' is not a condition KEY=VALUE", conditions[i]);
     uint8_t *made = gale__calloc((size_t)rows + 1, 1);
     if (!made) return GALE_NO_MEMORY;
     whole.kind = GALE__RECORDS_JSONL;
@@ -117,7 +117,7 @@ gale_status gale__row_filter(
         if (status != GALE_OK) gale__fail_within(status, "%s, record %lld", source->files[0], (long long)row + 1);
     }
     if (status == GALE_OK && row < rows)
-        status = gale__fail(GALE_MISMATCH, "%s: has %lld records, and the index %lld rows", source->files[0],
+        status = gale__fail(GALE_MISMATCH, "%s: has %lld records, but the index has %lld rows", source->files[0],
             (long long)row, (long long)rows);
     gale__records_close(&r);
     gale__arena_finish(&arena);

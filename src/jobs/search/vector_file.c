@@ -38,23 +38,23 @@ static gale_status open_npy(gale__vector_file *f, int64_t dims)
     int end = 0;
     if (f->map.size < sizeof head) return wrong(f, "is too short for an .npy file");
     GALE_TRY(gale__file_map_read(&f->map, 0, sizeof head, head));
-    if (memcmp(head, "\x93NUMPY", 6)) return wrong(f, "not an .npy file (bad signature); --index-format says another");
+    if (memcmp(head, "\x93NUMPY", 6)) return wrong(f, "not an .npy file (bad signature); use --index-format");
     size_t start = head[6] == 1 ? 10 : 12, size = head[8] | (size_t)head[9] << 8;
     if (head[6] > 1) size |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     if (head[6] < 1 || head[6] > 3 || size > HEADER_MOST || size > f->map.size - start)
-        return wrong(f, "the header of the .npy file is damaged");
+        return wrong(f, "the .npy header is damaged");
     GALE_TRY(gale__file_map_read(&f->map, start, size, header));
     header[size] = 0;
     const char *shape = strstr(header, "'shape':");
     if (!find_type(header, &f->type)) return wrong(f, "its numbers are neither f32, f16, int8 nor binary (u8)");
-    if (strstr(header, "'fortran_order': True")) return wrong(f, "lies column by column; vectors are rows");
+    if (strstr(header, "'fortran_order': True")) return wrong(f, "is stored column by column; rows are needed");
     if (!shape || sscanf(shape + 8, " ( %lld , %lld %n", &rows, &columns, &end) != 2 || !end || rows < 0 ||
         columns < 1 || columns > DIMS_MOST)
-        return wrong(f, "is not a table of rows and columns");
+        return wrong(f, "is not a two-dimensional table");
     f->rows = rows;
     f->dims = f->type == GALE_VECTOR_BINARY ? (dims ? dims : columns * 8) : columns;
     if (f->type == GALE_VECTOR_BINARY && (f->dims + 7) / 8 != columns)
-        return wrong(f, "its rows have another number of bits than --dims says");
+        return wrong(f, "the length of its rows does not match --dims");
     f->offset = start + size;
     f->row_bytes = gale_vector_bytes(f->type, f->dims);
     if ((f->map.size - f->offset) / f->row_bytes < (uint64_t)rows) return wrong(f, "is shorter than its header says");
@@ -66,13 +66,13 @@ static gale_status open_npy(gale__vector_file *f, int64_t dims)
 static gale_status open_raw(gale__vector_file *f, const gale_index_options *o)
 {
     if (o->dims < 1 || o->dims > DIMS_MOST)
-        return gale__fail(GALE_INVALID, "%s: a raw file does not say how long vectors are; --dims does", f->map.path);
+        return gale__fail(GALE_INVALID, "%s: the length of vectors in a raw file is unknown; use --dims", f->map.path);
     f->type = o->type;
     f->dims = o->dims;
     f->row_bytes = gale_vector_bytes(f->type, f->dims);
     f->rows = (int64_t)(f->map.size / f->row_bytes);
     if (f->map.size % f->row_bytes)
-        return wrong(f, "its size is not a multiple of a vector's; --dims or --type is wrong");
+        return wrong(f, "its size is not a multiple of a vector's; check --dims and --type");
     return GALE_OK;
 }
 
@@ -85,10 +85,11 @@ static gale_status open_fvecs(gale__vector_file *f)
     f->dims = dims;
     f->skip_bytes = 4;
     f->row_bytes = dims > 0 && dims <= DIMS_MOST ? 4 + (size_t)dims * 4 : 0;
-    if (!f->row_bytes || f->map.size % f->row_bytes) return wrong(f, "not a file of fvecs: rows do not fill it");
+    if (!f->row_bytes || f->map.size % f->row_bytes)
+        return wrong(f, "not an fvecs file: its size is not a multiple of a row");
     f->rows = (int64_t)(f->map.size / f->row_bytes);
     GALE_TRY(gale__file_map_read(&f->map, (uint64_t)(f->rows - 1) * f->row_bytes, 4, &last));
-    return last == dims ? GALE_OK : wrong(f, "not a file of fvecs: its last row has another length than the first");
+    return last == dims ? GALE_OK : wrong(f, "not an fvecs file: its last row has a different length than the first");
 }
 
 static gale_status open_format(gale__vector_file *f, const gale_index_options *o)
@@ -102,12 +103,12 @@ static gale_status open_format(gale__vector_file *f, const gale_index_options *o
         bool raw = dot && (!strcmp(dot, ".raw") || !strcmp(dot, ".f32") || !strcmp(dot, ".bin"));
         format = npy ? GALE_VECTORS_NPY : dot && !strcmp(dot, ".fvecs") ? GALE_VECTORS_FVECS : GALE_VECTORS_RAW;
         if (!npy && !raw && format == GALE_VECTORS_RAW)
-            return wrong(f, "not a file of vectors (.npy, .fvecs, .raw) by its name or signature; --index-format says");
+            return wrong(f, "not a vector file (.npy, .fvecs, .raw) by name or signature; use --index-format");
     }
     if (format == GALE_VECTORS_NPY) return open_npy(f, o->dims);
     if (format == GALE_VECTORS_FVECS) return open_fvecs(f);
     if (format == GALE_VECTORS_RAW) return open_raw(f, o);
-    return gale__fail(GALE_UNSUPPORTED, "%s: %s cannot be searched; npy, raw and fvecs can", f->map.path,
+    return gale__fail(GALE_UNSUPPORTED, "%s: %s cannot be searched; use npy, raw or fvecs", f->map.path,
         gale_vector_format_name(format));
 }
 

@@ -252,7 +252,7 @@ gale_status gale_index_vector(gale_index *x, int64_t row, float *out)
     const float *at;
     int64_t pitch;
     if (row < 0 || row >= x->file.rows)
-        return gale__fail(GALE_INVALID, "%s: there is no row %lld", x->file.map.path, (long long)row);
+        return gale__fail(GALE_INVALID, "%s: no row %lld", x->file.map.path, (long long)row);
     gale_status status = make_worker(x, 1, &w);
     if (status == GALE_OK) status = gale__vector_file_read(&x->file, row, 1, w.buffer, w.raw, &at, &pitch);
     if (status == GALE_OK) memcpy(out, at, (size_t)x->file.dims * sizeof *out);
@@ -285,7 +285,7 @@ gale_status gale_index_search(
     gale_index *x, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits)
 {
     float *made = NULL;
-    if (k < 1 || k > K_MOST) return gale__fail(GALE_INVALID, "k is 1 to %d, not %lld", K_MOST, (long long)k);
+    if (k < 1 || k > K_MOST) return gale__fail(GALE_INVALID, "k must be 1 to %d, not %lld", K_MOST, (long long)k);
     if (!count) return GALE_OK;
     GALE_TRY(prepare(x, queries, count, &made));
     gale_status status = x->on_device && !allowed ? gale__index_search_device(x, made, count, k, hits)

@@ -263,7 +263,7 @@ gale_status gale_kernels_bench(gale_device *device, const gale_kernels_options *
     rows r = {.options = options ? options : &usual};
     if (!device || !out) return gale__fail(GALE_INVALID, "kernels: a device and a result are needed");
     if (r.options->repeats < 0 || r.options->scale < 0 || r.options->scale > 1024)
-        return gale__fail(GALE_INVALID, "kernels: repeats are at least 1, and scale is 1 to 1024");
+        return gale__fail(GALE_INVALID, "kernels: repeats must be at least 1, and scale 1 to 1024");
     r.result = gale__result_create(sizeof *r.result);
     if (r.result) r.result->fast = r.options->fast;
     gale_status status = r.result ? bench_kernels(device, &r) : GALE_NO_MEMORY;

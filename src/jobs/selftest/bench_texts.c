@@ -36,7 +36,7 @@ static gale_status read_texts(const char *path, texts *t)
         t->bytes += t->sizes[t->count++];
         at = stop ? stop + 1 : end;
     }
-    return t->count ? GALE_OK : gale__fail(GALE_FORMAT, "%s: no text in it", path);
+    return t->count ? GALE_OK : gale__fail(GALE_FORMAT, "%s: contains no text", path);
 }
 
 static void run_task(void *user, size_t task, int worker)
@@ -126,7 +126,7 @@ gale_status gale_texts_bench(
     const gale_texts_options *o = options ? options : &usual;
     if (!tokenizer || !path || !out)
         return gale__fail(GALE_INVALID, "texts: a tokenizer, a file and a result are needed");
-    if (o->repeats < 0) return gale__fail(GALE_INVALID, "texts: %d passes are not 1 or more", o->repeats);
+    if (o->repeats < 0) return gale__fail(GALE_INVALID, "texts: %d passes; at least 1 is needed", o->repeats);
     gale_texts_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? bench_texts(tokenizer, path, o, result) : GALE_NO_MEMORY;
     if (status == GALE_OK) *out = result;

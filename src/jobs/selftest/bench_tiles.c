@@ -152,8 +152,8 @@ static gale_status list_all(rows *all)
         gale_status status = gale__provider_probe(&p[i], &probe);
         bool told = status == GALE_OK && *probe->reason;
         if (info && info->caps.software)
-            snprintf(why, sizeof why, "%s is software; --provider %s times it", info->name, p[i].name);
-        else if (!info) snprintf(why, sizeof why, "%s", told ? probe->reason : "there is no device");
+            snprintf(why, sizeof why, "%s is a software driver; use --provider %s to time it", info->name, p[i].name);
+        else if (!info) snprintf(why, sizeof why, "%s", told ? probe->reason : "no device");
         GALE_TRY(add_row(all, &p[i], why));
     }
     return GALE_OK;
@@ -166,7 +166,7 @@ static gale_status list_named(const char *chain, rows *all)
         size_t n = strcspn(chain, ",");
         snprintf(word, sizeof word, "%.*s", (int)n, chain);
         const gale__provider *p = gale__provider_find(word);
-        if (!p) return gale__fail(GALE_NO_DEVICE, "'%s' is no provider; `gale devices` lists them", word);
+        if (!p) return gale__fail(GALE_NO_DEVICE, "unknown provider '%s'; `gale devices` lists them", word);
         GALE_TRY(add_row(all, p, ""));
         chain += n + (chain[n] == ',');
     }
@@ -185,7 +185,7 @@ static void compare_with_cpu(rows *all)
 /* A provider that fails says why in its row; all of them failing is a failure. */
 static gale_status time_all(const char *model, const gale_tiles_options *o, rows *all, gale_tiles_result *r)
 {
-    gale_status status = gale__fail(GALE_NO_DEVICE, "there is no provider to time");
+    gale_status status = gale__fail(GALE_NO_DEVICE, "no provider to time");
     bool any = false;
     for (size_t i = 0; i < all->count; i++) {
         gale_tiles_time *row = &all->list[i];
@@ -224,9 +224,9 @@ gale_status gale_tiles_bench(const gale_tiles_options *options, gale_tiles_resul
 {
     static const gale_tiles_options usual = {0};
     const gale_tiles_options *o = options ? options : &usual;
-    if (!out) return gale__fail(GALE_INVALID, "tiles: a result is needed");
+    if (!out) return gale__fail(GALE_INVALID, "tiles: the result pointer is NULL");
     if (o->scale < 0 || o->scale > 1024 || o->repeats < 0 || o->batch < 0 || o->lanes < 0)
-        return gale__fail(GALE_INVALID, "tiles: scale is 1 to 1024, and repeats, batch and lanes are not negative");
+        return gale__fail(GALE_INVALID, "tiles: scale must be 1 to 1024, and repeats, batch and lanes not negative");
     gale_tiles_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? bench_tiles(o, result) : GALE_NO_MEMORY;
     if (status == GALE_OK) *out = result;

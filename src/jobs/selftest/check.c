@@ -27,7 +27,7 @@ static gale_status add_part(parts *p, const gale__backend *backend, int index, c
     gale_status status = backend ? gale__device_open_one(backend, index, NULL, &one->device) : GALE_OK;
     if (status == GALE_OK) return GALE_OK;
     snprintf(one->reason, sizeof one->reason, "%s", gale_error());
-    return GALE_OK; /* a device that does not open is a skip, said aloud */
+    return GALE_OK; /* a device that does not open is reported as a skip */
 }
 
 static gale_status add_all(parts *p)
@@ -57,7 +57,7 @@ static gale_status add_chain(parts *p, const char *chain, int index)
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
         const gale__provider *provider = gale__provider_find(name);
         const gale__probe *probe;
-        if (!provider) return gale__fail(GALE_NO_DEVICE, "unknown provider \"%s\": `gale devices` lists them", name);
+        if (!provider) return gale__fail(GALE_NO_DEVICE, "unknown provider \"%s\"; `gale devices` lists them", name);
         GALE_TRY(gale__provider_probe(provider, &probe));
         const gale__backend *backend = gale__provider_backend(provider);
         if (probe->count && index >= probe->count)
@@ -120,7 +120,7 @@ gale_status gale_check_run(const gale_check_options *options, gale_check_result 
     static const gale_check_options usual = {0};
     const gale_check_options *o = options ? options : &usual;
     parts p = {0};
-    if (!out) return gale__fail(GALE_INVALID, "check: a result is needed");
+    if (!out) return gale__fail(GALE_INVALID, "check: the result pointer is NULL");
     if (o->index < 0) return gale__fail(GALE_INVALID, "check: device index %d is negative", o->index);
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));
     gale_check_result *result = gale__result_create(sizeof *result);

@@ -66,7 +66,7 @@ static gale_status bench_variant(gale__check *c, gale_device *device, const gale
     GALE_TRY(gale__case_open(row, variant, &run));
     gale_status status = !filter || strstr(run.name, filter) ? bench_one(c, device, &run) : GALE_OK;
     if (status != GALE_OK && status != GALE_DEVICE_LOST) {
-        gale__log(GALE__WARN, "%s is not timed: %s", run.name, gale_error());
+        gale__log(GALE__WARN, "%s was not timed: %s", run.name, gale_error());
         status = GALE_OK;
     }
     gale__case_close(&run);

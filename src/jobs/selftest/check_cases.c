@@ -217,7 +217,7 @@ static gale_status verdict(const item *it, int i, const uint8_t *bytes, char *te
     int used = snprintf(text, size, "output %d: ", i);
     if (!agrees(it, i, got, want->data, text + used, size - (size_t)used)) return GALE_MISMATCH;
     if (own->absent) return GALE_OK;
-    used = snprintf(text, size, "output %d, by the case's own values: ", i);
+    used = snprintf(text, size, "output %d, compared with the expected values of the case: ", i);
     bool same = own->type == want->type && own->elements == want->elements;
     return same && agrees(it, i, got, own->data, text + used, size - (size_t)used) ? GALE_OK : GALE_MISMATCH;
 }
@@ -341,7 +341,7 @@ static bool open_item(batch *b, const gale__case *c, int variant, bool turned, b
     bool wanted = it->name && any && (!filter || strstr(it->name, filter));
     if (wanted && left)
         gale__check_note(b->check, GALE_UNSUPPORTED, it->name,
-            "further types and views are left to faster devices (--all runs them here too)");
+            "additional types and views are tested on faster devices (--all includes them)");
     gale_status status = wanted && !left ? gale__case_reference(&it->run, it->want) : GALE_OK;
     if (wanted && !left && status == GALE_OK && b->check->out->flushes) status = flushed_reference(it);
     if (status != GALE_OK) gale__check_note(b->check, status, it->name, gale_error());

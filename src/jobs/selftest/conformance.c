@@ -121,7 +121,7 @@ static gale_status run_cases(
     choose(&q, o);
     if (!r->n_cases)
         return gale__fail(
-            GALE_NOT_FOUND, "no case of %zu has '%s' in its name", suite->count, o->filter ? o->filter : "");
+            GALE_NOT_FOUND, "no name of %zu cases contains '%s'", suite->count, o->filter ? o->filter : "");
     gale_status status = run_queue(&q, jobs);
     r->cases = q.cases;
     r->operators = q.counts;
@@ -137,7 +137,7 @@ gale_status gale_conformance_run(
     if (!path || !device || !out)
         return gale__fail(GALE_INVALID, "conformance: a suite, a device and a result are needed");
     if (o->every < 0 || o->jobs < 0 || o->jobs > 256)
-        return gale__fail(GALE_INVALID, "conformance: every is at least 1, and jobs are 1 to 256");
+        return gale__fail(GALE_INVALID, "conformance: every must be at least 1, and jobs 1 to 256");
     GALE_TRY(gale__job_tell(&o->control, "suite", "cases", 0, 0));
     GALE_TRY(gale__suite_open(path, &suite));
     gale_conformance_result *result = gale__result_create(sizeof *result);

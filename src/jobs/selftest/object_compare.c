@@ -77,7 +77,7 @@ static gale_status compare_tensors(gale_tensor *a, gale_tensor *b, double rtol, 
 
 gale_status gale__object_compare(const gale_object *a, const gale_object *b, double rtol, double atol, bool random)
 {
-    if (a->kind != b->kind) return gale__fail(GALE_MISMATCH, "it is of another kind than expected");
+    if (a->kind != b->kind) return gale__fail(GALE_MISMATCH, "it has a different type than expected");
     if (a->count != b->count) return gale__fail(GALE_MISMATCH, "it has %zu items, expected %zu", a->count, b->count);
     if (a->tensor) GALE_TRY(compare_tensors(a->tensor, b->tensor, rtol, atol, random));
     for (size_t i = 0; i < a->count; i++) GALE_TRY(gale__object_compare(a->items[i], b->items[i], rtol, atol, random));

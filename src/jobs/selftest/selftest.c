@@ -54,7 +54,7 @@ static gale_status copy_there_and_back(test *t)
     GALE_GO(gale_download(stream, b, 0, host + COPY_BYTES, COPY_BYTES));
     GALE_GO(gale_stream_sync(stream));
     if (holds_data(t) && memcmp(host, host + COPY_BYTES, COPY_BYTES))
-        status = gale__fail(GALE_MISMATCH, "what came back is not what was sent");
+        status = gale__fail(GALE_MISMATCH, "the downloaded data differs from the uploaded data");
 done:
     gale_stream_destroy(&stream);
     gale_buffer_destroy(&a);
@@ -116,7 +116,7 @@ static gale_status compare_elements(const float *have, const float *want, size_t
     for (size_t i = 0; i < n; i++)
         if (!(fabs((double)have[i] - (double)want[i]) <= tolerance * fmax(fabs((double)want[i]), least)))
             return gale__fail(
-                GALE_MISMATCH, "element %zu is %g, and %g on the CPU", i, (double)have[i], (double)want[i]);
+                GALE_MISMATCH, "element %zu is %g, but %g on the CPU", i, (double)have[i], (double)want[i]);
     return GALE_OK;
 }
 
@@ -137,7 +137,7 @@ static gale_status compare(const test *t, int i, char how)
     const float *have = gale_tensor_data(t->have[i]), *want = gale_tensor_data(t->want[i]);
     size_t n = gale_tensor_size_bytes(t->want[i]) / sizeof *want;
     if (!have || !want || gale_tensor_size_bytes(t->have[i]) != n * sizeof *want)
-        return gale__fail(GALE_MISMATCH, "the result has another size than on the CPU");
+        return gale__fail(GALE_MISMATCH, "the result has a different size than on the CPU");
     if (how == 's') return compare_sums(have, want, n);
     if (how == 'h') return compare_elements(have, want, n, HALF_ERROR, 1);
     return compare_elements(have, want, n, how == 'e' ? ELEMENT_ERROR : 0, 0);

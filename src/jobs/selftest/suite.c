@@ -94,7 +94,7 @@ static gale_status unpack(const char *path, gale__suite *s)
     const char *argv[] = {"tar", "-xf", path, "-C", folder, NULL};
     gale_status status = gale__process_run(argv, &output, &code);
     if (status == GALE_OK && code)
-        status = gale__fail(GALE_FORMAT, "%s cannot be unpacked: tar says: %.300s", path, gale__str_text(&output));
+        status = gale__fail(GALE_FORMAT, "%s cannot be unpacked: tar: %.300s", path, gale__str_text(&output));
     gale__str_finish(&output);
     return status;
 }
@@ -110,7 +110,7 @@ gale_status gale__suite_open(const char *path, gale__suite *out)
     const char *root = s.unpacked ? s.unpacked : path;
     if (status == GALE_OK) status = find_cases(&s, root, root, "", "", 0);
     if (status == GALE_OK && !s.count)
-        status = gale__fail(GALE_NOT_FOUND, "%s has no folder with a model.onnx in it", path);
+        status = gale__fail(GALE_NOT_FOUND, "%s contains no folder with a model.onnx", path);
     if (status != GALE_OK) return gale__suite_finish(&s), status;
     *out = s;
     return GALE_OK;

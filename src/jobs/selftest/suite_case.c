@@ -71,7 +71,7 @@ static gale_status compare_set(const gale__suite_case *c, gale_model *m, const s
         GALE_TRY(gale_model_output(m, i, &want));
         if (status != GALE_OK) return gale__fail_within(status, "output %s", want.name);
     }
-    return compared ? GALE_OK : gale__fail(GALE_NOT_FOUND, "there is no expected output");
+    return compared ? GALE_OK : gale__fail(GALE_NOT_FOUND, "no expected output");
 }
 
 static void finish_set(set *s)
@@ -110,7 +110,7 @@ static gale_status run_sets(const gale__suite_case *c, gale_model *m, bool rando
         GALE_TRY(run_set(c, m, i, random));
         if (c->light_output) return GALE_OK;
     }
-    return sets ? GALE_OK : gale__fail(GALE_NOT_FOUND, "there is no test_data_set_0");
+    return sets ? GALE_OK : gale__fail(GALE_NOT_FOUND, "no test_data_set_0");
 }
 
 /* The operator a case is about, for the table: that of its first node that is not a constant. */
@@ -141,7 +141,7 @@ void gale__suite_run(const gale__suite_case *c, gale_device *device, gale__suite
     const gale__onnx_session_counts *counts = m ? &gale__onnx_model_session(m)->counts : NULL;
     bool host = gale_device_get_info(device)->caps.host_functions;
     if (status == GALE_OK && !host && counts->host_numbers) {
-        snprintf(out->reason, sizeof out->reason, "%s made numbers of numbers on the host", counts->host_number_op);
+        snprintf(out->reason, sizeof out->reason, "%s computed numbers on the host", counts->host_number_op);
         status = GALE_MISMATCH;
     }
     if (status == GALE_OK) out->outcome = GALE_CASE_PASSED;

@@ -190,7 +190,7 @@ static gale_status run_batch(gale__tile_batch *b)
     if (b->count == 1 || b->network->fixed_batch || b->network->batches == GALE__BATCHES_APART) return status;
     if (status != GALE_OK && !is_final(status)) {
         b->network->batches = GALE__BATCHES_MIXED;
-        return gale__fail_within(GALE_UNSUPPORTED, "%s takes no batches", b->network->manifest->name);
+        return gale__fail_within(GALE_UNSUPPORTED, "%s does not support batches", b->network->manifest->name);
     }
     if (status == GALE_OK) status = compare_alone(b);
     if (status == GALE_OK && b->network->batches == GALE__BATCHES_MIXED)

@@ -176,7 +176,7 @@ gale_status gale__feed_try(gale__feed *f, int64_t dims[4])
     const int64_t *d = gale_tensor_dims(f->result);
     bool last = n->layout == GALE__MANIFEST_LAYOUT_NHWC;
     if (gale_tensor_rank(f->result) != 4 || gale_tensor_type(f->result) != n->type_out)
-        return gale__fail(GALE_UNSUPPORTED, "%s: the result is no picture of rank 4", n->manifest->name);
+        return gale__fail(GALE_UNSUPPORTED, "%s: the result is not a picture (rank 4)", n->manifest->name);
     memcpy(dims, (int64_t[4]){d[0], d[last ? 3 : 1], d[last ? 1 : 2], d[last ? 2 : 3]}, 4 * sizeof *dims);
     return GALE_OK;
 }
@@ -190,6 +190,7 @@ gale_status gale__feed_run(gale__feed *f)
         dims[3] == gale__network_gives(n, f->width))
         return GALE_OK;
     return gale__fail(GALE_MISMATCH,
-        "%s: %lld x %lld pixels became %lld x %lld, not %d times as many; sides may have to be multiples of something",
+        "%s: %lld x %lld pixels became %lld x %lld, which is not %d times as large; the sides may have to be multiples "
+        "of a number (params: multiple)",
         n->manifest->name, (long long)f->width, (long long)f->height, (long long)dims[3], (long long)dims[2], n->scale);
 }

@@ -38,13 +38,13 @@ static gale_status find_inputs(gale__network *n)
         return gale__fail(GALE_UNSUPPORTED, "%s: no input is a picture (rank 4, f32, f16 or u8)", n->manifest->name);
     if (n->control < 0)
         return n->manifest->control_count
-                   ? gale__fail(GALE_MISMATCH, "%s: the manifest has %d controls, the model takes none",
+                   ? gale__fail(GALE_MISMATCH, "%s: the manifest has %d controls, but the model has none",
                          n->manifest->name, n->manifest->control_count)
                    : GALE_OK;
     if (n->manifest->control_count ? n->control_size == n->manifest->control_count
                                    : n->control_size > 0 && n->control_size <= GALE__CONTROLS_MOST)
         return GALE_OK;
-    return gale__fail(GALE_MISMATCH, "%s: the model takes a control vector of %d values, and the manifest has %d",
+    return gale__fail(GALE_MISMATCH, "%s: the model takes a control vector of %d values, but the manifest has %d",
         n->manifest->name, n->control_size, n->manifest->control_count);
 }
 
@@ -87,8 +87,8 @@ static gale_status read_extents(gale__network *n)
     bool last = n->layout == GALE__MANIFEST_LAYOUT_NHWC;
     int64_t channels = v.dims[last ? 3 : 1], h = v.dims[last ? 1 : 2], w = v.dims[last ? 2 : 3];
     if (channels > 0 && !is_channels(channels))
-        return gale__fail(GALE_UNSUPPORTED, "%s: a picture of %lld channels is neither grey nor RGB", n->manifest->name,
-            (long long)channels);
+        return gale__fail(GALE_UNSUPPORTED, "%s: pictures with %lld channels are neither grey nor RGB",
+            n->manifest->name, (long long)channels);
     if (channels > 0) n->channels_in = (int)channels;
     n->fixed_batch = v.dims[0] > 0 ? v.dims[0] : 0;
     n->fixed_height = h > 0 ? h : 0;
@@ -135,7 +135,7 @@ static gale_status learn_lost(gale__network *n, const int64_t dims[4], int64_t w
     n->lost = (int)((n->scale * width - dims[3]) / 2);
     if (n->scale < 1 || n->scale > SCALE_MOST || n->lost < 0 || dims[3] != gale__network_gives(n, width) ||
         dims[2] != gale__network_gives(n, height))
-        return gale__fail(GALE_UNSUPPORTED, "%s: %lld x %lld pixels become %lld x %lld, which is no whole scale",
+        return gale__fail(GALE_UNSUPPORTED, "%s: %lld x %lld pixels become %lld x %lld, which is not an integer scale",
             n->manifest->name, (long long)width, (long long)height, (long long)dims[3], (long long)dims[2]);
     n->border = (n->lost + n->scale - 1) / n->scale;
     return GALE_OK;
@@ -152,7 +152,7 @@ static gale_status learn_scale(gale__network *n, const int64_t dims[4], int64_t 
     if (!n->scale || n->scale > SCALE_MOST || dims[2] != n->scale * height || dims[3] != n->scale * width)
         GALE_TRY(learn_lost(n, dims, width, height));
     if (n->manifest->scale && n->manifest->scale != n->scale)
-        return gale__fail(GALE_MISMATCH, "%s: the manifest says %dx, the model gives %dx", n->manifest->name,
+        return gale__fail(GALE_MISMATCH, "%s: the manifest says %dx, but the model scales by %dx", n->manifest->name,
             n->manifest->scale, n->scale);
     return GALE_OK;
 }
@@ -178,7 +178,7 @@ static gale_status try_side(gale__network *n, int64_t side)
     gale_status status = try_layouts(n, width, height, dims);
     if (status != GALE_OK)
         return gale__fail_within(
-            status, "%s: a trial with %lld x %lld pixels", n->manifest->name, (long long)width, (long long)height);
+            status, "%s: test run with %lld x %lld pixels", n->manifest->name, (long long)width, (long long)height);
     gale__budget_see(n, width, height, dims);
     GALE_TRY(learn_scale(n, dims, width, height));
     return n->manifest->absent ? gale__network_find_range(n, width, height) : GALE_OK;
@@ -202,7 +202,7 @@ gale_status gale__network_probe(gale_model *model, const gale__manifest *manifes
         status = try_side(&n, manifest->tile);
     if (status == GALE_INVALID && free && !manifest->multiple)
         return gale__fail(status,
-            "%s; if sides must be multiples of something, a manifest says of what (params: multiple)", gale_error());
+            "%s; if sides must be multiples of a number, write it to the manifest (params: multiple)", gale_error());
     GALE_TRY(status);
     if (!free) n.multiple = 1;
     *out = n;

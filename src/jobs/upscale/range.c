@@ -28,7 +28,7 @@ typedef struct trial {
     int64_t width, height;
     float *room;      /* for a row of the result */
     double *small;    /* the result at the picture's size, less the border: [channels_out][height][width] */
-    double low, high; /* of the result; NaN where one is no number */
+    double low, high; /* of the result; NaN if one value is NaN */
 } trial;
 
 static void fill(const trial *t, gale__feed *f)
@@ -109,18 +109,18 @@ static void say(const gale__network *n, int in, int out, bool other, double foun
     const char *name = n->manifest->name;
     if (other)
         gale__log(GALE__WARN,
-            "%s has no manifest: black and white are taken for %g and %g, in its result for %g and %g, since a test "
-            "picture comes back so (off by %.3f; as usual by %.3f); params: range and range_out say otherwise",
+            "%s has no manifest: detected black and white at %g and %g, in its result at %g and %g (a test picture is "
+            "reproduced with an error of %.3f; with the default range %.3f); override with params: range and range_out",
             name, usual[in][0], usual[in][1], usual[out][0], usual[out][1], found, as_usual);
     else if (!(as_usual < alike))
         gale__log(GALE__WARN,
-            "%s has no manifest, and a test picture comes back under none of the usual ranges: black and white are "
-            "taken for %g and %g; params: range in a manifest says otherwise",
+            "%s has no manifest, and no usual range reproduces a test picture: black and white are assumed at %g and "
+            "%g; override with params: range in a manifest",
             name, usual[in][0], usual[in][1]);
     else
         gale__log(GALE__INFO,
-            "%s has no manifest: black and white are taken for %g and %g (a test picture comes back off by %.3f); "
-            "params: range says otherwise",
+            "%s has no manifest: black and white are assumed at %g and %g (a test picture is reproduced with an error "
+            "of %.3f); override with params: range",
             name, usual[in][0], usual[in][1], as_usual);
 }
 

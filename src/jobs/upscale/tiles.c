@@ -11,9 +11,8 @@ static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale_
 {
     gale__tile_axis a = {.size = size, .tile = tile > 0 ? tile - 2 * w->border : size, .overlap = w->overlap};
     if (a.tile < 1)
-        return gale__fail(GALE_INVALID,
-            "of tiles of %lld pixels nothing is left, since the network takes %lld away on each side", (long long)tile,
-            (long long)w->border);
+        return gale__fail(GALE_INVALID, "tiles of %lld pixels are too small: the network removes %lld on each side",
+            (long long)tile, (long long)w->border);
     if (!fixed && a.tile > size) a.tile = size;
     if (!fixed) a.tile = round_up(a.tile + 2 * w->border, w->multiple) - 2 * w->border;
     a.count = 1;

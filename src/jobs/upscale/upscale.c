@@ -16,10 +16,10 @@ typedef struct work {
     const float *control;
     const gale_upscale_options *options;
     gale_upscale_report *report;
-    int64_t tile, overlap, batch; /* as they are now: memory may have made them smaller; 0: by memory */
+    int64_t tile, overlap, batch; /* current values, possibly reduced to fit into memory; 0: as memory allows */
     int64_t now;                  /* the tile of this run; 0: the whole picture */
     bool batches;                 /* the batch is found for each run */
-    int64_t lanes;                /* tiles side by side at most; 0: as many as the device has use for */
+    int64_t lanes;                /* maximum concurrent tiles; 0: as many as the device can use */
     uint64_t network_ns;
 } work;
 
@@ -46,13 +46,12 @@ static bool shrink(work *w, gale_status status, int64_t lanes, int64_t count)
     if (status != GALE_NO_MEMORY) return false;
     if (lanes > 1) {
         w->lanes = lanes / 2;
-        gale__log(GALE__INFO, "out of memory: %lld tiles side by side instead of %lld", (long long)w->lanes,
-            (long long)lanes);
+        gale__log(GALE__INFO, "out of memory: using %lld lanes instead of %lld", (long long)w->lanes, (long long)lanes);
     } else if (w->batch > 1) {
         w->batch /= 2;
         w->batches = false;
-        gale__log(
-            GALE__WARN, "out of memory: %lld tiles at once instead of %lld", (long long)w->batch, (long long)count);
+        gale__log(GALE__WARN, "out of memory: using batches of %lld tiles instead of %lld", (long long)w->batch,
+            (long long)count);
     } else return false;
     return true;
 }
@@ -155,7 +154,7 @@ static gale_status run_planes(work *w, gale_tensor *planes, gale_tensor *out)
         if (w->report) w->report->by_memory = true;
         w->tile = larger / 2;
         if (w->overlap > w->tile / 4) w->overlap = w->tile / 4;
-        gale__log(GALE__WARN, "%s: tiles of %lld pixels instead of %lld",
+        gale__log(GALE__WARN, "%s: using tiles of %lld pixels instead of %lld",
             status == GALE_NO_MEMORY ? "out of memory" : "too large", (long long)w->tile, (long long)larger);
     }
 }
@@ -214,7 +213,7 @@ static gale_status run_luma(work *w, const float *rgb, int64_t width, int64_t he
     return status;
 }
 
-/* Colours and alpha on their way: `planes` colour planes, then alpha where there is one. */
+/* Colours and alpha on their way: `planes` colour planes, then alpha if present. */
 typedef struct state {
     gale_tensor *memory;
     float *data;
@@ -268,8 +267,8 @@ static gale_status resize(work *w, state *s, int64_t width, int64_t height)
     return status;
 }
 
-/* The smallest and the largest of many, by numbers that have the order of the floats and that compare without branches:
- * what is no number lies at the ends. */
+/* The smallest and the largest of many, compared without branches as integers in the order of the floats: NaNs are at
+ * the ends. */
 typedef struct extent {
     const float *data;
     size_t count;
@@ -316,7 +315,7 @@ static void find_extent(const float *data, size_t n, float *low, float *high)
     *high = float_of(e.high[0]);
 }
 
-/* How far values of a plane lie apart at most; infinite when one is no number. */
+/* The largest difference between values of a plane; infinite if one is NaN. */
 static double spread(const state *s)
 {
     size_t n = (size_t)(s->width * s->height);
@@ -333,13 +332,11 @@ static gale_status check(const work *w, double before, const state *s)
 {
     double after = spread(s);
     if (isinf(after) && isinf(before))
-        return gale__fail(GALE_NOT_FINITE,
-            "the picture itself has values that are infinite or no numbers (--tolerant takes them for 0)");
-    if (isinf(after))
-        return gale__fail(GALE_NOT_FINITE, "%s gives values that are no numbers", w->network->manifest->name);
+        return gale__fail(GALE_NOT_FINITE, "the picture contains NaN or infinity; use --tolerant to replace them by 0");
+    if (isinf(after)) return gale__fail(GALE_NOT_FINITE, "%s produced NaN or infinity", w->network->manifest->name);
     if (!w->options->no_check && before > 0.05 && after < 0.005)
         return gale__fail(GALE_NOT_FINITE,
-            "%s gives a picture of one colour; the network or its range is not as the manifest says",
+            "%s produced a picture of a single colour; check the network and the range in its manifest",
             w->network->manifest->name);
     return GALE_OK;
 }

@@ -54,7 +54,7 @@ static gale_status load_model(gale_upscaler *u)
 {
     gale_status status = u->path ? gale_model_open(u->path, u->device, &u->options, &u->model)
                                  : gale_model_from_memory(u->data, u->size, false, u->device, &u->options, &u->model);
-    if (status == GALE_FORMAT && u->path) return gale__fail(status, "%s; a network is an ONNX file", gale_error());
+    if (status == GALE_FORMAT && u->path) return gale__fail(status, "%s; a network must be an ONNX file", gale_error());
     GALE_TRY(status);
     return gale__network_probe(u->model, &u->manifest, trial_side(u), &u->network);
 }
@@ -68,7 +68,7 @@ static bool is_of_device(gale_status status)
 
 static void say_step(const gale_upscaler *u, const char *why)
 {
-    gale__log(GALE__WARN, "%s; stepping down to %s", why, gale_device_get_info(u->device)->backend);
+    gale__log(GALE__WARN, "%s; falling back to %s", why, gale_device_get_info(u->device)->backend);
 }
 
 /* After a failure: the network on the next device of its chain that takes it, and a line about each step.  What is not

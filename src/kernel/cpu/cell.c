@@ -1,5 +1,5 @@
-/* The steps of RNN, GRU and LSTM.  A task has some units in all their gates: their recurrent weights lie together, in
- * the order in which they are read, and the gates follow while their sums are in the first cache. */
+/* The steps of RNN, GRU and LSTM.  A task processes several units with all their gates: their recurrent weights are
+ * stored together, in reading order, and the gates follow while their sums are in the L1 cache. */
 #include "base/thread.h"
 #include "kernel/cpu/routines.h"
 #include "kernel/cpu/simd.h"

@@ -1,4 +1,4 @@
-/* Prepares a contraction: which operand gives rows and which lanes, the three tapes, the sizes of tiles. */
+/* Prepares a contraction: assigns operands to rows and lanes, builds the three tapes, chooses tile sizes. */
 #include "kernel/cpu/contract.h"
 #include "base/hash.h"
 #include "base/thread.h"

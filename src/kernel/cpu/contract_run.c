@@ -1,5 +1,5 @@
-/* Runs a contraction: packs panels, sums tiles, finishes them.  Each element of the result is summed over k in the same
- * order whatever the tiles, so the number of threads does not matter. */
+/* Runs a contraction: packs panels, sums tiles, finishes them.  Each element of the result is summed over k in the
+ * same order whatever the tiles, so the number of threads does not matter. */
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/scratch.h"

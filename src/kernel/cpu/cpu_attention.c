@@ -1,5 +1,5 @@
-/* Attention without its scores in memory: keys and values of a head are packed once, then a few rows of queries at a
- * time go through product, softmax and product while everything lies in the first caches. */
+/* Attention without storing scores in memory: keys and values of a head are packed once, then a few rows of queries at
+ * a time go through product, softmax and product while everything is in the L1 and L2 caches. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"

@@ -1,6 +1,5 @@
-/* Non-maximum suppression class by class: candidates in a heap, best first, each compared with what was chosen before
- * it.  A loop of fixed length that looks at all boxes at every step, as other devices run it, is far more work for a
- * few cores. */
+/* Non-maximum suppression class by class: candidates in a heap, best first, each compared with those already chosen.
+ * A fixed-length loop over all boxes, as on other devices, is far more work for a few cores. */
 #include "base/thread.h"
 #include "kernel/cpu/routines.h"
 #include <math.h>

@@ -57,7 +57,7 @@ static gale_status find_phases(maker *m)
         for (int k = 0; m->needed[i] && k < gale__nest_arity(in); k++) m->needed[operand(in, k)] = 1;
     }
     if (m->plan->n_phases <= GALE__CPU_PHASES) return GALE_OK;
-    return gale__fail(GALE_LIMIT, "cpu kernel: %d reductions depend on one another, at most %d may; split the kernel",
+    return gale__fail(GALE_LIMIT, "cpu kernel: %d dependent reductions, at most %d are supported; split the kernel",
         m->plan->n_phases - 1, GALE__CPU_PHASES - 1);
 }
 

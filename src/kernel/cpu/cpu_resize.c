@@ -1,5 +1,5 @@
-/* Resizing planes by taps, one axis after the other: rows are resized along themselves, each once while it is needed,
- * and results are sums of such rows. */
+/* Resizes planes by taps, one axis after the other: rows are resized horizontally, each once while it is needed, and
+ * results are sums of such rows. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"

@@ -1,5 +1,5 @@
-/* Planes shrunk by taps, rows first: each row of the source is read once, widened once, and added to the few results
- * that it belongs to; what is left is short enough to be shrunk along itself one element at a time. */
+/* Shrinks planes by taps, rows first: each source row is read and widened once, and added to the few results that use
+ * it; the remainder is short enough to be shrunk horizontally one element at a time. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"

@@ -1,5 +1,5 @@
-/* Plain loops, one per type through one macro.  Rows run side by side; within a row the order is the definition's, so
- * the results do not depend on the number of threads. */
+/* Simple loops, one per type through one macro.  Rows run in parallel; within a row the order is that of the
+ * definition, so the results do not depend on the number of threads. */
 #include "kernel/cpu/cpu_special.h"
 #include "base/thread.h"
 #include <string.h>

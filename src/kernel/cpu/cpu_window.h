@@ -1,4 +1,4 @@
-/* Contractions whose lanes read memory as it lies: convolutions of any kind, and products whose other factor is short.
+/* Contractions whose lanes read memory in place: convolutions of any kind, and products whose other factor is short.
  *
  * The lanes' operand is one load.  A block of lanes reads a band of memory, in which neighbouring lanes and the taps of
  * a window share elements; the band is copied once, with what lies outside filled in, and the micro-kernel takes row k

@@ -1,4 +1,5 @@
-/* Runs a contraction over windows: packs the rows' operand once, then takes the result a block of lanes at a time. */
+/* Runs a contraction over windows: packs the rows' operand once, then computes the result one block of lanes at a
+ * time. */
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/scratch.h"

@@ -1,5 +1,5 @@
-/* Makes a kernel of a nest: copies the nest, chooses a schedule, and reserves the scratch memory that runs will need.
- */
+/* Creates a kernel from a nest: copies the nest, chooses a schedule, and reserves the scratch memory that runs will
+ * need. */
 #include "kernel/cpu/interp.h"
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"

@@ -1,5 +1,5 @@
-/* A few rows by a matrix of numbers of 4 or 8 bits: a worker unpacks a column at a time into its scratch and multiplies
- * all rows by it, so that the matrix is read once, packed as it is; its bytes are what the time goes to. */
+/* Multiplies a few rows by a matrix of 4- or 8-bit numbers: a worker unpacks one column at a time into its scratch
+ * memory and multiplies all rows by it, so that the packed matrix is read once; reading it dominates the time. */
 #include "base/thread.h"
 #include "kernel/cpu/routines.h"
 

@@ -1,5 +1,5 @@
 /* Pools.  A band of a channel is copied between borders of zeros (of minus infinity for maxima), so that every row of
- * results is one sum over taps without a question about edges. */
+ * results is one sum over taps without edge checks. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"

@@ -1,5 +1,5 @@
-/* Routines of the CPU behind fast paths: plain functions over host memory, on all cores.  `args` is the routine's own
- * struct, of 8-byte members only; buffers[0] is the result, dense, then the operands; scratch is there for each worker,
+/* CPU routines behind fast paths: functions over host memory, on all cores.  `args` is the routine's own struct, of
+ * 8-byte members only; buffers[0] is the result, dense, then the operands; each worker has its own scratch memory,
  * scratch_bytes apart. */
 #ifndef GALE_KERNEL_CPU_ROUTINES_H
 #define GALE_KERNEL_CPU_ROUTINES_H

@@ -1,4 +1,4 @@
-/* Softmax and layer norm of many short rows: a task takes rows of a few thousand elements together. */
+/* Softmax and layer norm of many short rows: a task processes rows of a few thousand elements in total. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"

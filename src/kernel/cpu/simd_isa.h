@@ -1,4 +1,4 @@
-/* What the sources that are compiled once per instruction set share. */
+/* Shared by the sources that are compiled once per instruction set. */
 #ifndef GALE_KERNEL_CPU_SIMD_ISA_H
 #define GALE_KERNEL_CPU_SIMD_ISA_H
 #include "kernel/cpu/simd.h"

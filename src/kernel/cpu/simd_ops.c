@@ -1,5 +1,5 @@
 /* Arithmetic, comparison, logic and selection over blocks, one loop per operation and compute type, with the corner
- * rules of scalar.def.  Plain C: the compiler makes it SIMD for the instruction set at hand. */
+ * cases of scalar.def.  Plain C: the compiler vectorises it for the instruction set. */
 #include "kernel/cpu/simd_isa.h"
 #include <math.h>
 

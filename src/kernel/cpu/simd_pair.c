@@ -1,5 +1,5 @@
 /* Two or three f32 operations in one loop, (a op b) op c, where b and c are blocks or one number for all lanes: half
- * the passes over a block for the chains that fusion makes most often.  Each operation still rounds by itself. */
+ * the passes over a block for the most common fused chains.  Each operation still rounds separately. */
 #include "kernel/cpu/simd_isa.h"
 
 /* `s`: the operand is one number, and not NaN.  Then one comparison passes a NaN of x on. */

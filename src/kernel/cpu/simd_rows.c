@@ -1,5 +1,5 @@
-/* Whole rows of f32 at a time: what softmax, normalisation and convolution by channel are made of when rows are too
- * short to go through the interpreter one instruction after another. */
+/* Operations on whole rows of f32, for softmax, normalisation and depthwise convolution when rows are too short to go
+ * through the interpreter one instruction at a time. */
 #include "kernel/cpu/simd_isa.h"
 #include "kernel/cpu/math.h"
 

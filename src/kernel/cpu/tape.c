@@ -115,7 +115,7 @@ static gale_status emit_scalar(gale__cpu_tape *t, const gale__nest_instr *in, co
     gale__simd_type ct = gale__simd_type_of((gale_type)code[last].type);
     gale__simd_fn *fn = t->simd->op[in->op][ct];
     if (!fn) {
-        return gale__fail(GALE_UNSUPPORTED, "cpu kernel: %s has no meaning for %s operands",
+        return gale__fail(GALE_UNSUPPORTED, "cpu kernel: %s is not defined for %s operands",
             gale__scalar_table[in->op].name, gale_type_name((gale_type)code[last].type));
     }
     *out = op_step(
@@ -332,7 +332,8 @@ gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *co
     const gale__cpu_loop *loops, int n_loops, size_t lanes)
 {
     if (t->failed)
-        return gale__fail(GALE_NO_MEMORY, "cpu kernel: no memory for a program of %d instructions", t->nest->n_code);
+        return gale__fail(
+            GALE_NO_MEMORY, "cpu kernel: out of memory for a program of %d instructions", t->nest->n_code);
     int *free_list = gale__alloc((t->n_regs + 1) * sizeof *free_list);
     if (!free_list) return GALE_NO_MEMORY;
     find_lives(t, loops, n_loops);

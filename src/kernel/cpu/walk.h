@@ -1,5 +1,5 @@
-/* Walks an access over a block: the lanes fall into runs along the fastest dimension of the span, and each run into
- * pieces inside and outside the guards, so that no lane is looked at alone unless a dilation makes it necessary. */
+/* Walks an access over a block: the lanes are divided into runs along the fastest dimension of the span, and each run
+ * into pieces inside and outside the guards, so that no lane is handled individually unless a dilation requires it. */
 #ifndef GALE_KERNEL_CPU_WALK_H
 #define GALE_KERNEL_CPU_WALK_H
 #include "kernel/cpu/tape.h"

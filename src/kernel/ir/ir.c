@@ -1,5 +1,5 @@
-/* Building kernel IR: instructions are appended one by one and trivial ones folded away at once, so that what reaches
- * the printers is short.  An append that runs out of memory marks the whole kernel as failed. */
+/* Builds kernel IR: instructions are appended one by one and trivial ones are folded at once, so that the printers
+ * receive short code.  If an append runs out of memory, the whole kernel is marked as failed. */
 #include "kernel/ir/ir_util.h"
 #include <stdio.h>
 #include <string.h>
@@ -85,7 +85,7 @@ void gale__ir_finish(gale__ir *ir)
 
 gale_status gale__ir_check(const gale__ir *ir)
 {
-    return ir->failed ? gale__fail(GALE_NO_MEMORY, "kernel %s: no memory for its instructions", ir->name) : GALE_OK;
+    return ir->failed ? gale__fail(GALE_NO_MEMORY, "kernel %s: out of memory for its instructions", ir->name) : GALE_OK;
 }
 
 static gale__ir_val append(gale__ir *ir, const gale__ir_instr *in)

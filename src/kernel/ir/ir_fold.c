@@ -1,6 +1,6 @@
-/* Folding at the time of building: constants are evaluated, neutral operands drop out.  Index arithmetic made from
- * strides of 0 and 1 shrinks here to what is really needed, which saves every driver's compiler the work.  Only what
- * keeps each bit is done: x + 0 stays for floats (-0 + 0 is 0). */
+/* Folding during construction: constants are evaluated and neutral operands dropped.  Index arithmetic with strides of
+ * 0 and 1 is reduced to what is needed, which saves work for every driver's compiler.  Only bit-exact simplifications
+ * are done: x + 0 stays for floats (-0 + 0 is 0). */
 #include "kernel/ir/ir_util.h"
 #include <math.h>
 #include <string.h>

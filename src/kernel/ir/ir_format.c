@@ -59,7 +59,7 @@ static small_float small_float_of(gale_type type)
     }
 }
 
-/* F32 -> code, nearest even, saturating; infinity stays where there is one. */
+/* F32 -> code, nearest even, saturating; infinity stays if the format has one. */
 static gale__ir_val encode_small(gale__ir *ir, small_float f, gale__ir_val v)
 {
     gale__ir_val bits = to_bits(ir, v), magnitude = and_bits(ir, bits, 0x7fffffff);
@@ -109,7 +109,7 @@ static gale__ir_val decode_small(gale__ir *ir, small_float f, gale__ir_val code)
     return from_bits(ir, v);
 }
 
-/* The next power of two up; infinity is no number there. */
+/* The next power of two up; infinity becomes NaN. */
 static gale__ir_val encode_e8m0(gale__ir *ir, gale__ir_val v)
 {
     gale__ir_val magnitude = and_bits(ir, to_bits(ir, v), 0x7fffffff);

@@ -1,5 +1,5 @@
-/* Our own mathematics as kernel IR: math.inc is written once over a small vocabulary, which here appends instructions.
- * It is read twice, for f32 and for f64. */
+/* The elementary functions as kernel IR: math.inc is written once over a small vocabulary, which here appends
+ * instructions.  It is included twice, for f32 and for f64. */
 #include "kernel/ir/ir_util.h"
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Matrix units and asynchronous copies, written out for plain threads, for devices that have none.  A matrix is then
- * the place in work-group memory that it would be loaded from; each thread keeps a few elements of every sum; a copy
- * is a load and a store.  So the kernels for matrix units run on every device, which is how they are tested. */
+/* Lowers matrix units and asynchronous copies to ordinary threads, for devices that have none.  A matrix is then the
+ * location in work-group memory that it would be loaded from; each thread keeps a few elements of every sum; a copy is
+ * a load and a store.  So the kernels for matrix units run on every device, which is how they are tested. */
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Scalar operations with their corner rules (class 'c'), spelled out in raw instructions, so that every device answers
- * alike where languages leave the answer open: see docs/numerics.md. */
+/* Scalar operations with their corner cases (class 'c'), expanded into raw instructions, so that every device gives
+ * the same result where languages leave it undefined: see docs/numerics.md. */
 #include "kernel/ir/ir_util.h"
 #include <math.h>
 #include <string.h>

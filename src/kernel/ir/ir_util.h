@@ -1,4 +1,4 @@
-/* What the builder, the validator and the printers share about kernel IR. */
+/* Shared by the builder, the validator and the printers of kernel IR. */
 #ifndef GALE_KERNEL_IR_UTIL_H
 #define GALE_KERNEL_IR_UTIL_H
 #include "kernel/ir/ir.h"

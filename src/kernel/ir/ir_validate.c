@@ -1,5 +1,5 @@
-/* Checks that a kernel is well formed before a driver sees it: what drivers say about bad code is rarely helpful, and
- * some crash.  Types follow a rule per operation; a value is visible until the block it was made in ends. */
+/* Checks that a kernel is well formed before a driver sees it: drivers' messages about bad code are rarely helpful,
+ * and some drivers crash.  Types follow one rule per operation; a value is visible until the end of its block. */
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
@@ -209,7 +209,7 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
     if (threads != 16 && threads != 32 && threads != 64 && threads != 128)
         return bad(c, v, "the kernel's subgroup has no size that matrices are shared by");
     if (c->ir->group[0] % threads || c->ir->group[1] != 1 || c->ir->group[2] != 1)
-        return bad(c, v, "the work-group is no row of whole subgroups");
+        return bad(c, v, "the work-group is not a row of whole subgroups");
     if (in->op == GALE__IR_SUMS)
         return in->type == GALE_F32 && in->imm && in->imm <= 64 ? GALE_OK : bad(c, v, "count or type");
     if (is_matrix(c, v)) {
@@ -232,7 +232,7 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
         return is_matrix(c, in->b) && c->ir->code[in->b].op != GALE__IR_MATRIX_B &&
                        c->ir->code[in->c].op == GALE__IR_MATRIX_B && type_of(c, in->b) == type_of(c, in->c)
                    ? GALE_OK
-                   : bad(c, v, "operands are no matrices of one type");
+                   : bad(c, v, "operands are not matrices of the same type");
     if (in->op == GALE__IR_SUMS_STORE && (!is_shared(c, in->b) || type_of(c, in->b) != GALE_F32 ||
                                              !is_index(c, in->c) || !(in->imm >> 32) || (in->imm >> 32) % 4))
         return bad(c, v, "array, index or row");

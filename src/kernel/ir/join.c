@@ -1,6 +1,6 @@
-/* Joining kernels: each part's instructions go into a loop over the groups it would have been launched with.  Parts
- * write what later parts read, so no pointer counts as only read, and the barriers between them order memory as well.
- */
+/* Joins kernels: each part's instructions go into a loop over the groups it would have been launched with.  Parts
+ * write data that later parts read, so no pointer counts as read-only, and the barriers between them also order
+ * memory. */
 #include "kernel/ir/join.h"
 #include "kernel/ir/ir_util.h"
 #include <string.h>

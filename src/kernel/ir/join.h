@@ -1,5 +1,5 @@
-/* Small kernels that follow each other, made one: a single work-group does the work of each in turn, with a barrier
- * where there was a launch.  A launch costs a GPU more than such a kernel's own work: the last levels of a MIP chain,
+/* Joins consecutive small kernels into one: a single work-group does the work of each in turn, with a barrier instead
+ * of a launch.  On a GPU a launch costs more than such a kernel's work, for example the last levels of a MIP chain or
  * the steps of a recurrent cell. */
 #ifndef GALE_KERNEL_JOIN_H
 #define GALE_KERNEL_JOIN_H

@@ -1,6 +1,6 @@
-/* Loop nests: brought into canonical form, costed, printed, and searched for the contraction pattern.  The canonical
- * form has as few dimensions as the accesses allow, in the order memory is walked, so that nests which differ only in
- * how their shape was written share one kernel. */
+/* Loop nests: canonical form, cost, printing, and recognition of contractions.  The canonical form has as few
+ * dimensions as the accesses allow, in memory order, so that nests that differ only in how their shape was written
+ * share one kernel. */
 #include "kernel/nest/nest.h"
 #include <inttypes.h>
 #include <string.h>

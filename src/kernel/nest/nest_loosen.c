@@ -1,8 +1,8 @@
-/* Where exactness cannot be seen.  A float that only ever becomes an integer of 8 bits may be off by a small part of a
- * level, so what leads to it may be computed by the device's own exp, log, power and division, whose errors are
- * bounded.  Ranges are found forwards, allowed errors backwards; an operation is marked (acc = 1) where its bound fits.
- * Kernels that store only halves take the device's own exp, division, erf and tanh throughout.
- * Devices without such bounds ignore the mark. */
+/* Relaxed accuracy for 8-bit results.  A float that only becomes an 8-bit integer may be off by a small part of a
+ * level, so the values it depends on may be computed by the device's own exp, log, power and division, whose errors
+ * are bounded.  Ranges are propagated forwards, allowed errors backwards; an operation is marked (acc = 1) if its
+ * bound fits.  Kernels that store only halves use the device's own exp, division, erf and tanh throughout.  Devices
+ * without such bounds ignore the mark. */
 #include "base/num.h"
 #include "kernel/nest/nest.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Taps that meet nothing but padding: a convolution whose dilation is larger than its map has many.  Their products are
- * zeros, so the sum leaves them out. */
+/* Removes taps that only meet padding: a convolution whose dilation exceeds its map has many.  Their products are
+ * zeros, so the sum omits them. */
 #include "kernel/nest/nest.h"
 
 typedef struct range {

@@ -91,8 +91,8 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     CUDA_ASM("u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") CUDA_ASM("u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
     CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
 
-/* The four ways to load a matrix: rows of 16 or halves of 8 in the order that mma.sync wants its registers, as they lie
- * or turned.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them. */
+/* The four ways to load a matrix: rows of 16 or halves of 8 in the register order of mma.sync, as stored
+ * or transposed.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them. */
 #define CUDA_MATRIX_LOAD(name, row, column, turn) \
     "static __device__ __forceinline__ matrix " name "(const u16*p,u32 row){u32 l=threadIdx.x&31u;matrix m;\n" \
     "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" turn ".shared.b16 {%0,%1,%2,%3},[%4];\":\"=r\"(m.x),\"=r\"(m.y),\"=r\"(m.z),\"=r\"(m.w)" \
@@ -241,6 +241,5 @@ gale_status gale__dialect_find(const char *name, gale__dialect *out)
 {
     for (int i = 0; name && i < GALE__DIALECT_COUNT; i++)
         if (!strcmp(gale__dialects[i].name, name)) return *out = (gale__dialect)i, GALE_OK;
-    return gale__fail(
-        GALE_UNSUPPORTED, "no kernels are printed in the dialect \"%s\" (kernel/print/dialect.c)", name ? name : "");
+    return gale__fail(GALE_UNSUPPORTED, "unknown kernel dialect \"%s\" (kernel/print/dialect.c)", name ? name : "");
 }

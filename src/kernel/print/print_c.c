@@ -1,5 +1,5 @@
-/* Prints kernel IR as C-family text, the words taken from a dialect's table.  One short line per instruction; what is
- * used once in the same block is nested into its user, since a driver's compiler takes its time per line. */
+/* Prints kernel IR as C-family text, with the spellings of a dialect's table.  One short line per instruction; a value
+ * used once in the same block is nested into its user, since compile time grows with the number of lines. */
 #include "kernel/print/dialect.h"
 #include "kernel/ir/ir_util.h"
 #include <math.h>

@@ -14,7 +14,7 @@ gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps 
 {
     (void)caps, (void)out;
     return gale__fail(GALE_UNSUPPORTED,
-        "kernel %s: gale was built without SPIR-V (install spirv-headers and build again)", kernel->name);
+        "kernel %s: this build of gale does not include SPIR-V (install spirv-headers and rebuild)", kernel->name);
 }
 #else
 #include "kernel/print/print_spirv.h"
@@ -233,8 +233,9 @@ static gale_status print_store(printer *p, const gale__ir_instr *in)
     gale__spv *s = &p->spv;
     gale_type mem = (gale_type)in->mem;
     if (needs_words(p, mem))
-        return gale__fail(GALE_UNSUPPORTED, "kernel %s stores %s elements, and this device has no %d-bit stores",
-            p->ir->name, gale_type_name(mem), gale__type_table[mem].bits);
+        return gale__fail(GALE_UNSUPPORTED,
+            "kernel %s stores %s elements, but this device does not support %d-bit stores", p->ir->name,
+            gale_type_name(mem), gale__type_table[mem].bits);
     uint32_t type = gale__spv_type(s, mem, in->width), v = p->id[in->b], address = element_address(p, in);
     if (gale__type_table[mem].bits < 32) v = VALUE(s, &s->body, SpvOpUConvert, type, v);
     uint32_t pointer = VALUE(

@@ -1,4 +1,4 @@
-/* What the files that print SPIR-V share: one kernel on its way into a module. */
+/* Shared by the files that print SPIR-V: one kernel being added to a module. */
 #ifndef GALE_KERNEL_PRINT_SPIRV_H
 #define GALE_KERNEL_PRINT_SPIRV_H
 #include "kernel/print/spirv.h"

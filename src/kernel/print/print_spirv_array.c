@@ -34,7 +34,8 @@ gale_status gale__spv_plan_arrays(printer *p)
         if (p->unit[v] == 2 || (size == 2 && !p->unit[v])) p->spv.capabilities |= 1u << GALE__SPV_INT16;
         if (size < 4 && !(size == 1 ? p->caps->storage8 : p->caps->storage16))
             return gale__fail(GALE_UNSUPPORTED,
-                "kernel %s keeps %u-bit elements in work-group memory, and this device has none", ir->name, size * 8);
+                "kernel %s keeps %u-bit elements in work-group memory, which this device does not support", ir->name,
+                size * 8);
     }
     return GALE_OK;
 }

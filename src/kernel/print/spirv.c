@@ -1,5 +1,5 @@
-/* The bookkeeping of a SPIR-V module for Vulkan 1.2 (SPIR-V 1.5): sections grow side by side and are joined at the end;
- * types and constants are made once, found again by their words. */
+/* The bookkeeping of a SPIR-V module for Vulkan 1.2 (SPIR-V 1.5): sections grow separately and are joined at the end;
+ * types and constants are created once and looked up by their words. */
 #ifdef GALE_HAVE_SPIRV
 #include "kernel/print/spirv.h"
 #include "base/hash.h"
@@ -194,7 +194,8 @@ gale_status gale__spv_link(gale__spv *s, const gale__ir *ir, uint32_t function, 
     gale__spv_emit(s, out, SpvOpReturn, NULL, 0);
     gale__spv_emit(s, out, SpvOpFunctionEnd, NULL, 0);
     if (out->words && out->count > 3) out->words[3] = s->next_id;
-    if (s->failed || out->failed) return gale__fail(GALE_NO_MEMORY, "kernel %s: no memory for its SPIR-V", ir->name);
+    if (s->failed || out->failed)
+        return gale__fail(GALE_NO_MEMORY, "kernel %s: out of memory for its SPIR-V", ir->name);
     return GALE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* A SPIR-V module in the making: sections, types and constants made once, and the words of an instruction. */
+/* A SPIR-V module under construction: sections, unique types and constants, and the words of an instruction. */
 #ifndef GALE_KERNEL_SPIRV_H
 #define GALE_KERNEL_SPIRV_H
 #include "kernel/ir/ir_util.h"

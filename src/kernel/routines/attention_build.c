@@ -1,6 +1,6 @@
-/* The kernel of an attention.  Each subgroup has 16 rows of queries.  In each step it multiplies them with the step's
- * keys, makes weights of the scores, and multiplies those, rounded, with the values.  Threads keep the largest score
- * and the sum of their rows. */
+/* The kernel of an attention.  Each subgroup processes 16 rows of queries.  In each step it multiplies them by the
+ * step's keys, turns the scores into weights, and multiplies those, rounded, by the values.  Threads keep the largest
+ * score and the sum of their rows. */
 #include "kernel/routines/attention_build.h"
 #include <math.h>
 

@@ -1,5 +1,6 @@
-/* What the two forms of the attention kernel share.  They differ in where scores and results lie between products: in
- * work-group memory (rows), or with the threads that computed them (quads), where it is known which those are. */
+/* Shared by the two forms of the attention kernel.  They differ in where scores and results are between products: in
+ * work-group memory (rows), or in the registers of the threads that computed them (quads), if it is known which those
+ * are. */
 #ifndef GALE_KERNEL_ROUTINES_ATTENTION_BUILD_H
 #define GALE_KERNEL_ROUTINES_ATTENTION_BUILD_H
 #include "kernel/routines/attention_ir.h"

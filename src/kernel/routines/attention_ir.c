@@ -1,6 +1,6 @@
-/* Attention on matrix units: which shapes a kernel takes, how it is laid over work-groups, and its launch.  Scores
- * never leave the chip.  Keys and values pass through work-group memory in steps of up to 64; where there is more than
- * one step, the softmax is kept up to date while they come. */
+/* Attention on matrix units: the supported shapes, the distribution over work-groups, and the launch.  Scores never
+ * leave the chip.  Keys and values pass through work-group memory in blocks of up to 64; with more than one block, the
+ * softmax is computed online. */
 #include "kernel/routines/attention_ir.h"
 #include "kernel/ir/ir_util.h"
 #include "kernel/schedule/schedule.h"

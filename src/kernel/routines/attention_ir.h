@@ -1,4 +1,4 @@
-/* How an attention is divided among work-groups and what its kernel's text depends on. */
+/* How an attention is divided among work-groups, and what its kernel source depends on. */
 #ifndef GALE_KERNEL_ROUTINES_ATTENTION_IR_H
 #define GALE_KERNEL_ROUTINES_ATTENTION_IR_H
 #include "kernel/routines/routine.h"

@@ -1,5 +1,5 @@
-/* Attention with scores in work-group memory, for matrix units that hide which thread holds what: a few threads share a
- * row, and keep their part of its result between steps. */
+/* Attention with scores in work-group memory, for matrix units that do not expose which thread holds which element: a
+ * few threads share a row, and keep their part of its result between steps. */
 #include "kernel/routines/attention_build.h"
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Schedules seen from outside: choosing one, its key, its words, its grid, its kernel. */
+/* The interface of schedules: choosing one, its key, its words, its grid, its kernel. */
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
 
@@ -66,8 +66,8 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     s.vector = s.steps = 1;
     s.threads = s.rows = 1;
     if (nest->n_code > GALE__NEST_CODE_MAX)
-        return gale__fail(
-            GALE_LIMIT, "a nest of %d instructions, and %d are the most: fuse less", nest->n_code, GALE__NEST_CODE_MAX);
+        return gale__fail(GALE_LIMIT, "a nest of %d instructions exceeds the limit of %d: fuse less", nest->n_code,
+            GALE__NEST_CODE_MAX);
     bool reduces = gale__nest_has_reduce(nest);
     if (reduces && gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner) > INT32_MAX)
         return gale__fail(GALE_LIMIT, "a reduction over 2^31 or more points: split it");

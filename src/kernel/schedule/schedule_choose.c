@@ -1,6 +1,6 @@
-/* Choosing between the loop schedules: along which dimension neighbours lie in memory, how many of them a thread takes
- * at once, how many threads share an outer point.  The choice looks at classes of sizes rather than sizes where it can,
- * so that new shapes find kernels that are there already. */
+/* Chooses between the loop schedules: the dimension along which neighbours are contiguous, how many of them a thread
+ * processes at once, how many threads share an outer point.  The choice uses classes of sizes rather than sizes where
+ * possible, so that new shapes reuse existing kernels. */
 #include "kernel/schedule/schedule_emit.h"
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }

@@ -1,6 +1,6 @@
 /* MATRIX: contractions by matrix units.  A group computes a tile of the result, each of its subgroups a part of the
  * tile in matrices of 16 x 16.  Parts of both operands lie in work-group memory, `stages` of them: while one is
- * multiplied the others are on their way, copied as they lie where that is possible, else through registers, where the
+ * multiplied the others are on their way, copied directly if possible, else through registers, where the
  * operand's own instructions run.  At the end the sums pass through work-group memory, one row of subgroups after the
  * other, to threads that take neighbours, run the instructions after the sum and store. */
 #include "kernel/schedule/schedule_emit.h"
@@ -11,7 +11,7 @@
 /* One operand on its way into work-group memory: rows of k (fast) or of the tile's side. */
 typedef struct part {
     gale__emit emit;
-    int which, core, access;                /* access: copied as it lies; -1: through registers */
+    int which, core, access;                /* access: copied directly; -1: through registers */
     uint32_t size, row, at;                 /* side of the tile; elements from row to row; where it begins in a stage */
     uint32_t per;                           /* vectors along a row */
     gale__ir_val first_k, first_side, base; /* of this thread; base: element inside the part */

@@ -1,5 +1,5 @@
-/* Which contractions go to the matrix units, and in which tiles.  Operands must be f16 or bf16, both the same: then a
- * product is exact in f32, and the sum differs from that of other schedules by the order of its terms alone. */
+/* Which contractions use the matrix units, and with which tiles.  Operands must be f16 or bf16, both the same: then a
+ * product is exact in f32, and the sum differs from other schedules only in the order of its terms. */
 #include "kernel/ir/ir_util.h"
 #include "kernel/schedule/schedule_emit.h"
 

@@ -1,6 +1,5 @@
 /* TRANSPOSE: a map whose results run along the last dimension while some loads run along another one.  A group reads a
- * square tile of each such load in the order it lies in memory, turns it in work-group memory, and goes on as a map
- * would. */
+ * square tile of each such load in memory order, transposes it in work-group memory, and continues like a map. */
 #include "kernel/schedule/schedule_emit.h"
 
 #define THREADS 256

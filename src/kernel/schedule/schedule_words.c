@@ -1,5 +1,6 @@
-/* The walk over a nest that gives each of its numbers a place: 0 and 1 are kept in the key and become constants of the
- * kernel, the rest become parameter words.  Key, words and kernel come out of the same walk, so they cannot differ. */
+/* The traversal of a nest that assigns a place to each of its numbers: 0 and 1 are part of the key and become
+ * constants of the kernel, the rest become parameter words.  Key, words and kernel come from the same traversal, so
+ * they cannot differ. */
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
 
@@ -269,7 +270,7 @@ gale_status gale__emit_walk_run(gale__emit_walk *w)
         GALE_TRY(gale__str_check(w->key));
     }
     if (w->n_words > GALE__SCHEDULE_WORDS - 2)
-        return gale__fail(GALE_LIMIT, "a kernel would take %d parameter words, and %d are the most: fuse less",
+        return gale__fail(GALE_LIMIT, "a kernel needs %d parameter words, more than the limit of %d: fuse less",
             w->n_words, GALE__SCHEDULE_WORDS - 2);
     return GALE_OK;
 }

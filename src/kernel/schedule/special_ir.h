@@ -1,4 +1,4 @@
-/* Shorthand for kernels written by hand in IR: all indices are U32. */
+/* Shorthand for hand-written IR kernels: all indices are U32. */
 #ifndef GALE_KERNEL_SPECIAL_IR_H
 #define GALE_KERNEL_SPECIAL_IR_H
 #include "kernel/schedule/special.h"

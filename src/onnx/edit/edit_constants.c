@@ -1,4 +1,4 @@
-/* What several changes of a model begin with: constants gathered among the initialisers, where they are looked for. */
+/* Shared by several conversions: collects constants among the initialisers. */
 #include "onnx/edit/edit.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Part of a model: what leads from some values to others, found by walking back from the results. */
+/* Extracts part of a model: the nodes between given values, found by walking back from the results. */
 #include "onnx/edit/edit.h"
 #include <string.h>
 
@@ -72,8 +72,8 @@ static gale_status parse(cut *c, const char *text)
         }
         wrong = a ? a : b;
     }
-    if (!wrong) return gale__fail(GALE_INVALID, "'%s' is not INPUTS:OUTPUTS", text);
-    return gale__fail(GALE_NOT_FOUND, "no value is called '%.*s'", (int)strcspn(wrong, ",:"), wrong);
+    if (!wrong) return gale__fail(GALE_INVALID, "--extract: '%s' is not INPUTS:OUTPUTS", text);
+    return gale__fail(GALE_NOT_FOUND, "no value '%.*s' in the model", (int)strcspn(wrong, ",:"), wrong);
 }
 
 /* --- Walking back. --- */
@@ -95,7 +95,7 @@ static gale_status walk(cut *c)
     for (size_t i = 0; i < c->n_in; i++) GALE_TRY(gale__onnx_names_set(&c->wanted, c->in[i].at, c->in[i].size, 1));
     for (size_t i = 0; i < c->n_out; i++) {
         if (gale__onnx_names_find(&c->wanted, c->out[i].at, c->out[i].size) == 1)
-            return gale__fail(GALE_INVALID, "'%s' is asked for as an input and as an output", c->out[i].at);
+            return gale__fail(GALE_INVALID, "'%s' is given as an input and as an output", c->out[i].at);
         GALE_TRY(want(c, &c->out[i]));
     }
     while (c->n_stack) {
@@ -126,7 +126,8 @@ static gale_status describe(cut *c, const gale__pb_text *name, gale__pb_value_in
     int type = gale__edit_type_of(&c->types, name);
     if (!type)
         return gale__fail(GALE_UNSUPPORTED,
-            "the type of '%s' is not written in the file and does not follow from its operators: cut somewhere else",
+            "the type of '%s' is not declared in the file and cannot be inferred from its operators; extract at "
+            "another value",
             name->at);
     *out = (gale__pb_value_info){.name = *name, .type = gale__arena_alloc(c->arena, sizeof *out->type)};
     if (!out->type) return GALE_NO_MEMORY;
@@ -146,7 +147,7 @@ static gale_status check_inputs(const cut *c)
         for (size_t k = 0; k < c->g->initializer.n; k++)
             has_value = has_value || gale__pb_text_equal(&c->g->initializer.at[k].name, name);
         if (!has_value)
-            return gale__fail(GALE_INVALID, "the outputs depend on input '%s' too: name it among the inputs", name->at);
+            return gale__fail(GALE_INVALID, "the outputs also depend on input '%s'; add it to the inputs", name->at);
     }
     return GALE_OK;
 }

@@ -1,6 +1,6 @@
-/* Folding: nodes that depend on constants alone are run once, as a model of their own over the same file, and their
- * results become initialisers.  The model in memory is given that part for its graph while it runs, so that weights are
- * read where they lie and every operator means what it means anywhere. */
+/* Folding: nodes that depend only on constants are run once, as a separate model over the same file, and their results
+ * become initialisers.  That part temporarily replaces the graph of the model in memory, so that weights are read in
+ * place and operators have their usual meaning. */
 #include "onnx/edit/edit.h"
 #include "onnx/import/infer.h"
 #include "onnx/run/session.h"
@@ -307,7 +307,7 @@ static gale_status shape_tensor(fold *f, const gale__pb_node *n, const gale__onn
     for (int64_t i = 0; !size && i < count; i++) data[i] = v->dims[from + i].plus;
     for (int i = 0; size && i < v->rank; i++)
         if (__builtin_mul_overflow(data[0], v->dims[i].plus, &data[0]))
-            return gale__fail(GALE_LIMIT, "'%s': its size overflows", n->input.at[0].at);
+            return gale__fail(GALE_LIMIT, "'%s': the size overflows", n->input.at[0].at);
     *out = (gale__pb_tensor){
         .data_type = 7, .name = n->output.at[0], .raw_data = {(const char *)data, (size_t)count * sizeof *data}};
     out->dims.at = dims;

@@ -1,5 +1,6 @@
-/* A model in 8 bit, as others write it too: initialisers of i8 behind DequantizeLinear, activations through
- * QuantizeLinear and DequantizeLinear.  So any engine runs it, and those that multiply in 8 bit find what they need. */
+/* A model in 8 bits, in the common form: i8 initialisers followed by DequantizeLinear, activations through
+ * QuantizeLinear and DequantizeLinear.  So any engine can run it, and those that multiply in 8 bits find what they
+ * need. */
 #include "graph/run/tensor.h"
 #include "onnx/edit/edit.h"
 #include "onnx/edit/int8.h"
@@ -548,7 +549,7 @@ gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, gale__int8 
         if (gale__pb_is_core(&model->opset_import.at[i].domain)) opset = model->opset_import.at[i].version;
     if (opset < GALE__INT8_OPSET)
         return gale__fail(GALE_UNSUPPORTED,
-            "opset %lld has no scales for each channel: bring the model up first (--opset 13)", (long long)opset);
+            "opset %lld does not support scales per channel; upgrade the model first (--opset 13)", (long long)opset);
     GALE_TRY(check_left(&c));
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);

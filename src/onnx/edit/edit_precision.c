@@ -1,7 +1,6 @@
-/* A model in half precision.  Every value of f32 may exist twice: under its own name as f32, and under another as half.
- * An operator that takes half reads and makes halves; any other keeps to f32; and a Cast stands wherever a value is
- * made as one and wanted as the other.  So inputs, outputs, bodies and operators of other domains see what they saw
- * before. */
+/* A model in half precision.  Every f32 value may exist twice: under its own name as f32, and under another as half.
+ * An operator that supports half reads and produces halves; any other stays in f32; and a Cast converts wherever the
+ * two meet.  So inputs, outputs, bodies and operators of other domains are not affected. */
 #include "base/num.h"
 #include "graph/run/tensor.h"
 #include "onnx/edit/edit.h"
@@ -282,12 +281,12 @@ gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_t
     change c = {.file = file, .arena = gale__onnx_arena(file), .g = model->graph, .type = type, .opset = 1};
     if (!c.g) return gale__fail(GALE_INVALID, "the model has no graph");
     if (type != GALE_F16 && type != GALE_BF16)
-        return gale__fail(GALE_UNSUPPORTED, "models are converted to f16 and bf16, not to %s", gale_type_name(type));
+        return gale__fail(GALE_UNSUPPORTED, "models can be converted to f16 and bf16, not to %s", gale_type_name(type));
     for (size_t i = 0; i < model->opset_import.n; i++)
         if (gale__pb_is_core(&model->opset_import.at[i].domain)) c.opset = model->opset_import.at[i].version;
     if (c.opset < (type == GALE_F16 ? 6 : 13))
         return gale__fail(
-            GALE_UNSUPPORTED, "operators of opset %lld do not take %s", (long long)c.opset, gale_type_name(type));
+            GALE_UNSUPPORTED, "operators of opset %lld do not support %s", (long long)c.opset, gale_type_name(type));
     gale__edit_drop_formal_inputs(model);
     gale_status status = gale__edit_hoist_constants(file, c.g);
     if (status == GALE_OK) status = rewrite(&c);

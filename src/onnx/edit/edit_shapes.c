@@ -1,4 +1,4 @@
-/* Extents of inputs: open ones get a number, fixed ones are opened. */
+/* Extents of inputs: fixes open ones and opens fixed ones. */
 #include "onnx/edit/edit.h"
 #include "onnx/wire/schema.h"
 #include <stdlib.h>
@@ -50,14 +50,14 @@ static gale_status find_input(gale__pb_graph *g, const char *text, gale__pb_valu
             continue;
         if (!text[n]) *axis = -1;
         if (!shape_of(info))
-            return gale__fail(GALE_INVALID, "input '%s' has no extents: its shape is open already", info->name.at);
+            return gale__fail(GALE_INVALID, "input '%s' has no extents: its shape is already open", info->name.at);
         if (*axis >= (int64_t)shape_of(info)->dim.n || *axis < -1)
-            return gale__fail(GALE_INVALID, "input '%s' has %zu axes, no axis %lld", info->name.at,
+            return gale__fail(GALE_INVALID, "input '%s' has %zu axes, so no axis %lld", info->name.at,
                 shape_of(info)->dim.n, (long long)*axis);
         *out = info;
         return GALE_OK;
     }
-    return gale__fail(GALE_NOT_FOUND, "no extent and no input is called '%s'", text);
+    return gale__fail(GALE_NOT_FOUND, "no extent or input named '%s'", text);
 }
 
 gale_status gale__edit_pin(gale__onnx *file, gale__pb_model *model, const char *name, int64_t value)
@@ -65,11 +65,11 @@ gale_status gale__edit_pin(gale__onnx *file, gale__pb_model *model, const char *
     gale__pb_value_info *info = NULL;
     int64_t axis = -1;
     (void)file;
-    if (value < 0) return gale__fail(GALE_INVALID, "%lld is no extent", (long long)value);
+    if (value < 0) return gale__fail(GALE_INVALID, "%lld is not a valid extent", (long long)value);
     if (pin_all(GALE__PB_IS_model, model, name, strlen(name), value)) return GALE_OK;
     if (!model->graph) return gale__fail(GALE_INVALID, "the model has no graph");
     GALE_TRY(find_input(model->graph, name, &info, &axis));
-    if (axis < 0) return gale__fail(GALE_INVALID, "'%s' is an input: say which axis of it, as in %s:0", name, name);
+    if (axis < 0) return gale__fail(GALE_INVALID, "'%s' is an input; name an axis too, as in %s:0", name, name);
     fix(&shape_of(info)->dim.at[axis], value);
     return GALE_OK;
 }

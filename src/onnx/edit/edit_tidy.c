@@ -1,6 +1,6 @@
-/* Less of the same: nodes and small initialisers that are equal become one, and what nothing reads goes.  A node's key
- * is its message without names, so equal means equal in every attribute; names that bodies or the model's outputs use
- * stay. */
+/* Removes redundancy: equal nodes and equal small initialisers are merged, and unused ones are removed.  A node's key
+ * is its message without names, so equal means equal in every attribute; names used by bodies or the model's outputs
+ * are kept. */
 #include "onnx/edit/edit.h"
 #include "onnx/wire/write.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Element types of values, found from the front to the back of a graph.  Only what is certain is told: an operator
- * without a rule gives values of unknown type, and whoever needs the type says so. */
+/* Infers element types of values from the front to the back of a graph.  Only certain types are returned: an operator
+ * without a rule has results of unknown type, and code that needs the type reports an error. */
 #include "onnx/edit/edit.h"
 #include <string.h>
 

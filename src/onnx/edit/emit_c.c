@@ -1,4 +1,4 @@
-/* A model as a C file: the bytes of the ONNX file as an array, so that a program carries its model with it. */
+/* A model as a C file: the bytes of the ONNX file as an array, so that a program can include its model. */
 #include "onnx/edit/edit.h"
 #include "base/file.h"
 #include <string.h>
@@ -65,7 +65,7 @@ gale_status gale__edit_emit_c(gale__onnx *file, const gale__pb_model *model, con
 {
     gale__str bytes = {0}, text = {0};
     gale__file_out out = {.fd = -1};
-    if (!gale__edit_is_c_name(name)) return gale__fail(GALE_INVALID, "'%s' is no name in C", name);
+    if (!gale__edit_is_c_name(name)) return gale__fail(GALE_INVALID, "'%s' is not a valid name in C", name);
     gale_status status = gale__onnx_pack(file, model, &bytes);
     if (status == GALE_OK) status = gale__onnx_check_outside(file, path);
     if (status == GALE_OK) status = gale__file_begin(path, &out);

@@ -1,6 +1,6 @@
-/* A net back to messages: what the adapters made of a model, as a model of the newest opset.  Values keep the names of
- * the file where these are free; what functions and adapters brought gets names that are.  Initialisers of the file are
- * taken over as messages, so that their data stays where it lies. */
+/* Converts a net back to messages: the result of the adapters as a model of the newest opset.  Values keep their names
+ * in the file if possible; values from functions and adapters get unused names.  Initialisers of the file are reused
+ * as messages, so that their data is not moved. */
 #include "graph/run/tensor.h"
 #include "onnx/edit/edit.h"
 #include "onnx/import/net.h"
@@ -179,7 +179,7 @@ static gale_status write_attr(export *x, const gale_attr *from, gale__pb_attribu
         return to->t ? gale__onnx_from_tensor(x->arena, from->tensor, "", to->t) : GALE_NO_MEMORY;
     case GALE_ATTR_GRAPH: break;
     }
-    return gale__fail(GALE_INTERNAL, "attribute '%s' holds a graph of the engine", from->name);
+    return gale__fail(GALE_INTERNAL, "attribute '%s' holds an internal graph", from->name);
 }
 
 static gale_status write_graph(scope *s, gale__pb_graph *to);
@@ -457,7 +457,8 @@ static gale_status import_least(gale__onnx *file, int least, int most, gale__onn
         gale_status status = GALE_OK;
         if (need > most)
             status = gale__fail(GALE_UNSUPPORTED,
-                "%s needs opset %d, and %d was asked for: models are brought up, not down", why->where, need, most);
+                "%s needs opset %d, but %d was requested; models can be upgraded, not downgraded", why->where, need,
+                most);
         gale__onnx_net_destroy(&net);
         if (status != GALE_OK) return status;
         opset = need;
@@ -471,7 +472,7 @@ gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model, int least,
     if (!model->graph) return gale__fail(GALE_INVALID, "the model has no graph");
     if (least < OPSET_LEAST || least > most || most > GALE__OPSET_NEWEST)
         return gale__fail(
-            GALE_INVALID, "models are written in opset %d to %d, not %d", OPSET_LEAST, GALE__OPSET_NEWEST, least);
+            GALE_INVALID, "models can be written in opset %d to %d, not %d", OPSET_LEAST, GALE__OPSET_NEWEST, least);
     gale__edit_drop_formal_inputs(model);
     GALE_TRY(import_least(file, least, most, &net));
     gale_status status = write_model(&x, net, model);

@@ -1,5 +1,5 @@
-/* The table of host operators, what their results are, and how they read arguments.  What an operator is given comes
- * from a file or a caller, so kinds and counts are checked here, once for all. */
+/* The table of host operators, the kinds of their results, and access to their arguments.  Arguments come from a file
+ * or a caller, so kinds and counts are checked here. */
 #include "onnx/host/host.h"
 #include "base/num.h"
 #include "graph/run/tensor.h"
@@ -111,10 +111,10 @@ bool gale__onnx_host_has(const gale__onnx_host_call *call, int i)
 
 static gale_status want(gale__onnx_host_call *call, int i, gale_object_kind kind)
 {
-    if (i >= call->n_in || !call->in[i]) return gale__fail(GALE_INVALID, "input %d is missing", i);
+    if (i >= call->n_in || !call->in[i]) return gale__fail(GALE_INVALID, "missing input %d", i);
     if (call->in[i]->kind != kind)
         return gale__fail(
-            GALE_INVALID, "input %d is %s, and %s is needed", i, kind_names[call->in[i]->kind], kind_names[kind]);
+            GALE_INVALID, "input %d is %s, but must be %s", i, kind_names[call->in[i]->kind], kind_names[kind]);
     return GALE_OK;
 }
 
@@ -130,7 +130,7 @@ gale_status gale__onnx_host_strings(gale__onnx_host_call *call, int i, gale_tens
     gale_tensor *t;
     GALE_TRY(gale__onnx_host_tensor(call, i, &t));
     if (t->type != GALE_STRING)
-        return gale__fail(GALE_INVALID, "input %d is %s, and strings are needed", i, gale_type_name(t->type));
+        return gale__fail(GALE_INVALID, "input %d is %s, but must be strings", i, gale_type_name(t->type));
     *out = t;
     return GALE_OK;
 }
@@ -167,7 +167,7 @@ gale_status gale__onnx_host_int(gale__onnx_host_call *call, int i, int64_t fallb
     if (!gale__onnx_host_has(call, i)) return *out = fallback, GALE_OK;
     GALE_TRY(gale__onnx_host_tensor(call, i, &t));
     if (!gale__type_is_int(t->type) || gale__tensor_elements(t) != 1)
-        return gale__fail(GALE_INVALID, "input %d is not one whole number but %lld of %s", i,
+        return gale__fail(GALE_INVALID, "input %d must be one integer, not %lld elements of %s", i,
             (long long)gale__tensor_elements(t), gale_type_name(t->type));
     GALE_TRY(gale__onnx_host_numbers(call, t, &data));
     *out = gale__load_i64(t->type, data);
@@ -191,7 +191,7 @@ gale_status gale__onnx_host_give(gale__onnx_host_call *call, int i, gale_tensor 
 gale_status gale__onnx_host_axis(int64_t axis, int rank, int *out)
 {
     if (axis < -rank || axis >= rank)
-        return gale__fail(GALE_INVALID, "axis %lld of a tensor of rank %d", (long long)axis, rank);
+        return gale__fail(GALE_INVALID, "axis %lld is out of range for rank %d", (long long)axis, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return GALE_OK;
 }

@@ -139,7 +139,7 @@ static gale_status from_string(gale_type type, const gale_tensor *x, int64_t i, 
         text[size] = 0;
         if (parse_number(type, text, to)) return GALE_OK;
     }
-    return gale__fail(GALE_INVALID, "string %lld, '%.60s', is no number", (long long)i, s);
+    return gale__fail(GALE_INVALID, "string %lld, '%.60s', is not a number", (long long)i, s);
 }
 
 static gale_status to_numbers(const gale_tensor *x, gale_type type, gale_tensor **out)
@@ -166,10 +166,10 @@ static gale_status target_type(gale__onnx_host_call *call, gale_type *out)
         return GALE_OK;
     }
     const gale_attr *to = gale__onnx_net_attr(call->node, "to");
-    if (!to) return gale__fail(GALE_INVALID, "attribute to is missing");
+    if (!to) return gale__fail(GALE_INVALID, "missing attribute to");
     if (to->kind == GALE_ATTR_STRING) return gale_type_parse(to->s, out);
     int type = gale__onnx_type(to->i);
-    if (type < 0) return gale__fail(GALE_UNSUPPORTED, "%lld is no element type", (long long)to->i);
+    if (type < 0) return gale__fail(GALE_UNSUPPORTED, "%lld is not an element type", (long long)to->i);
     *out = (gale_type)type;
     return GALE_OK;
 }

@@ -16,7 +16,7 @@ gale_status gale__onnx_host_image_decoder(gale__onnx_host_call *call)
     const void *bytes;
     GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (gale_tensor_type(x) != GALE_U8 || gale_tensor_rank(x) != 1)
-        return gale__fail(GALE_INVALID, "the picture must be a row of u8, the bytes of its file");
+        return gale__fail(GALE_INVALID, "the picture must be a vector of u8, the bytes of its file");
     GALE_TRY(gale__onnx_host_numbers(call, x, &bytes));
     GALE_TRY(gale__picture_decode(bytes, x->size_bytes, gale__onnx_host_text(call, "pixel_format", "RGB"), &p));
     int64_t dims[3] = {p->height, p->width, p->channels};

@@ -1,5 +1,5 @@
-/* ai.onnx.ml's operators on strings and maps: encoders, mappers, vectorizers.  Each is a look-up of values among keys.
- */
+/* ai.onnx.ml's operators on strings and maps: encoders, mappers, vectorizers.  Each is a lookup of values among keys.
+ * */
 #include "base/num.h"
 #include "onnx/host/lookup.h"
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static gale_status pick(gale__onnx_host_call *call, const gale_tensor *x, const 
     const void *from, *other;
     gale_tensor *made = NULL;
     if (values->type != fallback->type)
-        return gale__fail(GALE_INVALID, "the values are %s and the default is %s", gale_type_name(values->type),
+        return gale__fail(GALE_INVALID, "the values are %s but the default is %s", gale_type_name(values->type),
             gale_type_name(fallback->type));
     if (values->type == GALE_STRING) {
         const char **texts = gale__arena_alloc(&call->arena, ((size_t)n + 1) * sizeof *texts);
@@ -45,8 +45,8 @@ static gale_status map_elements(gale__onnx_host_call *call, const gale_tensor *x
     gale_tensor *made = NULL;
     gale_status status = GALE_OK;
     if (!columns[0] || !columns[1] || gale__tensor_elements(columns[0]) != gale__tensor_elements(columns[1]))
-        status = gale__fail(GALE_INVALID, "the lists of keys and of values are not of the same length");
-    else if (gale__tensor_elements(columns[2]) != 1) status = gale__fail(GALE_INVALID, "the default is not one value");
+        status = gale__fail(GALE_INVALID, "keys and values differ in number");
+    else if (gale__tensor_elements(columns[2]) != 1) status = gale__fail(GALE_INVALID, "the default must be one value");
     if (status == GALE_OK) status = gale__onnx_lookup_make(call, columns[0], &lookup);
     if (status == GALE_OK) status = gale__onnx_lookup_all(call, &lookup, x, &places);
     if (status == GALE_OK) status = pick(call, x, places, columns[1], columns[2], &made);
@@ -67,7 +67,7 @@ static gale_status fallback_for(gale__onnx_host_call *call, const gale_tensor *v
         if ((*out)->type == values->type) return GALE_OK;
         if ((*out)->type == GALE_STRING || values->type == GALE_STRING || !gale__tensor_elements(*out))
             return gale_tensor_destroy(out),
-                   gale__fail(GALE_INVALID, "attribute %s does not suit the values", names[i]);
+                   gale__fail(GALE_INVALID, "attribute %s does not match the values", names[i]);
         break;
     }
     double v = values->type == GALE_STRING         ? 0
@@ -104,7 +104,7 @@ gale_status gale__onnx_host_label_encoder(gale__onnx_host_call *call)
         status = gale__onnx_lookup_column(call, "keys", &columns[0]);
         if (status == GALE_OK) status = gale__onnx_lookup_column(call, "values", &columns[1]);
     }
-    if (status == GALE_OK && !columns[1]) status = gale__fail(GALE_INVALID, "none of the attributes values_* is there");
+    if (status == GALE_OK && !columns[1]) status = gale__fail(GALE_INVALID, "missing attribute values_*");
     if (status == GALE_OK) status = fallback_for(call, columns[1], &columns[2]);
     if (status == GALE_OK) return map_elements(call, x, columns);
     for (int i = 0; i < 3; i++) gale_tensor_destroy(&columns[i]);
@@ -136,7 +136,7 @@ gale_status gale__onnx_host_one_hot_encoder(gale__onnx_host_call *call)
     GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (x->rank == GALE_MAX_RANK) return gale__fail(GALE_LIMIT, "the result would have rank %d", GALE_MAX_RANK + 1);
     GALE_TRY(gale__onnx_lookup_column(call, "cats", &keys));
-    if (!keys) return gale__fail(GALE_INVALID, "neither cats_strings nor cats_int64s is there");
+    if (!keys) return gale__fail(GALE_INVALID, "missing attribute cats_strings or cats_int64s");
     int64_t n = gale__tensor_elements(keys), count = gale__tensor_elements(x);
     memcpy(dims, x->dims, sizeof dims);
     dims[x->rank] = n;
@@ -149,7 +149,8 @@ gale_status gale__onnx_host_one_hot_encoder(gale__onnx_host_call *call)
     for (int64_t i = 0; i < count; i++) {
         if (places[i] >= 0) to[i * n + places[i]] = 1;
         else if (!gale__onnx_net_attr_i(call->node, "zeros", 1))
-            return gale_tensor_destroy(&made), gale__fail(GALE_INVALID, "element %lld is of no category", (long long)i);
+            return gale_tensor_destroy(&made),
+                   gale__fail(GALE_INVALID, "element %lld is not in a category", (long long)i);
     }
     return gale__onnx_host_give(call, 0, &made);
 }
@@ -163,7 +164,7 @@ static gale_status map_values(gale__onnx_host_call *call, const gale_object *map
     for (size_t i = 0; i < map->count; i++) {
         const gale_object *v = map->items[i];
         if (v->kind != GALE_OBJECT_TENSOR || v->tensor->type != first->type || gale__tensor_elements(v->tensor) != 1)
-            return gale__fail(GALE_INVALID, "the values of the map are not single elements of one type");
+            return gale__fail(GALE_INVALID, "the values of the map must be single elements of one type");
     }
     int64_t n = (int64_t)map->count;
     if (first && first->type == GALE_STRING) {
@@ -213,7 +214,7 @@ gale_status gale__onnx_host_dict_vectorizer(gale__onnx_host_call *call)
     const gale_attr *vocabulary = gale__onnx_net_attr(call->node, "string_vocabulary");
     if (!vocabulary || !vocabulary->count) vocabulary = gale__onnx_net_attr(call->node, "int64_vocabulary");
     GALE_TRY(gale__onnx_host_map(call, 0, &map));
-    if (!vocabulary) return gale__fail(GALE_INVALID, "neither string_vocabulary nor int64_vocabulary is there");
+    if (!vocabulary) return gale__fail(GALE_INVALID, "missing attribute string_vocabulary or int64_vocabulary");
     GALE_TRY(gale__onnx_attr_tensor(vocabulary, &keys));
     int64_t n = gale__tensor_elements(keys);
     gale_status status = map_values(call, map, &values);
@@ -234,8 +235,8 @@ static gale_status key_places(
     const void *data;
     gale__onnx_lookup order;
     if (map->tensor->type != GALE_I64)
-        return gale__fail(GALE_INVALID, "the keys of the map are %s, and whole numbers are needed",
-            gale_type_name(map->tensor->type));
+        return gale__fail(
+            GALE_INVALID, "the keys of the map are %s, but must be integers", gale_type_name(map->tensor->type));
     GALE_TRY(gale__onnx_host_numbers(call, map->tensor, &data));
     int64_t *places = gale__arena_alloc(&call->arena, (map->count + 1) * sizeof *places);
     if (!places) return GALE_NO_MEMORY;
@@ -244,7 +245,7 @@ static gale_status key_places(
         int64_t key = ((const int64_t *)data)[i];
         if (sparse && (key < 0 || key >= extent))
             return gale__fail(
-                GALE_INVALID, "key %lld is not below max_map, which is %lld", (long long)key, (long long)extent);
+                GALE_INVALID, "key %lld is not less than max_map, %lld", (long long)key, (long long)extent);
         if (sparse) places[i] = key;
         else places[order.entries[i].at] = (int64_t)i;
     }
@@ -264,7 +265,7 @@ gale_status gale__onnx_host_cast_map(gale__onnx_host_call *call)
     gale_type type = !strcmp(to, "TO_STRING") ? GALE_STRING : !strcmp(to, "TO_INT64") ? GALE_I64 : GALE_F32;
     if (type == GALE_F32 && strcmp(to, "TO_FLOAT"))
         return gale__fail(GALE_INVALID, "cast_to '%s' is not TO_FLOAT, TO_STRING or TO_INT64", to);
-    if (dims[1] < 0 || dims[1] > INT32_MAX) return gale__fail(GALE_INVALID, "max_map is %lld", (long long)dims[1]);
+    if (dims[1] < 0 || dims[1] > INT32_MAX) return gale__fail(GALE_INVALID, "invalid max_map %lld", (long long)dims[1]);
     GALE_TRY(key_places(call, map, sparse, dims[1], &places));
     GALE_TRY(map_values(call, map, &values));
     gale_status status = gale__onnx_host_cast_to(call, values, type, &cast);
@@ -300,14 +301,14 @@ gale_status gale__onnx_host_zip_map(gale__onnx_host_call *call)
     const void *data = NULL;
     GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (x->type != GALE_F32 || x->rank < 1 || x->rank > 2)
-        return gale__fail(GALE_INVALID, "the values are %s of rank %d, and f32 of rank 1 or 2 are needed",
+        return gale__fail(GALE_INVALID, "the values are %s of rank %d, but must be f32 of rank 1 or 2",
             gale_type_name(x->type), x->rank);
     int64_t rows = x->rank == 2 ? x->dims[0] : 1, columns = x->dims[x->rank - 1];
     GALE_TRY(gale__onnx_lookup_column(call, "classlabels", &keys));
-    gale_status status =
-        keys && gale__tensor_elements(keys) == columns
-            ? GALE_OK
-            : gale__fail(GALE_INVALID, "the labels are not as many as the columns, which are %lld", (long long)columns);
+    gale_status status = keys && gale__tensor_elements(keys) == columns
+                             ? GALE_OK
+                             : gale__fail(GALE_INVALID, "the number of labels differs from the number of columns, %lld",
+                                   (long long)columns);
     if (status == GALE_OK) status = gale__onnx_host_numbers(call, x, &data);
     if (status == GALE_OK) status = gale__onnx_object_room((size_t)rows, &made);
     for (int64_t i = 0; i < rows && status == GALE_OK; i++) {

@@ -1,5 +1,5 @@
-/* Operators that move elements, for strings: the operator for numbers runs on the numbers of the strings.  One function
- * serves them all, so shapes, axes and broadcasting have a single meaning. */
+/* Operators that move elements, for strings: the numeric operator runs on the indices of the strings.  One function
+ * serves them all, so shapes, axes and broadcasting have a single definition. */
 #include "onnx/run/texts.h"
 #include <string.h>
 
@@ -109,9 +109,10 @@ static gale_status only_moves(const gale__onnx_host_call *call)
     const char *reduction = gale__onnx_host_text(call, "reduction", "none"),
                *mode = gale__onnx_host_text(call, "mode", "nearest");
     bool resize = !strcmp(call->node->op, "Resize") || !strcmp(call->node->op, "Upsample");
-    if (strcmp(reduction, "none")) return gale__fail(GALE_UNSUPPORTED, "strings have no reduction '%s'", reduction);
+    if (strcmp(reduction, "none"))
+        return gale__fail(GALE_UNSUPPORTED, "reduction '%s' is not defined for strings", reduction);
     if (resize && strcmp(mode, "nearest"))
-        return gale__fail(GALE_UNSUPPORTED, "strings cannot be resized by mode '%s', only by nearest", mode);
+        return gale__fail(GALE_UNSUPPORTED, "strings can only be resized by mode nearest, not '%s'", mode);
     return GALE_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Sequences and optionals.  They hold references, so what takes one apart or puts one together moves no data; only
- * splitting and joining tensors compute, and that stays on the device. */
+/* Sequences and optionals.  They hold references, so taking them apart or combining them moves no data; only splitting
+ * and joining tensors compute, on the device. */
 #include "onnx/run/texts.h"
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 gale_status gale__onnx_host_pass(gale__onnx_host_call *call)
 {
-    if (!call->in[0]) return gale__fail(GALE_INVALID, "input 0 is missing");
+    if (!call->in[0]) return gale__fail(GALE_INVALID, "missing input 0");
     call->out[0] = gale__onnx_object_hold(call->in[0]);
     return GALE_OK;
 }
@@ -20,7 +20,7 @@ gale_status gale__onnx_host_optional(gale__onnx_host_call *call)
 gale_status gale__onnx_host_optional_get(gale__onnx_host_call *call)
 {
     if (!gale__onnx_host_has(call, 0))
-        return gale__fail(GALE_INVALID, "the optional is empty: ask OptionalHasElement first");
+        return gale__fail(GALE_INVALID, "the optional is empty; use OptionalHasElement first");
     return gale__onnx_host_pass(call);
 }
 
@@ -46,7 +46,7 @@ gale_status gale__onnx_host_sequence_empty(gale__onnx_host_call *call)
 /* All tensors of a sequence have one element type. */
 static gale_status check_type(const gale_object *first, const gale_object *item)
 {
-    if (first->kind != item->kind) return gale__fail(GALE_INVALID, "the items of a sequence are of different kinds");
+    if (first->kind != item->kind) return gale__fail(GALE_INVALID, "the items of a sequence have different types");
     if (first->kind != GALE_OBJECT_TENSOR || first->tensor->type == item->tensor->type) return GALE_OK;
     return gale__fail(GALE_INVALID, "a sequence of %s cannot hold %s", gale_type_name(first->tensor->type),
         gale_type_name(item->tensor->type));
@@ -55,7 +55,7 @@ static gale_status check_type(const gale_object *first, const gale_object *item)
 gale_status gale__onnx_host_sequence_construct(gale__onnx_host_call *call)
 {
     for (int i = 0; i < call->n_in; i++) {
-        if (!gale__onnx_host_has(call, i)) return gale__fail(GALE_INVALID, "input %d is missing", i);
+        if (!gale__onnx_host_has(call, i)) return gale__fail(GALE_INVALID, "missing input %d", i);
         GALE_TRY(check_type(call->in[0], call->in[i]));
     }
     return gale_object_sequence(call->in, (size_t)call->n_in, &call->out[0]);
@@ -76,7 +76,7 @@ static gale_status read_position(
     GALE_TRY(gale__onnx_host_int(call, i, fallback, &at));
     int64_t place = at < 0 ? at + (int64_t)count : at;
     if (place < 0 || place > last)
-        return gale__fail(GALE_INVALID, "position %lld in a sequence of %zu", (long long)at, count);
+        return gale__fail(GALE_INVALID, "position %lld is out of range for a sequence of %zu", (long long)at, count);
     *out = (size_t)place;
     return GALE_OK;
 }
@@ -111,7 +111,7 @@ gale_status gale__onnx_host_sequence_insert(gale__onnx_host_call *call)
     gale_object *s;
     size_t at = 0;
     GALE_TRY(gale__onnx_host_sequence(call, 0, &s));
-    if (!gale__onnx_host_has(call, 1)) return gale__fail(GALE_INVALID, "input 1 is missing");
+    if (!gale__onnx_host_has(call, 1)) return gale__fail(GALE_INVALID, "missing input 1");
     if (s->count) GALE_TRY(check_type(s->items[0], call->in[1]));
     GALE_TRY(read_position(call, 2, s->count, (int64_t)s->count, (int64_t)s->count, &at));
     return edit(s, at, call->in[1], &call->out[0]);
@@ -140,12 +140,13 @@ static gale_status read_sizes(gale__onnx_host_call *call, int64_t extent, int64_
     bool list = split && split->rank > 0;
     if (!list) {
         GALE_TRY(gale__onnx_host_int(call, 1, 1, &each));
-        if (each <= 0) return gale__fail(GALE_INVALID, "parts of size %lld: it must be at least 1", (long long)each);
+        if (each <= 0)
+            return gale__fail(GALE_INVALID, "invalid part size %lld; it must be at least 1", (long long)each);
         *n = (size_t)(extent / each + (extent % each != 0));
     } else {
         if (split->rank != 1 || (split->type != GALE_I64 && split->type != GALE_I32))
             return gale__fail(
-                GALE_INVALID, "the sizes of the parts are %s of rank %d", gale_type_name(split->type), split->rank);
+                GALE_INVALID, "the part sizes are %s of rank %d", gale_type_name(split->type), split->rank);
         *n = (size_t)split->dims[0];
         GALE_TRY(gale__onnx_host_numbers(call, split, &data));
     }
@@ -156,13 +157,13 @@ static gale_status read_sizes(gale__onnx_host_call *call, int64_t extent, int64_
                        : each < extent - sum ? each
                                              : extent - sum;
         if (size < 0 || size > extent - sum)
-            return gale__fail(GALE_INVALID, "part %zu of %zu has size %lld, and %lld of %lld are left", i, *n,
+            return gale__fail(GALE_INVALID, "part %zu of %zu has size %lld, but only %lld of %lld are left", i, *n,
                 (long long)size, (long long)(extent - sum), (long long)extent);
         (*sizes)[i] = size;
         sum += size;
     }
     return sum == extent ? GALE_OK
-                         : gale__fail(GALE_INVALID, "the sizes of the parts sum to %lld, and the axis has %lld",
+                         : gale__fail(GALE_INVALID, "the part sizes add up to %lld, but the axis has %lld",
                                (long long)sum, (long long)extent);
 }
 
@@ -262,12 +263,12 @@ static gale_status read_items(const gale_object *s, int64_t given, bool stack, g
         int64_t dims[GALE_MAX_RANK];
         GALE_TRY(check_type(s->items[0], s->items[i]));
         if (s->items[i]->kind != GALE_OBJECT_TENSOR)
-            return gale__fail(GALE_INVALID, "item %zu of the sequence is no tensor", i);
+            return gale__fail(GALE_INVALID, "item %zu of the sequence is not a tensor", i);
         if (t->rank != s->items[0]->tensor->rank)
             return gale__fail(
-                GALE_INVALID, "item %zu has rank %d, the first one %d", i, t->rank, s->items[0]->tensor->rank);
+                GALE_INVALID, "item %zu has rank %d, but the first has %d", i, t->rank, s->items[0]->tensor->rank);
         if (t->rank + stack > GALE_MAX_RANK)
-            return gale__fail(GALE_LIMIT, "rank %d is not in 0 .. %d", t->rank + 1, GALE_MAX_RANK);
+            return gale__fail(GALE_LIMIT, "rank %d is outside 0 .. %d", t->rank + 1, GALE_MAX_RANK);
         GALE_TRY(gale__onnx_host_axis(given, t->rank + stack, &place));
         for (int k = 0, from = 0; k < t->rank + stack; k++) dims[k] = stack && k == place ? 1 : t->dims[from++];
         GALE_TRY(gale_tensor_reshape(t, t->rank + stack, dims, &items[i]));
@@ -282,8 +283,8 @@ gale_status gale__onnx_host_concat_from_sequence(gale__onnx_host_call *call)
     gale_tensor *made = NULL;
     int64_t axis = 0;
     GALE_TRY(gale__onnx_host_sequence(call, 0, &s));
-    if (!s->count) return gale__fail(GALE_INVALID, "an empty sequence has nothing to join");
-    if (!gale__onnx_net_attr(call->node, "axis")) return gale__fail(GALE_INVALID, "attribute axis is missing");
+    if (!s->count) return gale__fail(GALE_INVALID, "cannot concatenate an empty sequence");
+    if (!gale__onnx_net_attr(call->node, "axis")) return gale__fail(GALE_INVALID, "missing attribute axis");
     gale_tensor **items = gale__arena_alloc(&call->arena, s->count * sizeof *items);
     if (!items) return GALE_NO_MEMORY;
     gale_status status = read_items(s, gale__onnx_net_attr_i(call->node, "axis", 0),

@@ -1,5 +1,5 @@
-/* Operators on the text of strings: joining, splitting, matching, cleaning.  Strings are UTF-8; bytes that are none
- * pass through. */
+/* Operators on the text of strings: joining, splitting, matching, cleaning.  Strings are UTF-8; invalid bytes pass
+ * through. */
 #include "base/regex.h"
 #include "base/utf8.h"
 #include "onnx/run/texts.h"
@@ -23,8 +23,8 @@ static gale_status broadcast(const gale_tensor *const t[2], int *rank, int64_t *
             step[k] *= extent[k];
         }
         if (extent[0] != extent[1] && extent[0] != 1 && extent[1] != 1)
-            return gale__fail(GALE_INVALID, "extents %lld and %lld cannot be broadcast to each other",
-                (long long)extent[0], (long long)extent[1]);
+            return gale__fail(GALE_INVALID, "extents %lld and %lld cannot be broadcast together", (long long)extent[0],
+                (long long)extent[1]);
         dims[i] = extent[0] == 1 ? extent[1] : extent[0];
     }
     return GALE_OK;
@@ -185,7 +185,7 @@ gale_status gale__onnx_host_regex_full_match(gale__onnx_host_call *call)
     gale__regex *regex = NULL;
     const char *pattern = gale__onnx_host_text(call, "pattern", NULL);
     GALE_TRY(gale__onnx_host_strings(call, 0, &x));
-    if (!pattern) return gale__fail(GALE_INVALID, "attribute pattern is missing");
+    if (!pattern) return gale__fail(GALE_INVALID, "missing attribute pattern");
     GALE_TRY(gale__regex_create(pattern, &regex));
     gale_status status = gale_tensor_create(NULL, GALE_BOOL, x->rank, x->dims, &made);
     bool *to = status == GALE_OK ? gale_tensor_data(made) : NULL;
@@ -254,7 +254,7 @@ gale_status gale__onnx_host_string_normalizer(gale__onnx_host_call *call)
          fold = !gale__onnx_net_attr_i(call->node, "is_case_sensitive", 0);
     GALE_TRY(gale__onnx_host_strings(call, 0, &x));
     if (x->rank != 1 && (x->rank != 2 || x->dims[0] != 1))
-        return gale__fail(GALE_INVALID, "the strings have to be of shape [C] or [1, C]");
+        return gale__fail(GALE_INVALID, "the strings must have shape [C] or [1, C]");
     letter_case to = !strcmp(action, "LOWER") ? LOWER : !strcmp(action, "UPPER") ? UPPER : AS_IT_IS;
     if (to == AS_IT_IS && strcmp(action, "NONE"))
         return gale__fail(GALE_INVALID, "case_change_action '%s' is not LOWER, UPPER or NONE", action);

@@ -69,12 +69,12 @@ static gale_status fill_tree(const settings *s, const int64_t *pool, int64_t wor
         int64_t from = s->counts->ints[k], to = k + 1 < s->counts->count ? s->counts->ints[k + 1] : words,
                 size = (int64_t)k + 1;
         if (from < 0 || to < from || to > words || (to - from) % size)
-            return gale__fail(GALE_INVALID, "the %lld-grams of the pool lie from %lld to %lld of %lld", (long long)size,
+            return gale__fail(GALE_INVALID, "the %lld-grams of the pool are at %lld to %lld of %lld", (long long)size,
                 (long long)from, (long long)to, (long long)words);
         for (; from < to; from += size, number++) {
             if (number >= (int64_t)s->indexes->count)
                 return gale__fail(
-                    GALE_INVALID, "the pool has more n-grams than ngram_indexes, which are %zu", s->indexes->count);
+                    GALE_INVALID, "the pool has more n-grams than the %zu ngram_indexes", s->indexes->count);
             if (size >= s->least && size <= s->most) GALE_TRY(add_gram(t, pool + from, size, number));
         }
     }
@@ -94,14 +94,14 @@ static gale_status read_settings(gale__onnx_host_call *call, settings *s)
     if (!s->counts || !s->indexes || s->counts->kind != GALE_ATTR_INTS || s->indexes->kind != GALE_ATTR_INTS)
         return gale__fail(GALE_INVALID, "attributes ngram_counts and ngram_indexes are both needed");
     if (s->least < 1 || s->most < s->least || s->skips < 0)
-        return gale__fail(GALE_INVALID, "n-grams of %lld to %lld with %lld skips", (long long)s->least,
+        return gale__fail(GALE_INVALID, "invalid n-grams of %lld to %lld with %lld skips", (long long)s->least,
             (long long)s->most, (long long)s->skips);
     if (strcmp(s->mode, "TF") && strcmp(s->mode, "IDF") && strcmp(s->mode, "TFIDF"))
         return gale__fail(GALE_INVALID, "mode '%s' is not TF, IDF or TFIDF", s->mode);
     for (size_t i = 0; i < s->indexes->count; i++) {
         int64_t index = s->indexes->ints[i];
         if (index < 0 || index >= INT32_MAX)
-            return gale__fail(GALE_INVALID, "ngram_indexes[%zu] is %lld", i, (long long)index);
+            return gale__fail(GALE_INVALID, "invalid ngram_indexes[%zu]: %lld", i, (long long)index);
         if (index >= s->columns) s->columns = index + 1;
     }
     if (s->weights && s->weights->kind == GALE_ATTR_FLOATS && s->weights->count &&
@@ -169,10 +169,10 @@ gale_status gale__onnx_host_tfidf_vectorizer(gale__onnx_host_call *call)
     tree t = {0};
     GALE_TRY(gale__onnx_host_tensor(call, 0, &x));
     if (x->rank < 1 || x->rank > 2)
-        return gale__fail(GALE_INVALID, "the input has rank %d, and 1 or 2 is needed", x->rank);
+        return gale__fail(GALE_INVALID, "the input has rank %d, but must have 1 or 2", x->rank);
     GALE_TRY(read_settings(call, &s));
     GALE_TRY(gale__onnx_lookup_column(call, "pool", &pool));
-    if (!pool) return gale__fail(GALE_INVALID, "neither pool_strings nor pool_int64s is there");
+    if (!pool) return gale__fail(GALE_INVALID, "missing attribute pool_strings or pool_int64s");
     gale_status status = count_all(call, &s, x, pool, &t, &made);
     gale__hash_table_finish(&t.table);
     gale_tensor_destroy(&pool);

@@ -84,7 +84,7 @@ static gale_status read_rules(gale__onnx_host_call *call, tokenizer *t)
     const char *expression = gale__onnx_host_text(call, "tokenexp", NULL);
     bool listed = separators && separators->kind == GALE_ATTR_STRINGS && separators->count;
     if (listed == (expression && *expression))
-        return gale__fail(GALE_INVALID, "either attribute separators or tokenexp is wanted");
+        return gale__fail(GALE_INVALID, "exactly one of the attributes separators and tokenexp is needed");
     t->between = listed;
     if (listed && separators->count == 1 && !*separators->strings[0]) return GALE_OK; /* every character is a token */
     size_t n = listed ? separators->count : 1;

@@ -1,4 +1,4 @@
-/* Look-ups: keys in order, found by halving.  Keys of attributes and of tensors are treated alike, so lists of either
+/* Lookups: sorted keys and binary search.  Keys from attributes and from tensors are treated alike, so lists of either
  * become tensors. */
 #include "onnx/host/lookup.h"
 #include "base/num.h"
@@ -92,7 +92,7 @@ gale_status gale__onnx_lookup_all(
     const void *data = NULL;
     if (!to) return GALE_NO_MEMORY;
     if ((x->type == GALE_STRING) != (l->kind == 's'))
-        return gale__fail(GALE_INVALID, "%s cannot be looked up among keys that are %s", gale_type_name(x->type),
+        return gale__fail(GALE_INVALID, "%s cannot be looked up among %s keys", gale_type_name(x->type),
             l->kind == 's' ? "strings" : "numbers");
     if (l->kind != 's') GALE_TRY(gale__onnx_host_numbers(call, x, &data));
     for (int64_t i = 0; i < n; i++) {
@@ -125,7 +125,7 @@ gale_status gale__onnx_attr_tensor(const gale_attr *a, gale_tensor **out)
         return gale_tensor_reshape((gale_tensor *)a->tensor, 1, &(int64_t){gale__tensor_elements(a->tensor)}, out);
     default: break;
     }
-    return gale__fail(GALE_INVALID, "attribute %s is no list", a->name);
+    return gale__fail(GALE_INVALID, "attribute %s is not a list", a->name);
 }
 
 gale_status gale__onnx_lookup_column(gale__onnx_host_call *call, const char *name, gale_tensor **out)

@@ -1,4 +1,4 @@
-/* Where a value stands in a list of keys: what encoders, vectorizers and mappers have in common. */
+/* Finds a value in a list of keys; shared by encoders, vectorizers and mappers. */
 #ifndef GALE_ONNX_LOOKUP_H
 #define GALE_ONNX_LOOKUP_H
 #include "onnx/run/texts.h"

@@ -1,5 +1,5 @@
-/* Opset versions: the walk through versions.def, and the changes that are a matter of names, of defaults, or of
- * attributes that became inputs. */
+/* Opset versions: applies versions.def, and the changes that concern names, defaults, or attributes that became
+ * inputs. */
 #include "onnx/import/adapt.h"
 #include <ctype.h>
 #include <string.h>
@@ -74,8 +74,8 @@ ADAPT(slice_inputs)
     int n_starts, n_ends;
     *done = false;
     if (!gale__rw_list(&w, "starts", &n_starts) || !gale__rw_list(&w, "ends", &n_ends) || n_starts != n_ends)
-        return gale__onnx_net_fail(
-            node, GALE_FORMAT, "Slice of opset %d needs the attributes 'starts' and 'ends', equally long", node->opset);
+        return gale__onnx_net_fail(node, GALE_FORMAT,
+            "Slice of opset %d needs the attributes 'starts' and 'ends', of equal length", node->opset);
     list_input(&w, "starts", 1);
     list_input(&w, "ends", 2);
     list_input(&w, "axes", 3);
@@ -193,8 +193,7 @@ ADAPT(cast_name)
         while (*a && toupper((unsigned char)*b) == *a) a++, b++;
         if (!*a && !*b) return gale__onnx_net_set_attr(net, node, (gale_attr)GALE_INT("to", i));
     }
-    return gale__onnx_net_fail(
-        node, GALE_FORMAT, "Cast of opset %d: no element type is called '%s'", node->opset, to->s);
+    return gale__onnx_net_fail(node, GALE_FORMAT, "Cast of opset %d: unknown element type '%s'", node->opset, to->s);
 }
 
 ADAPT(selu_defaults)

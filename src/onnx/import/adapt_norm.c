@@ -1,4 +1,4 @@
-/* Older normalisations and Dropout: whether they train was said in other words, and statistics had other shapes. */
+/* Older normalisations and Dropout: training mode was expressed differently, and statistics had other shapes. */
 #include "onnx/import/adapt.h"
 #include <string.h>
 
@@ -23,11 +23,11 @@ ADAPT(normalize_spatial)
     if (spatial) return GALE_OK;
     if (node->n_out > 1)
         return gale__onnx_net_fail(node, GALE_UNSUPPORTED,
-            "BatchNormalization of opset %d that trains with spatial=0 is not supported; export it for opset 9 or "
-            "later",
+            "BatchNormalization of opset %d in training mode with spatial=0 is not supported; export the model for "
+            "opset 9 or later",
             node->opset);
     if (node->n_in != 5)
-        return gale__onnx_net_fail(node, GALE_FORMAT, "BatchNormalization has %d inputs; it must have 5", node->n_in);
+        return gale__onnx_net_fail(node, GALE_FORMAT, "BatchNormalization has %d inputs instead of 5", node->n_in);
     int32_t x = gale__rw_in(&w, 0), scale = gale__rw_in(&w, 1), bias = gale__rw_in(&w, 2), mean = gale__rw_in(&w, 3),
             variance = gale__rw_in(&w, 4);
     int32_t deviation = gale__rw(

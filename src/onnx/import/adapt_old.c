@@ -1,5 +1,5 @@
-/* Experimental operators of the first opsets, gone from the standard: those with a plain numeric meaning, in operators
- * of today. */
+/* Experimental operators of the first opsets, removed from the standard: those with a simple numeric meaning,
+ * expressed with current operators. */
 #include "onnx/import/adapt.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ ADAPT(old_refused)
     (void)net;
     *done = false;
     return gale__onnx_net_fail(node, GALE_UNSUPPORTED,
-        "%s (opset %d) was experimental and never had a fixed meaning; export the model for a later opset", node->op,
+        "%s (opset %d) was experimental and never fully specified; export the model for a later opset", node->op,
         node->opset);
 }
 
@@ -67,7 +67,7 @@ ADAPT(old_image_scaler)
     *done = false;
     if (!bias || bias->kind != GALE_ATTR_FLOATS || bias->count > 1 << 20)
         return gale__onnx_net_fail(
-            node, GALE_FORMAT, "ImageScaler needs the attribute 'bias', a number for each channel");
+            node, GALE_FORMAT, "ImageScaler needs the attribute 'bias' with one number per channel");
     int32_t offset = gale__rw_trail(&w, gale__rw_floats(&w, bias->floats, (int)bias->count), 2);
     return become(&w, "Add", y, gale__rw(&w, "CastLike", offset, x));
 }
@@ -80,7 +80,7 @@ ADAPT(old_crop)
     const int64_t *border = gale__rw_list(&w, "border", &n), *scale = gale__rw_list(&w, "scale", &n_scale);
     *done = false;
     if (!border || n != 4 || (scale && n_scale != 2))
-        return gale__onnx_net_fail(node, GALE_FORMAT, "Crop needs four borders, and two numbers where it has a scale");
+        return gale__onnx_net_fail(node, GALE_FORMAT, "Crop needs four borders, and two numbers if it has a scale");
     for (int i = 0; i < 4; i++)
         if (border[i] < 0 || border[i] > INT32_MAX || (scale && (scale[i & 1] < 0 || scale[i & 1] > INT32_MAX)))
             return gale__onnx_net_fail(node, GALE_FORMAT, "Crop: a border or a scale is out of range");
@@ -120,7 +120,7 @@ ADAPT(old_fill)
     int type = gale__onnx_type(gale__onnx_net_attr_i(node, "dtype", 1));
     *done = false;
     if (type < 0 || type == GALE_STRING)
-        return gale__onnx_net_fail(node, GALE_UNSUPPORTED, "ConstantFill of element type %lld",
+        return gale__onnx_net_fail(node, GALE_UNSUPPORTED, "ConstantFill: unsupported element type %lld",
             (long long)gale__onnx_net_attr_i(node, "dtype", 1));
     return become(&w, "Expand", gale__rw_scalar(&w, (gale_type)type, gale__rw_float(&w, "value", 0)), fill_shape(&w));
 }

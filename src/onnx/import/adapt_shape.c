@@ -32,7 +32,7 @@ ADAPT(broadcast_axis)
         int behind = ra - (int)(axis < 0 ? axis + ra : axis) - rb;
         if (behind < 0)
             return gale__onnx_net_fail(node, GALE_FORMAT,
-                "the second operand has %d axes, which from axis %lld on are more than the first one's %d", rb,
+                "the second operand has %d axes, which starting at axis %lld exceeds the first one's %d", rb,
                 (long long)axis, ra);
         gale__rw_set_in(&w, 1, gale__rw_trail(&w, b, behind));
     } else {
@@ -122,7 +122,7 @@ ADAPT(power_whole)
     gale__onnx_rewrite w = {net, node, GALE_OK};
     double p = gale__rw_float(&w, "p", 2);
     *done = false;
-    if (!(p > 0) || p > 1e6) return gale__onnx_net_fail(node, GALE_FORMAT, "p = %g is no power of a norm", p);
+    if (!(p > 0) || p > 1e6) return gale__onnx_net_fail(node, GALE_FORMAT, "invalid norm p = %g", p);
     bool plain = p == floor(p);
     gale__rw_set(&w, (gale_attr)GALE_INT("p", plain ? (int64_t)p : 1));
     if (plain || w.status != GALE_OK) return w.status;

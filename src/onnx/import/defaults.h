@@ -1,5 +1,5 @@
-/* Inputs that have a value in the file.  While nobody gives another they are constants, and fold; one that is given
- * loses its value before the model is prepared, so that from there on it is an input like any other. */
+/* Inputs with a default in the file.  Unless overridden they are constants and fold; an overridden one loses its
+ * default before the model is prepared, and is then an ordinary input. */
 #ifndef GALE_ONNX_DEFAULTS_H
 #define GALE_ONNX_DEFAULTS_H
 #include "onnx/wire/proto.h"

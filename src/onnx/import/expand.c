@@ -1,6 +1,5 @@
-/* Operators made of others: the walk through expand.def, and those of the standard.  A result whose size depends on the
- * data is computed on the device with room for the largest, then cut to what is meant; the executor reads the count in
- * between. */
+/* Operators composed of others: applies expand.def, and those of the standard.  A result whose size depends on data is
+ * computed on the device with the largest possible size, then sliced; the executor reads the count in between. */
 #include "onnx/import/expand.h"
 #include "graph/build/opgraph.h"
 #include <string.h>

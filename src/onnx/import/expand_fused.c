@@ -1,5 +1,5 @@
-/* What ONNX Runtime's optimisers fuse (domain com.microsoft), taken apart again: recognisers and fast paths put it
- * together for the device at hand. */
+/* Operators fused by ONNX Runtime's optimisers (domain com.microsoft), decomposed again: recognisers and fast paths
+ * recombine them for the current device. */
 #include "onnx/import/expand.h"
 #include <string.h>
 
@@ -48,7 +48,7 @@ static gale_status activate(gale__onnx_rewrite *w, const char *name, const doubl
     const char *op = NULL;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(name, plain[i]) == 0) op = plain[i];
-    if (!op) return gale__onnx_net_fail(w->node, GALE_UNSUPPORTED, "activation '%s' is not known", name);
+    if (!op) return gale__onnx_net_fail(w->node, GALE_UNSUPPORTED, "unknown activation '%s'", name);
     gale__rw_drop_all(w);
     if (strcmp(op, "Clip") == 0) {
         int32_t low = n > 0 ? gale__rw_like(w, p[0], x) : -1, high = n > 1 ? gale__rw_like(w, p[1], x) : -1;
@@ -267,7 +267,7 @@ EXPAND(distances)
     bool root = strcmp(metric, "euclidean") == 0;
     *done = false;
     if (!root && strcmp(metric, "sqeuclidean"))
-        return gale__onnx_net_fail(node, GALE_UNSUPPORTED, "metric '%s' is not known", metric);
+        return gale__onnx_net_fail(node, GALE_UNSUPPORTED, "unknown metric '%s'", metric);
     int32_t d = gale__rw(&w, "Sub", gale__rw(&w, "Unsqueeze", gale__rw_in(&w, 0), gale__rw_int(&w, 1)),
         gale__rw(&w, "Unsqueeze", gale__rw_in(&w, 1), gale__rw_int(&w, 0)));
     int32_t sum = gale__rw_with(&w, "ReduceSum", dense, gale__rw(&w, "Mul", d, d), gale__rw_int(&w, -1));

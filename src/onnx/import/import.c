@@ -1,6 +1,6 @@
-/* From messages to a net: names become numbers, functions are inlined, graph attributes become nets of their own that
- * take what they use from outside as further inputs.  Nodes are read in an order in which what they read has been made
- * (node_order.c); so there are no cycles to look for. */
+/* From messages to a net: names become numbers, functions are inlined, graph attributes become separate nets that take
+ * values used from outside as additional inputs.  Nodes are read in topological order (node_order.c), so there are no
+ * cycles to detect. */
 #include "graph/run/tensor.h"
 #include "onnx/import/import.h"
 #include <string.h>
@@ -15,7 +15,7 @@ static gale_status charge(const gale__onnx_scope *s, size_t bytes)
     return *s->inlined < INLINED_MAX
                ? GALE_OK
                : gale__fail(
-                     GALE_LIMIT, "the functions of this model, inlined, take more than %d MiB", INLINED_MAX >> 20);
+                     GALE_LIMIT, "the functions of this model need more than %d MiB when inlined", INLINED_MAX >> 20);
 }
 
 static gale_status charge_tensor(const gale__onnx_scope *s, const gale_tensor *t)
@@ -36,7 +36,7 @@ static gale_status charge_attrs(const gale__onnx_scope *s, const gale__onnx_net_
 static gale_status bind(gale__onnx_scope *s, gale__pb_text name, int32_t value)
 {
     if (gale__onnx_names_find(&s->names, name.at, name.size) >= 0)
-        return gale__fail(GALE_FORMAT, "value '%s' is made twice", name.at);
+        return gale__fail(GALE_FORMAT, "value '%s' is defined twice", name.at);
     return gale__onnx_names_set(&s->names, name.at, name.size, value);
 }
 
@@ -114,7 +114,7 @@ static const gale__pb_function *find_function(const gale__onnx_scope *s, const g
 
 static gale_status too_deep(const char *where)
 {
-    return gale__fail(GALE_LIMIT, "%s: functions and graphs are nested more than %d deep", where, DEPTH_MAX);
+    return gale__fail(GALE_LIMIT, "%s: functions and graphs are nested more than %d levels deep", where, DEPTH_MAX);
 }
 
 static gale_status import_body(gale__onnx_scope *s, const gale__pb_graph *g, const char *where, gale__onnx_net **out)
@@ -182,8 +182,8 @@ static gale_status import_inputs(gale__onnx_scope *s, const gale__pb_node *n, ga
         GALE_TRY(look_up(s, name, &node->in[i]));
         if (node->in[i] < 0 && !left_out(s, name))
             return gale__onnx_net_fail(node, GALE_FORMAT,
-                "input '%s' is not made by any node before it: it does not exist, its operator has no such result, or "
-                "the nodes form a cycle",
+                "input '%s' is not produced by any earlier node: it does not exist, its operator has no such result, "
+                "or the nodes form a cycle",
                 name.at);
     }
     while (node->n_in && node->in[node->n_in - 1] < 0) node->n_in--; /* left out at the end: not given */
@@ -232,7 +232,8 @@ static gale_status inline_call(
         int32_t value = gale__onnx_names_find(&inner.names, f->output.at[i].at, f->output.at[i].size);
         if (!n->output.at[i].size) continue;
         if (value < 0)
-            status = gale__onnx_net_fail(call, GALE_FORMAT, "the function makes no value '%s'", f->output.at[i].at);
+            status =
+                gale__onnx_net_fail(call, GALE_FORMAT, "the function does not produce value '%s'", f->output.at[i].at);
         else status = bind(s, n->output.at[i], value);
         if (status != GALE_OK) break;
     }
@@ -244,7 +245,7 @@ done:
 static gale_status look_up_named(gale__onnx_scope *s, const gale__onnx_net_node *node, const char *name, int32_t *out)
 {
     GALE_TRY(look_up(s, (gale__pb_text){name, strlen(name)}, out));
-    return *out >= 0 ? GALE_OK : gale__onnx_net_fail(node, GALE_FORMAT, "there is no value '%s'", name);
+    return *out >= 0 ? GALE_OK : gale__onnx_net_fail(node, GALE_FORMAT, "no value '%s'", name);
 }
 
 /* Gradient names values instead of reading them: its inputs become the value to differentiate, then those to
@@ -253,7 +254,7 @@ static gale_status resolve_gradient(gale__onnx_scope *s, gale__onnx_net_node *no
 {
     const gale_attr *xs = gale__onnx_net_attr(node, "xs"), *y = gale__onnx_net_attr(node, "y");
     if (!xs || xs->kind != GALE_ATTR_STRINGS || !y || y->kind != GALE_ATTR_STRING)
-        return gale__onnx_net_fail(node, GALE_FORMAT, "attributes xs and y are wanted");
+        return gale__onnx_net_fail(node, GALE_FORMAT, "attributes xs and y are needed");
     node->n_in = (int)xs->count + 1;
     node->in = gale__arena_alloc(s->net->arena, (size_t)node->n_in * sizeof *node->in);
     if (!node->in) return GALE_NO_MEMORY;
@@ -267,7 +268,7 @@ static gale_status import_constant_node(gale__onnx_scope *s, const gale__pb_node
     gale_tensor *tensor = NULL;
     int32_t value;
     if (n->output.n != 1 || !n->output.at[0].size)
-        return gale__onnx_net_fail(node, GALE_FORMAT, "it has %zu outputs, not 1", n->output.n);
+        return gale__onnx_net_fail(node, GALE_FORMAT, "it has %zu outputs instead of 1", n->output.n);
     GALE_TRY(gale__onnx_import_constant(s, node, &tensor));
     GALE_TRY(gale__onnx_net_constant(s->net, n->output.at[0].at, &tensor, &value));
     return bind(s, n->output.at[0], value);
@@ -305,7 +306,7 @@ static gale_status import_node(gale__onnx_scope *s, const gale__pb_node *n, size
     if (!node.where) return GALE_NO_MEMORY;
     if (net->n_nodes >= NODES_MAX)
         return gale__onnx_net_fail(
-            &node, GALE_LIMIT, "the model has more than %d nodes with its functions inlined", NODES_MAX);
+            &node, GALE_LIMIT, "the model has more than %d nodes after inlining functions", NODES_MAX);
     if (n->input.n > 1 << 20 || n->output.n > 1 << 20)
         return gale__onnx_net_fail(&node, GALE_LIMIT, "it has too many inputs or outputs");
     const gale__pb_function *f = find_function(s, n);
@@ -388,7 +389,7 @@ static gale_status not_made(const gale__pb_graph *g, const char *output)
                 return gale__fail(GALE_FORMAT, "node %zu '%s' (%s): the operator has no result %zu, here '%s'", i,
                     n->name.at ? n->name.at : "", n->op_type.at ? n->op_type.at : "", k, output);
     }
-    return gale__fail(GALE_FORMAT, "output '%s' is not made by any node", output);
+    return gale__fail(GALE_FORMAT, "output '%s' is not produced by any node", output);
 }
 
 static gale_status import_graph(gale__onnx_scope *s, const gale__pb_graph *g)
@@ -418,7 +419,7 @@ static gale_status import(gale__onnx *file, bool plain, int opset, gale__onnx_ne
     const gale__pb_model *model = gale__onnx_root(file);
     gale__arena *arena = gale__onnx_arena(file);
     if (!model->graph)
-        return gale__fail(GALE_FORMAT, "%s has no graph: it is not an ONNX model", gale__onnx_path(file));
+        return gale__fail(GALE_FORMAT, "%s: not an ONNX file, or damaged: it has no graph", gale__onnx_path(file));
     gale__onnx_net *net = gale__arena_alloc(arena, sizeof *net);
     if (!net) return GALE_NO_MEMORY;
     *net = (gale__onnx_net){.arena = arena, .file = file, .plain = plain, .opset = opset};

@@ -70,7 +70,7 @@ static gale_status read_value(gale__onnx_scope *scope, const gale__pb_attribute 
         if (!a->sparse_tensor) return gale__fail(GALE_FORMAT, "its tensor is missing");
         GALE_TRY(gale__onnx_sparse(net->file, a->sparse_tensor, &tensor));
         return keep_tensor(scope, tensor, to);
-    default: return gale__fail(GALE_FORMAT, "lists of tensors or graphs are not known in any operator");
+    default: return gale__fail(GALE_FORMAT, "lists of tensors or graphs are not supported");
     }
 }
 

@@ -12,7 +12,7 @@ static gale_status read_tensor_type(
     if (!type->shape) return GALE_OK;
     if (type->shape->dim.n > GALE_MAX_RANK)
         return gale__fail(
-            GALE_LIMIT, "%s: %zu axes are more than %d", from->name.at, type->shape->dim.n, GALE_MAX_RANK);
+            GALE_LIMIT, "%s: %zu axes exceed the limit of %d", from->name.at, type->shape->dim.n, GALE_MAX_RANK);
     to->rank = (int)type->shape->dim.n;
     for (int i = 0; i < to->rank; i++) {
         const gale__pb_dim *d = &type->shape->dim.at[i];
@@ -29,14 +29,14 @@ gale_status gale__onnx_import_type(gale__onnx_net *net, const gale__pb_value_inf
     gale__onnx_net_value inner = {.rank = -1};
     (void)net;
     for (int depth = 0; type && type->optional_type; depth++) {
-        if (depth > 8) return gale__fail(GALE_FORMAT, "%s: its type is nested too deeply", from->name.at);
+        if (depth > 8) return gale__fail(GALE_FORMAT, "%s: the type is nested too deeply", from->name.at);
         to->optional = true;
         type = type->optional_type->elem_type;
     }
     if (!type) return GALE_OK;
     if (type->tensor_type) return read_tensor_type(from, type->tensor_type, to);
     if (type->sparse_tensor_type)
-        return gale__fail(GALE_UNSUPPORTED, "%s: sparse values can only be initialisers", from->name.at);
+        return gale__fail(GALE_UNSUPPORTED, "%s: only initialisers can be sparse", from->name.at);
     if (type->map_type) to->kind = GALE__KIND_MAP;
     if (!type->sequence_type) return GALE_OK;
     to->kind = GALE__KIND_SEQUENCE;

@@ -1,5 +1,5 @@
-/* Who runs a node, and what its results are.  A name may stand for a device operator and, where strings or sequences
- * come in, for a host operator too, so the kinds of the inputs decide; they are known before any run. */
+/* Decides where a node runs, and the kinds of its results.  A name may be a device operator and, for strings or
+ * sequences, a host operator too, so the kinds of the inputs decide; they are known before any run. */
 #include "graph/build/opgraph.h"
 #include "onnx/host/host.h"
 #include "onnx/run/runner.h"
@@ -103,7 +103,7 @@ gale_status gale__onnx_net_settle(gale__onnx_net *net, const gale__onnx_net_node
     if (runner == GALE__RUNS_NOWHERE && net->plain) return GALE_OK;
     if (runner == GALE__RUNS_NOWHERE)
         return gale__onnx_net_fail(
-            node, GALE_UNSUPPORTED, "no operator is called %s%s%s", node->domain, *node->domain ? "." : "", node->op);
+            node, GALE_UNSUPPORTED, "unknown operator %s%s%s", node->domain, *node->domain ? "." : "", node->op);
     if (runner == GALE__RUNS_BODIES) settle_bodies(net, node);
     if (runner == GALE__RUNS_ON_HOST) gale__onnx_host_kinds(gale__onnx_host_find(node->domain, node->op), net, node);
     return GALE_OK;

@@ -1,6 +1,5 @@
-/* Ranks and element types of results, as far as they follow from what is known: enough for older forms of operators to
- * be written in newer ones without arithmetic on shapes.  What is not in the table stays unknown, which is always
- * sound. */
+/* Infers ranks and element types of results as far as possible: enough to rewrite older forms of operators without
+ * shape arithmetic.  Operators that are not in the table have unknown results, which is always safe. */
 #include "onnx/import/rewrite.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The resolved graph and its builder functions.  Nodes and names lie in the model's arena; constants are counted
- * tensors, so the net must be destroyed. */
+/* The resolved graph and its builder functions.  Nodes and names are in the model's arena; constants are
+ * reference-counted tensors, so the net must be destroyed. */
 #include "onnx/import/net.h"
 #include "base/num.h"
 #include <stdarg.h>

@@ -1,6 +1,5 @@
-/* The order of nodes.  The standard asks for one in which a value is made before it is read; converters to half
- * precision are known to append their casts at the end instead, and other runtimes sort.  Nodes that are in order stay
- * where they are. */
+/* Sorts nodes.  The standard requires that a value is defined before it is used; some converters to half precision
+ * append their casts at the end instead, and other runtimes sort.  Nodes that are already in order are not moved. */
 #include "onnx/edit/edit.h"
 #include "onnx/import/import.h"
 #include <string.h>
@@ -109,7 +108,7 @@ gale_status gale__onnx_import_order(const gale__pb_node *nodes, size_t n, uint32
     size_t *next = NULL;
     uint32_t *stack = NULL, *sorted = NULL;
     bool *seen = NULL;
-    gale_status status = n < INT32_MAX ? GALE_NO_MEMORY : gale__fail(GALE_LIMIT, "a graph has %zu nodes", n);
+    gale_status status = n < INT32_MAX ? GALE_NO_MEMORY : gale__fail(GALE_LIMIT, "too many nodes: %zu", n);
     if (!o.first || n >= INT32_MAX) goto done;
     GALE_GO(find_needs(&o, nodes, n));
     if (!o.mixed) goto done;

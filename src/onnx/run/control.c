@@ -1,6 +1,6 @@
-/* Control flow over data: If, Loop and SequenceMap run their bodies as nets of their own (Scan: control_scan.c).
- * Carried values stay where they are; only the condition comes to the host, and not even that where the body cannot
- * change it. */
+/* Control flow over data: If, Loop and SequenceMap run their bodies as separate nets (Scan: control_scan.c).  Carried
+ * values stay on their device; only the condition is copied to the host, and not even that if the body cannot change
+ * it. */
 #include "onnx/run/control.h"
 #include "base/num.h"
 #include "graph/run/tensor.h"
@@ -15,7 +15,7 @@ gale_status gale__onnx_control_body(const control *c, const char *name, gale__on
 {
     for (int i = 0; i < c->node->n_bodies; i++)
         if (!strcmp(c->node->bodies[i].name, name)) return *out = c->node->bodies[i].net, GALE_OK;
-    return gale__fail(GALE_FORMAT, "attribute %s is missing", name);
+    return gale__fail(GALE_FORMAT, "missing attribute %s", name);
 }
 
 /* A whole number or truth value of one element, brought to the host. */
@@ -58,7 +58,7 @@ static gale_status run_if(control *c)
     GALE_TRY(read_one(input(c, 0), "the condition", &yes));
     GALE_TRY(gale__onnx_control_body(c, yes ? "then_branch" : "else_branch", &body));
     if (body->n_outputs < c->node->n_out)
-        return gale__fail(GALE_FORMAT, "a branch gives %d results, and %d are read", body->n_outputs, c->node->n_out);
+        return gale__fail(GALE_FORMAT, "a branch has %d results, but %d are needed", body->n_outputs, c->node->n_out);
     gale_object **results = gale__calloc((size_t)body->n_outputs + 1, sizeof *results);
     if (!results) return GALE_NO_MEMORY;
     gale_status status = gale__onnx_control_run_body(c, body, NULL, 0, results);
@@ -92,10 +92,10 @@ static gale_status check_alike(const stack *s)
         if (!t) return gale__fail(GALE_UNSUPPORTED, "only tensors can be stacked by a loop");
         if (t->type != first->type || t->rank != first->rank ||
             (t->rank && memcmp(t->dims, first->dims, (size_t)t->rank * sizeof *t->dims)))
-            return gale__fail(GALE_INVALID, "what step %zu gives has another shape than step 0", i);
+            return gale__fail(GALE_INVALID, "the result of step %zu has a different shape than that of step 0", i);
     }
     return first->rank < GALE_MAX_RANK ? GALE_OK
-                                       : gale__fail(GALE_LIMIT, "a stack of rank %d is too deep", first->rank + 1);
+                                       : gale__fail(GALE_LIMIT, "a stack would have rank %d", first->rank + 1);
 }
 
 static gale_status join_strings(const stack *s, int rank, const int64_t *dims, gale_tensor **out)
@@ -199,8 +199,8 @@ static gale_status begin_loop(loop *l)
     l->stacked = l->body->n_outputs - 1 - l->carried;
     if (l->stacked < 0 || c->node->n_out > l->carried + l->stacked)
         return gale__fail(GALE_FORMAT,
-            "the body gives %d values: a condition, %d carried ones and what is stacked are wanted", l->body->n_outputs,
-            l->carried);
+            "the body has %d results; a condition, %d carried values and the stacked ones are needed",
+            l->body->n_outputs, l->carried);
     l->trips = -1;
     if (input(c, 0) && input(c, 0)->kind != GALE_OBJECT_NONE)
         GALE_TRY(read_one(input(c, 0), "the trip count", &l->trips));
@@ -209,14 +209,15 @@ static gale_status begin_loop(loop *l)
     l->goes_on = go;
     l->steady = is_steady(l->body);
     if (l->trips < 0 && l->steady && l->goes_on)
-        return gale__fail(GALE_INVALID, "the loop has no trip count and its condition never changes: it would not end");
+        return gale__fail(
+            GALE_INVALID, "the loop has no trip count and its condition never changes, so it would not end");
     l->state = gale__calloc((size_t)l->carried + 3, sizeof *l->state);
     l->results = gale__calloc((size_t)l->body->n_outputs + 1, sizeof *l->results);
     l->stacks = gale__calloc((size_t)l->stacked + 1, sizeof *l->stacks);
     if (!l->state || !l->results || !l->stacks) return GALE_NO_MEMORY;
     for (int i = 0; i < l->carried; i++) {
         gale_object *first = input(c, i + 2);
-        if (!first) return gale__fail(GALE_FORMAT, "carried value %d has no beginning", i);
+        if (!first) return gale__fail(GALE_FORMAT, "carried value %d has no initial value", i);
         l->state[i + 2] = gale__onnx_object_hold(first);
     }
     return GALE_OK;
@@ -249,7 +250,7 @@ static gale_status run_loop(control *c)
     loop l = {.control = c};
     gale_status status;
     GALE_TRY(gale__onnx_control_body(c, "body", &l.body));
-    if (l.body->n_outputs < 1) return gale__fail(GALE_FORMAT, "the body gives no condition");
+    if (l.body->n_outputs < 1) return gale__fail(GALE_FORMAT, "the body has no condition");
     GALE_GO(begin_loop(&l));
     for (int64_t i = 0; l.goes_on && (l.trips < 0 || i < l.trips); i++) GALE_GO(step_loop(&l, i));
     for (int i = 0; i < c->node->n_out; i++) {
@@ -277,7 +278,7 @@ static gale_status map_item(
         gale_object *from = input(c, i);
         if (!from) return gale__fail(GALE_INVALID, "input %d is empty", i);
         if (from->kind == GALE_OBJECT_SEQUENCE && at >= from->count)
-            return gale__fail(GALE_INVALID, "input %d has %zu items, and the first has more", i, from->count);
+            return gale__fail(GALE_INVALID, "input %d has %zu items, but the first has more", i, from->count);
         given[i] = from->kind == GALE_OBJECT_SEQUENCE ? from->items[at] : from;
     }
     return gale__onnx_control_run_body(c, body, given, c->node->n_in, results);
@@ -291,7 +292,7 @@ static gale_status run_map(control *c)
     if (!first || first->kind != GALE_OBJECT_SEQUENCE)
         return gale__fail(GALE_INVALID, "its first input must be a sequence");
     if (body->n_outputs < c->node->n_out)
-        return gale__fail(GALE_FORMAT, "the body gives %d results, and %d are read", body->n_outputs, c->node->n_out);
+        return gale__fail(GALE_FORMAT, "the body has %d results, but %d are needed", body->n_outputs, c->node->n_out);
     gale_object **given = gale__calloc((size_t)c->node->n_in + 1, sizeof *given),
                 **results = gale__calloc((size_t)body->n_outputs + 1, sizeof *results);
     stack *lists = gale__calloc((size_t)body->n_outputs + 1, sizeof *lists);

@@ -1,4 +1,4 @@
-/* Shared by what runs the bodies of nodes: control.c, control_scan.c. */
+/* Shared by the files that run the bodies of nodes: control.c, control_scan.c. */
 #ifndef GALE_ONNX_CONTROL_H
 #define GALE_ONNX_CONTROL_H
 #include "onnx/run/session.h"

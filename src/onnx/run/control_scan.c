@@ -51,7 +51,7 @@ static gale_status begin(scan *s)
     if (sliced < 1 || sliced > node->n_in || node->n_in != own || s->body->n_outputs < own - sliced ||
         node->n_out > s->body->n_outputs)
         return gale__fail(GALE_FORMAT,
-            "a body of %d inputs and %d outputs does not go with %d inputs, %lld of them scanned, and %d outputs", own,
+            "a body with %d inputs and %d outputs does not match %d inputs, %lld of them scanned, and %d outputs", own,
             s->body->n_outputs, node->n_in, (long long)sliced, node->n_out);
     s->sliced = (int)sliced;
     s->states = node->n_in - s->sliced;
@@ -72,7 +72,7 @@ static gale_status begin(scan *s)
     if (!s->given || !s->results || !s->stacks) return GALE_NO_MEMORY;
     for (int i = 0; i < s->states; i++) {
         gale_object *first = gale__onnx_control_input(s->control, i);
-        if (!first) return gale__fail(GALE_FORMAT, "state %d has no beginning", i);
+        if (!first) return gale__fail(GALE_FORMAT, "state %d has no initial value", i);
         s->given[i] = gale__onnx_object_hold(first);
     }
     return GALE_OK;

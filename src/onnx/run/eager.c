@@ -1,5 +1,5 @@
-/* One device operator at once, for host operators that must compute.  Programs are kept by operator, attributes and
- * element types. */
+/* Runs a single device operator, for host operators that must compute.  Programs are cached by operator, attributes
+ * and element types. */
 #include "base/hash.h"
 #include "onnx/run/session.h"
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Running a net: values appear step by step and go when their last reader is done.  Tensors stay where they were
- * computed until somebody must look at them on the host. */
+/* Runs a net: values are created step by step and freed after their last use.  Tensors stay where they were computed
+ * until the host needs them. */
 #include "onnx/run/session.h"
 #include "graph/run/tensor.h"
 #include <string.h>
@@ -43,7 +43,7 @@ static gale_status tensor_of(run *r, const gale__onnx_segment *g, int32_t v, gal
     if (!object || object->kind == GALE_OBJECT_NONE)
         return gale__onnx_net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is empty", name);
     if (object->kind != GALE_OBJECT_TENSOR || gale_tensor_type(object->tensor) == GALE_STRING)
-        return gale__onnx_net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is not a tensor of numbers", name);
+        return gale__onnx_net_fail(reader(r, g, v), GALE_INVALID, "input '%s' is not a numeric tensor", name);
     *out = object->tensor;
     return GALE_OK;
 }
@@ -147,7 +147,7 @@ static gale_status call_host(run *r, const gale__onnx_net_node *n, gale_object *
     if (n->n_in < op->least || (op->most >= 0 && n->n_in > op->most))
         return gale__onnx_net_fail(n, GALE_FORMAT, "it has %d inputs", n->n_in);
     if (op->results >= 0 && n->n_out > op->results)
-        return gale__onnx_net_fail(n, GALE_FORMAT, "it has %d outputs, and %d are known", n->n_out, op->results);
+        return gale__onnx_net_fail(n, GALE_FORMAT, "it has %d outputs, but only %d are known", n->n_out, op->results);
     for (int i = 0; i < n->n_in; i++) {
         gale_object *object;
         GALE_TRY(value_of(r, n->in[i], &object));
@@ -225,7 +225,7 @@ static gale_status run_steps(run *r)
     return GALE_OK;
 }
 
-/* Into the caller's tensor where there is one and the result lies elsewhere. */
+/* Into the caller's tensor, if given and the result is elsewhere. */
 static gale_status deliver(run *r, int i, gale_object **out)
 {
     gale_object *object, *moved = NULL;

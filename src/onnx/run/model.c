@@ -1,5 +1,5 @@
-/* The public face of models: what goes in is held against what the file declares, what comes out is looked at before it
- * is given away. */
+/* The public interface of models: inputs are checked against the file's declarations, and outputs are checked for
+ * finite values. */
 #include "base/num.h"
 #include "graph/run/tensor.h"
 #include "onnx/import/defaults.h"
@@ -92,7 +92,7 @@ gale_status gale_model_input(const gale_model *m, int i, gale_model_value *out)
 {
     const gale__onnx_net *net = m->session->net;
     if (i < 0 || i >= net->n_inputs)
-        return gale__fail(GALE_INVALID, "the model has %d inputs: there is no input %d", net->n_inputs, i);
+        return gale__fail(GALE_INVALID, "the model has %d inputs, so no input %d", net->n_inputs, i);
     describe(&net->values[net->inputs[i]], out);
     for (int k = 0; k < m->defaults.n_given; k++) out->has_default |= !strcmp(m->defaults.given[k]->name.at, out->name);
     return GALE_OK;
@@ -104,7 +104,7 @@ gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out
 {
     if (i < 0 || i >= m->defaults.n)
         return gale__fail(
-            GALE_INVALID, "%d inputs of the model have a value in the file: there is no number %d", m->defaults.n, i);
+            GALE_INVALID, "%d inputs of the model have a default, so no default input %d", m->defaults.n, i);
     const gale__pb_value_info *info = m->defaults.at[i];
     gale__onnx_net_value v = {.name = info->name.at, .rank = -1};
     GALE_TRY(gale__onnx_import_type(NULL, info, &v));
@@ -117,7 +117,7 @@ gale_status gale_model_output(const gale_model *m, int i, gale_model_value *out)
 {
     const gale__onnx_net *net = m->session->net;
     if (i < 0 || i >= net->n_outputs)
-        return gale__fail(GALE_INVALID, "the model has %d outputs: there is no output %d", net->n_outputs, i);
+        return gale__fail(GALE_INVALID, "the model has %d outputs, so no output %d", net->n_outputs, i);
     describe(&net->declared[i], out);
     return GALE_OK;
 }
@@ -144,14 +144,14 @@ static gale_status check_tensor(const gale__onnx_net *net, gale_object *const *i
     const gale__onnx_net_value *v = &net->values[net->inputs[i]];
     const gale_tensor *t = inputs[i]->tensor;
     if (t->type != v->type)
-        return gale__fail(GALE_INVALID, "input %s has type %s, and the model wants %s", v->name,
+        return gale__fail(GALE_INVALID, "input %s has type %s, but the model needs %s", v->name,
             gale_type_name(t->type), gale_type_name(v->type));
     if (v->rank < 0) return GALE_OK;
     if (t->rank != v->rank)
-        return gale__fail(GALE_INVALID, "input %s has rank %d, and the model wants %d", v->name, t->rank, v->rank);
+        return gale__fail(GALE_INVALID, "input %s has rank %d, but the model needs %d", v->name, t->rank, v->rank);
     for (int a = 0; a < t->rank; a++) {
         if (v->dims[a] >= 0 && v->dims[a] != t->dims[a])
-            return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, and the model wants %lld", v->name,
+            return gale__fail(GALE_INVALID, "input %s has extent %lld along axis %d, but the model needs %lld", v->name,
                 (long long)t->dims[a], a, (long long)v->dims[a]);
         if (v->symbols[a]) GALE_TRY(check_symbols(net, inputs, i, a));
     }
@@ -165,14 +165,12 @@ static gale_status check_inputs(const gale__onnx_net *net, gale_object *const *i
         const gale_object *o = inputs[i];
         if (!o || o->kind == GALE_OBJECT_NONE) {
             if (v->optional) continue;
-            return gale__fail(GALE_INVALID, "input %s is missing", v->name);
+            return gale__fail(GALE_INVALID, "missing input %s", v->name);
         }
         bool wanted = v->kind == GALE__KIND_SEQUENCE ? o->kind == GALE_OBJECT_SEQUENCE
                       : v->kind == GALE__KIND_MAP    ? o->kind == GALE_OBJECT_MAP
                                                      : o->kind == GALE_OBJECT_TENSOR;
-        if (!wanted)
-            return gale__fail(
-                GALE_INVALID, "input %s is not of the kind that the model wants (tensor, sequence or map)", v->name);
+        if (!wanted) return gale__fail(GALE_INVALID, "input %s has the wrong kind (tensor, sequence or map)", v->name);
         if (o->kind == GALE_OBJECT_TENSOR) GALE_TRY(check_tensor(net, inputs, i));
     }
     return GALE_OK;
@@ -197,11 +195,11 @@ gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_objec
     GALE_TRY(check_inputs(s->net, inputs));
     for (int i = 0; i < s->net->n_outputs; i++)
         if (outputs[i] && outputs[i]->kind != GALE_OBJECT_TENSOR)
-            return gale__fail(GALE_INVALID, "what is given for output %s is not a tensor", s->net->declared[i].name);
+            return gale__fail(GALE_INVALID, "the value given for output %s is not a tensor", s->net->declared[i].name);
     GALE_TRY(gale__onnx_exec_run(s, s->net, inputs, outputs, on_host));
     for (int i = 0; !s->options.allow_nonfinite && i < s->net->n_outputs; i++)
         if (is_garbage(outputs[i]))
-            return gale__fail(GALE_NOT_FINITE, "output %s has no finite number in it", s->net->declared[i].name);
+            return gale__fail(GALE_NOT_FINITE, "output %s produced only NaN or infinity", s->net->declared[i].name);
     return GALE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What a model did: its steps, who ran them and why, and the report of every program. */
+/* Reports of a model: its steps, where they ran and why, and the report of every program. */
 #include "base/json.h"
 #include "graph/run/program.h"
 #include "onnx/run/session.h"
@@ -8,8 +8,8 @@ static const char *reason(gale__onnx_runner runner)
 {
     switch (runner) {
     case GALE__RUNS_ON_DEVICE: return "numbers";
-    case GALE__RUNS_ON_HOST: return "strings, sequences or pictures: the host's work";
-    default: return "depends on data: its bodies run as nets of their own";
+    case GALE__RUNS_ON_HOST: return "strings, sequences or pictures: run on the host";
+    default: return "depends on data: its bodies run as separate nets";
     }
 }
 

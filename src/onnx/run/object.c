@@ -1,5 +1,5 @@
-/* Objects: counted, immutable values around tensors.  A sequence holds its items, so passing one on, taking an item out
- * of it or putting one in moves references and no data. */
+/* Objects: reference-counted, immutable values around tensors.  A sequence holds its items, so passing it on, or
+ * taking an item out or putting one in, moves references and no data. */
 #include "onnx/run/object.h"
 #include "base/mem.h"
 #include <stdatomic.h>
@@ -63,7 +63,7 @@ gale_status gale__onnx_object_put(gale_object *sequence, size_t index, gale_obje
 {
     if (item && item->depth >= GALE__OBJECT_DEPTH) {
         gale_object_destroy(&item);
-        return gale__fail(GALE_LIMIT, "sequences are nested more than %d deep", GALE__OBJECT_DEPTH);
+        return gale__fail(GALE_LIMIT, "sequences are nested more than %d levels deep", GALE__OBJECT_DEPTH);
     }
     if (item && item->depth >= sequence->depth) sequence->depth = item->depth + 1;
     sequence->items[index] = item;
@@ -94,7 +94,7 @@ gale_status gale_object_map(gale_tensor *keys, gale_object *const *values, gale_
     gale_type type = gale_tensor_type(keys);
     gale_object *o;
     if ((type != GALE_I64 && type != GALE_STRING) || gale_tensor_rank(keys) != 1)
-        return gale__fail(GALE_INVALID, "the keys of a map are i64 or strings, of rank 1; these are %s of rank %d",
+        return gale__fail(GALE_INVALID, "the keys of a map must be i64 or strings of rank 1, not %s of rank %d",
             gale_type_name(type), gale_tensor_rank(keys));
     GALE_TRY(new_object(GALE_OBJECT_MAP, (size_t)gale_tensor_dims(keys)[0], &o));
     gale_status status = gale_tensor_reshape(keys, 1, gale_tensor_dims(keys), &o->tensor);

@@ -23,7 +23,7 @@ gale_status gale__onnx_object_room(size_t count, gale_object **out);
 gale_status gale__onnx_object_put(gale_object *sequence, size_t index, gale_object *item);
 /* exec.c: the object with all its tensors on the host. */
 gale_status gale__onnx_object_to_host(gale_object *object, gale_object **out);
-/* object_file.c: a value from a file of ONNX's messages; which message it holds is told by what is wanted. */
+/* object_file.c: a value from a file of ONNX's messages; the requested kind decides which message it is. */
 gale_status gale__onnx_object_read(const char *path, const gale_model_value *want, gale_object **out);
 /* And back: TensorProto, SequenceProto, MapProto, or OptionalProto for nothing at all.  Tensors are on the host. */
 gale_status gale__onnx_object_write(const char *path, const gale_object *object);

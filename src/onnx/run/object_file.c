@@ -73,7 +73,7 @@ static gale_status from_sequence(gale__onnx *file, const gale__pb_sequence *m, i
                : m->sequence_values.n      ? m->sequence_values.n
                : m->map_values.n           ? m->map_values.n
                                            : m->optional_values.n;
-    if (depth > DEPTH_MAX) return gale__fail(GALE_LIMIT, "values are nested more than %d deep", DEPTH_MAX);
+    if (depth > DEPTH_MAX) return gale__fail(GALE_LIMIT, "values are nested more than %d levels deep", DEPTH_MAX);
     gale_object **items = gale__calloc(n + 1, sizeof *items);
     gale_status status = items ? GALE_OK : GALE_NO_MEMORY;
     for (size_t i = 0; status == GALE_OK && i < n; i++) status = item_of(file, m, i, depth, &items[i]);
@@ -85,7 +85,7 @@ static gale_status from_sequence(gale__onnx *file, const gale__pb_sequence *m, i
 
 static gale_status from_optional(gale__onnx *file, const gale__pb_optional *m, int depth, gale_object **out)
 {
-    if (depth > DEPTH_MAX) return gale__fail(GALE_LIMIT, "values are nested more than %d deep", DEPTH_MAX);
+    if (depth > DEPTH_MAX) return gale__fail(GALE_LIMIT, "values are nested more than %d levels deep", DEPTH_MAX);
     if (m->tensor_value) return from_tensor(file, m->tensor_value, out);
     if (m->sparse_tensor_value) return from_sparse(file, m->sparse_tensor_value, out);
     if (m->sequence_value) return from_sequence(file, m->sequence_value, depth + 1, out);
@@ -133,7 +133,7 @@ static gale_status to_sequence(gale__arena *a, gale_object *const *items, size_t
     if (!room) return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) {
         if (items[i]->kind == GALE_OBJECT_NONE || element_kind(items[i]) != m->elem_type)
-            return gale__fail(GALE_UNSUPPORTED, "the items of a sequence are of different kinds");
+            return gale__fail(GALE_UNSUPPORTED, "the items of a sequence have different types");
         if (m->elem_type == 3) GALE_TRY(to_sequence(a, items[i]->items, items[i]->count, &m->sequence_values.at[i]));
         else if (m->elem_type == 4) GALE_TRY(to_map(a, items[i], &m->map_values.at[i]));
         else GALE_TRY(gale__onnx_from_tensor(a, items[i]->tensor, "", &m->tensor_values.at[i]));

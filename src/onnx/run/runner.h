@@ -1,4 +1,4 @@
-/* Who runs a node: a device segment, a host operator, or the executor with the node's bodies. */
+/* What runs a node: a device segment, a host operator, or the executor with the node's bodies. */
 #ifndef GALE_ONNX_RUNNER_H
 #define GALE_ONNX_RUNNER_H
 #include "onnx/import/net.h"

@@ -1,5 +1,5 @@
-/* A device segment as a gale_graph: the net's nodes with their operators' names, constants held where they lie, bodies
- * as graphs of their own whose captured values follow the node's inputs. */
+/* A device segment as a gale_graph: the net's nodes with their operators' names, constants without copies, bodies as
+ * separate graphs whose captured values follow the node's inputs. */
 #include "graph/build/opgraph.h"
 #include "onnx/run/session.h"
 #include <string.h>
@@ -60,7 +60,7 @@ static gale_status add_gradient(maker *m, const gale__onnx_net_node *n, call *c)
     gale_attr flat = GALE_INT("keepdims", 0);
     if (c->n_in < 2 || c->in[0] == GALE_NONE || n->n_out > c->n_in - 1)
         return gale__onnx_net_fail(
-            n, GALE_FORMAT, "it differentiates by %d values and gives %d", c->n_in - 1, n->n_out);
+            n, GALE_FORMAT, "it differentiates with respect to %d values but has %d results", c->n_in - 1, n->n_out);
     GALE_TRY(gale_graph_op(m->graph, "ReduceSum", c->in, 1, &flat, 1, &sum, 1));
     return gale_graph_gradient(m->graph, sum, c->in + 1, n->n_out, c->out);
 }

@@ -1,6 +1,6 @@
-/* The order of a net's nodes and where it is cut.  Whatever is ready for the device goes into the current segment; when
- * nothing more is, everything that is ready for the host runs, then the next segment begins.  So there are few cuts,
- * whatever the order in the file. */
+/* Orders a net's nodes and cuts it into segments.  Everything that is ready for the device goes into the current
+ * segment; when nothing more is, everything that is ready for the host runs, then the next segment begins.  So there
+ * are few cuts, whatever the order in the file. */
 #include "graph/build/opgraph.h"
 #include "onnx/run/session.h"
 #include <string.h>
@@ -208,7 +208,7 @@ static gale_status schedule(scheduler *s)
         any |= more;
     }
     if (s->n_waiting)
-        return gale__onnx_net_fail(&net->nodes[s->waiting[0]], GALE_FORMAT, "its inputs are never all there");
+        return gale__onnx_net_fail(&net->nodes[s->waiting[0]], GALE_FORMAT, "its inputs are never all available");
     find_uses(s->exec);
     for (int i = 0; i < s->exec->n_steps; i++)
         if (s->exec->steps[i].segment) GALE_TRY(find_edges(s, i));

@@ -1,5 +1,5 @@
-/* Numbers for strings and strings for numbers.  With consecutive numbers an operator for numbers moves strings; with
- * ranks it compares, sorts and counts them too. */
+/* Strings to numbers and back.  With consecutive numbers, numeric operators move strings; with ranks they compare,
+ * sort and count them too. */
 #include "onnx/run/texts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -67,13 +67,14 @@ gale_status gale__onnx_texts_pick(const gale__onnx_texts *t, const gale_tensor *
     size_t *sizes = gale__calloc(n + 1, sizeof *sizes);
     gale_status status = from && texts && sizes ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK)
-        status = numbers->type == GALE_I64
-                     ? gale_tensor_to_cpu(numbers, from, n * sizeof *from)
-                     : gale__fail(GALE_INVALID, "strings come in, and its result is %s", gale_type_name(numbers->type));
+        status = numbers->type == GALE_I64 ? gale_tensor_to_cpu(numbers, from, n * sizeof *from)
+                                           : gale__fail(GALE_INVALID, "its input is strings, but its result is %s",
+                                                 gale_type_name(numbers->type));
     for (size_t i = 0; status == GALE_OK && i < n; i++) {
         if (from[i] < 0 || from[i] > (int64_t)t->count)
             status = gale__fail(GALE_INVALID,
-                "strings come in where numbers are wanted: its result has %lld, which stands for none of %zu",
+                "string input where numbers are needed: its result has %lld, which is not the index of one of %zu "
+                "strings",
                 (long long)from[i], t->count);
         else if (from[i] > 0) texts[i] = t->items[from[i] - 1].text, sizes[i] = t->items[from[i] - 1].size;
         else texts[i] = "";

@@ -1,5 +1,5 @@
-/* Strings as numbers: every operator that only moves elements works on strings by moving their numbers with the
- * operator for numbers, and taking the strings by the numbers that come out. */
+/* Strings as numbers: operators that only move elements process strings by moving their indices with the numeric
+ * operator and looking up the strings afterwards. */
 #ifndef GALE_ONNX_TEXTS_H
 #define GALE_ONNX_TEXTS_H
 #include "base/str.h"

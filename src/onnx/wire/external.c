@@ -1,6 +1,6 @@
-/* Tensor data in files beside the model.  The model's author names them, so they have to lie in the model's folder;
- * each is opened once and stays open as long as the model is.  A file that the model gives a checksum of is held to it
- * when the first of its bytes are wanted, not when it is opened. */
+/* Tensor data in files beside the model.  The names come from the model, so the files must be in the model's folder;
+ * each is opened once and stays open as long as the model.  If the model has a checksum for a file, it is verified
+ * when the data is first needed. */
 #include "base/hash.h"
 #include "base/path.h"
 #include "onnx/wire/model_file.h"
@@ -18,7 +18,7 @@ static gale_status number_of(const gale__pb_entry *entry, int64_t *out)
 {
     if (strlen(entry->value.at) == entry->value.size && gale__text_to_i64(entry->value.at, out) && *out >= 0)
         return GALE_OK;
-    return gale__fail(GALE_FORMAT, "%s '%s' of external data is no number of bytes", entry->key.at, entry->value.at);
+    return gale__fail(GALE_FORMAT, "%s '%s' of external data is not a number of bytes", entry->key.at, entry->value.at);
 }
 
 static gale_status find_where(const gale__pb_tensor *tensor, where *out)
@@ -29,15 +29,14 @@ static gale_status find_where(const gale__pb_tensor *tensor, where *out)
         if (!e->key.size || !e->value.size) continue;
         if (!strcmp(e->key.at, "location")) {
             if (strlen(e->value.at) != e->value.size)
-                return gale__fail(GALE_FORMAT, "the location of external data has a zero byte in it");
+                return gale__fail(GALE_FORMAT, "the location of external data contains a zero byte");
             out->location = e->value.at;
         } else if (!strcmp(e->key.at, "offset")) GALE_TRY(number_of(e, &out->offset));
         else if (!strcmp(e->key.at, "length")) GALE_TRY(number_of(e, &out->length));
         else if (!strcmp(e->key.at, "checksum") && !gale__hex_read(e->value.at, 40, out->sha1))
-            return gale__fail(
-                GALE_FORMAT, "the checksum of its external data is no SHA-1: it has 40 hexadecimal digits");
+            return gale__fail(GALE_FORMAT, "the checksum of its external data is not a SHA-1 of 40 hexadecimal digits");
     }
-    return out->location ? GALE_OK : gale__fail(GALE_FORMAT, "is external, but names no location");
+    return out->location ? GALE_OK : gale__fail(GALE_FORMAT, "has external data without a location");
 }
 
 static void free_outside(gale__pb_outside *outside)
@@ -80,8 +79,8 @@ static gale_status check_sha1(void *user)
     gale__mutex_unlock(&o->lock);
     if (status != GALE_OK || !strcmp(o->found, o->wanted)) return status;
     return gale__fail(GALE_MISMATCH,
-        "tensor '%s': its data is in %s, whose SHA-1 is %s and not %s as the model says: the file is damaged, or "
-        "another model's",
+        "tensor '%s': the SHA-1 of its data file %s is %s instead of %s: the file is damaged, or belongs to another "
+        "model",
         o->tensor, o->source.map.path, o->found, o->wanted);
 }
 
@@ -90,7 +89,7 @@ static gale_status expect_sha1(gale__pb_outside *o, const where *w, const char *
 {
     if (!*w->sha1 || !strcmp(o->wanted, w->sha1)) return GALE_OK;
     if (*o->wanted)
-        return gale__fail(GALE_FORMAT, "has another checksum for '%s' than tensor '%s'", o->location, o->tensor);
+        return gale__fail(GALE_FORMAT, "has a different checksum for '%s' than tensor '%s'", o->location, o->tensor);
     if (!(o->tensor = gale__strdup(tensor ? tensor : ""))) return GALE_NO_MEMORY;
     memcpy(o->wanted, w->sha1, sizeof o->wanted);
     o->source.map.user = o;
@@ -118,12 +117,12 @@ gale_status gale__onnx_place_outside(gale__onnx *file, const gale__pb_tensor *te
     gale__pb_outside *o = NULL;
     GALE_TRY(find_where(tensor, &w));
     if (!file->folder)
-        return gale__fail(GALE_UNSUPPORTED,
-            "its data is in the file '%s', and a model from memory has no folder to look for it", w.location);
+        return gale__fail(
+            GALE_UNSUPPORTED, "its data is in the file '%s', which cannot be found for a model in memory", w.location);
     GALE_TRY(find_outside(file, &w, tensor->name.at, &o));
     uint64_t size = o->source.size, offset = (uint64_t)w.offset;
     if (offset > size || (w.length >= 0 && (uint64_t)w.length > size - offset))
-        return gale__fail(GALE_FORMAT, "its data is said to be %lld bytes from %lld on of '%s', which has %llu",
+        return gale__fail(GALE_FORMAT, "its data is declared as %lld bytes at offset %lld of '%s', which has %llu",
             (long long)w.length, (long long)w.offset, w.location, (unsigned long long)size);
     *out = (gale__pb_place){.source = &o->source, .offset = offset, .size = (uint64_t)w.length};
     if (w.length < 0) { /* as much as the tensor needs, when that is there */
@@ -143,7 +142,7 @@ gale_status gale__onnx_check_outside(gale__onnx *file, const char *path)
         used = o->source.map.path && gale__file_same(path, o->source.map.path);
     gale__mutex_unlock(&file->lock);
     if (!used) return GALE_OK;
-    return gale__fail(GALE_INVALID, "%s holds data of %s, and writing it would destroy that; choose another name", path,
+    return gale__fail(GALE_INVALID, "%s contains data of %s, which would be overwritten; choose another name", path,
         gale__onnx_path(file));
 }
 

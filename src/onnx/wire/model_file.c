@@ -1,4 +1,5 @@
-/* A file that was opened: counted, with its messages in one arena, and the bytes of large tensors where they are. */
+/* An opened file: reference-counted, with its messages in one arena, and the data of large tensors left in the file.
+ * */
 #include "onnx/wire/model_file.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 gale_status gale__pb_source_read(const gale__pb_source *source, uint64_t offset, size_t size, void *to)
 {
     if (offset > source->size || size > source->size - offset)
-        return gale__fail(GALE_IO, "%s: has %llu bytes, not the %zu from %llu on that were asked for", source->name,
+        return gale__fail(GALE_IO, "%s: has %llu bytes; cannot read %zu bytes at offset %llu", source->name,
             (unsigned long long)source->size, size, (unsigned long long)offset);
     if (!source->memory) return gale__file_map_read(&source->map, offset, size, to);
     if (size) memcpy(to, source->memory + offset, size);

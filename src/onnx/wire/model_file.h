@@ -1,4 +1,4 @@
-/* An opened file inside: where bytes come from, and how the rest of the room gets at them. */
+/* Internals of an opened file: the source of its bytes, and access for the rest of the room. */
 #ifndef GALE_ONNX_FILE_H
 #define GALE_ONNX_FILE_H
 #include "base/file.h"

@@ -76,7 +76,8 @@ static gale_status fill(reader *r)
 static inline gale_status get_byte(reader *r, uint64_t end, uint8_t *out)
 {
     if (r->at >= end)
-        return fail(r, GALE_FORMAT, "ends in the middle of a value, at byte %llu", (unsigned long long)r->at);
+        return fail(
+            r, GALE_FORMAT, "not an ONNX file, or damaged: unexpected end at byte %llu", (unsigned long long)r->at);
     if (r->at < r->low || r->at >= r->high) GALE_TRY(fill(r));
     *out = r->window[r->at++ - r->low];
     return GALE_OK;
@@ -91,13 +92,14 @@ static gale_status get_varint(reader *r, uint64_t end, uint64_t *out)
         v |= (uint64_t)(b & 0x7f) << (7 * i);
         if (b < 0x80) return *out = v, GALE_OK;
     }
-    return fail(r, GALE_FORMAT, "a number of more than ten bytes, at byte %llu", (unsigned long long)r->at);
+    return fail(r, GALE_FORMAT, "not an ONNX file, or damaged: invalid number at byte %llu", (unsigned long long)r->at);
 }
 
 static gale_status get_bytes(reader *r, uint64_t end, size_t size, void *to)
 {
     if (size > end - r->at)
-        return fail(r, GALE_FORMAT, "%zu bytes are asked for, %llu are left", size, (unsigned long long)(end - r->at));
+        return fail(r, GALE_FORMAT, "not an ONNX file, or damaged: %zu bytes needed, %llu left", size,
+            (unsigned long long)(end - r->at));
     for (uint8_t *p = to; size;) {
         if (r->at < r->low || r->at >= r->high) {
             if (size >= WINDOW) { /* past the window, which could only slow it down */
@@ -121,13 +123,14 @@ static gale_status get_tag(reader *r, uint64_t end, uint32_t *number, int *wire)
     uint64_t tag = 0;
     GALE_TRY(get_varint(r, end, &tag));
     if (tag > UINT32_MAX || tag < 8)
-        return fail(r, GALE_FORMAT, "%llu is no field, at byte %llu", (unsigned long long)(tag >> 3),
-            (unsigned long long)r->at);
+        return fail(r, GALE_FORMAT, "not an ONNX file, or damaged: invalid field %llu at byte %llu",
+            (unsigned long long)(tag >> 3), (unsigned long long)r->at);
     *number = (uint32_t)(tag >> 3);
     *wire = (int)(tag & 7);
     if (*wire == WIRE_GROUP || *wire == WIRE_GROUP_END)
-        return fail(r, GALE_UNSUPPORTED, "field %u is a group, which ONNX has none of", *number);
-    if (*wire > WIRE_32) return fail(r, GALE_FORMAT, "field %u is of wire type %d, which there is not", *number, *wire);
+        return fail(r, GALE_UNSUPPORTED, "not an ONNX file, or damaged: field %u is a group", *number);
+    if (*wire > WIRE_32)
+        return fail(r, GALE_FORMAT, "not an ONNX file, or damaged: field %u has wire type %d", *number, *wire);
     return GALE_OK;
 }
 
@@ -137,7 +140,8 @@ static gale_status get_end(reader *r, uint64_t end, uint64_t *stop)
     uint64_t length = 0;
     GALE_TRY(get_varint(r, end, &length));
     if (length > end - r->at)
-        return fail(r, GALE_FORMAT, "a length of %llu bytes, but %llu are left, at byte %llu",
+        return fail(r, GALE_FORMAT,
+            "not an ONNX file, or damaged: a length of %llu bytes, but %llu are left, at byte %llu",
             (unsigned long long)length, (unsigned long long)(end - r->at), (unsigned long long)r->at);
     *stop = r->at + length;
     return GALE_OK;
@@ -154,7 +158,8 @@ static gale_status skip(reader *r, uint64_t end, int wire)
     }
     unsigned size = wire == WIRE_64 ? 8 : 4;
     if (size > end - r->at)
-        return fail(r, GALE_FORMAT, "ends in the middle of a value, at byte %llu", (unsigned long long)r->at);
+        return fail(
+            r, GALE_FORMAT, "not an ONNX file, or damaged: unexpected end at byte %llu", (unsigned long long)r->at);
     r->at += size;
     return GALE_OK;
 }
@@ -165,7 +170,9 @@ static gale_status skip(reader *r, uint64_t end, int wire)
 static gale_status take(reader *r, size_t size, void **out)
 {
     if (size > r->most - r->used)
-        return fail(r, GALE_LIMIT, "needs more than %d bytes of memory for each byte of the file", ARENA_PER_BYTE);
+        return fail(r, GALE_LIMIT,
+            "not an ONNX file, or damaged: it needs more than %d bytes of memory for each byte of the file",
+            ARENA_PER_BYTE);
     r->used += size;
     *out = gale__arena_alloc(r->arena, size);
     return *out ? GALE_OK : GALE_NO_MEMORY;
@@ -264,7 +271,7 @@ static gale_status count_packed(reader *r, uint64_t end, const gale__pb_field *f
         b = (stop - r->at) % gale__pb_item_bytes(f) ? 0x80 : 0;
         r->at = stop;
     }
-    return b < 0x80 ? GALE_OK : fail(r, GALE_FORMAT, "ends in the middle of a value");
+    return b < 0x80 ? GALE_OK : fail(r, GALE_FORMAT, "not an ONNX file, or damaged: unexpected end");
 }
 
 /* The first walk: how many values each list gets; room[n_fields] counts unknown fields. */
@@ -321,7 +328,8 @@ static void clear_others(const gale__pb_table *t, const gale__pb_field *f, void 
 
 static gale_status read_submessage(reader *r, uint64_t stop, const gale__pb_field *f, void *to)
 {
-    if (r->depth >= DEPTH) return fail(r, GALE_LIMIT, "messages are nested more than %d deep", DEPTH);
+    if (r->depth >= DEPTH)
+        return fail(r, GALE_LIMIT, "not an ONNX file, or damaged: messages are nested more than %d levels deep", DEPTH);
     r->path[++r->depth].field = NULL;
     gale_status status = read_message(r, stop, f->message, to);
     if (status == GALE_OK) r->depth--; /* else the place has been told already */
@@ -420,8 +428,7 @@ static gale_status read_message(reader *r, uint64_t end, gale__pb_which which, v
         }
         r->path[r->depth].field = f;
         if (wire != wire_of(f) && !(f->list && wire == WIRE_BYTES))
-            return fail(r, GALE_FORMAT, "is of wire type %d, not %d: not a file of this kind, or a damaged one", wire,
-                wire_of(f));
+            return fail(r, GALE_FORMAT, "not an ONNX file, or damaged: wire type %d instead of %d", wire, wire_of(f));
         if (f->choice) clear_others(t, f, message);
         if (f->list) GALE_TRY(read_list_value(r, end, f, wire, (char *)message + f->offset, &room[f - t->fields]));
         else GALE_TRY(read_value(r, end, f, message));

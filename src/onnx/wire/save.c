@@ -1,5 +1,5 @@
-/* A model as a file.  Data that lay in other files comes in, or, when a name for it is given, all large initialisers go
- * out into one file beside the model; the tree itself stays as it is.  Both files appear whole or not at all, the data
+/* Writes a model to a file.  External data is included or, if a name is given, all large initialisers are written to
+ * one file beside the model; the tree itself is not changed.  Both files appear completely or not at all, the data
  * first. */
 #include "onnx/wire/write.h"
 #include <stdlib.h>
@@ -120,10 +120,10 @@ static gale_status begin_data(const plan *p, const char *path, gale__file_out *o
     gale__str_add(&name, p->location);
     gale_status status = gale__str_check(&name);
     if (status == GALE_OK && !strcmp(name.text, path))
-        status = gale__fail(GALE_INVALID, "%s: the model and its data cannot be one file", path);
+        status = gale__fail(GALE_INVALID, "%s: the model and its data cannot be the same file", path);
     if (status == GALE_OK && gale__file_same(name.text, gale__onnx_path(p->file)))
         status = gale__fail(GALE_INVALID,
-            "%s: is the model that is read, and its data cannot go there; choose another name", name.text);
+            "%s: is the model being read, so its data cannot be written there; choose another name", name.text);
     if (status == GALE_OK) status = gale__onnx_check_outside(p->file, name.text);
     if (status == GALE_OK) status = gale__file_begin(name.text, out);
     gale__str_finish(&name);
@@ -135,7 +135,7 @@ static gale_status check_size(const plan *p, const gale__pb_model *model, const 
     uint64_t size = gale__pb_size(p->file, GALE__PB_IS_model, model, p->swaps, p->n);
     if (size <= most_bytes) return GALE_OK;
     return gale__fail(GALE_LIMIT,
-        "%s: would have %llu bytes, and readers of the format take %llu: put its data into a file of its own", path,
+        "%s: would have %llu bytes, but the format is limited to %llu; store its data in a separate file", path,
         (unsigned long long)size, (unsigned long long)most_bytes);
 }
 
@@ -160,7 +160,8 @@ gale_status gale__onnx_write(gale__onnx *file, const gale__pb_model *model, cons
     plan p = {.file = file, .location = external_path};
     gale__file_out data = {.fd = -1}, out = {.fd = -1};
     if (external_path && (!*external_path || strchr(external_path, '/')))
-        return gale__fail(GALE_INVALID, "'%s': data goes beside the model, under a plain name", external_path);
+        return gale__fail(
+            GALE_INVALID, "'%s': data is stored beside the model, so give a name without a folder", external_path);
     gale_status status = look_at(&p, GALE__PB_IS_model, model, false);
     if (status == GALE_OK) status = write_both(&p, model, path, &data, &out);
     gale__file_drop(&data);

@@ -1,6 +1,6 @@
-/* ONNX's messages, a table each, in the order of field numbers: the order in which others write them, so that a file
- * that is only read and written again mostly keeps its bytes.  What no row names (training, sharding, annotations) is
- * kept as it came. */
+/* ONNX's messages, one table each, in the order of field numbers: the order that other programs write, so that a file
+ * that is read and written again mostly keeps its bytes.  Unknown fields (training, sharding, annotations) are
+ * preserved. */
 #include "onnx/wire/schema.h"
 
 #define ROW(m, n, k, f) .name = #f, .number = n, .kind = GALE__PB_##k, .offset = offsetof(gale__pb_##m, f)

@@ -49,12 +49,11 @@ static gale_status look_at(const gale__pb_tensor *m, decoded *d)
 {
     int type = gale__onnx_type(m->data_type);
     if (m->data_type == 14 || m->data_type == 15)
-        return gale__fail(GALE_UNSUPPORTED, "is of complex numbers, which no operator here takes");
-    if (type < 0)
-        return gale__fail(GALE_FORMAT, "is of element type %d, which ONNX does not define", (int)m->data_type);
-    if (m->segment) return gale__fail(GALE_UNSUPPORTED, "is one segment of a larger tensor");
+        return gale__fail(GALE_UNSUPPORTED, "complex numbers are not supported");
+    if (type < 0) return gale__fail(GALE_FORMAT, "unknown element type %d", (int)m->data_type);
+    if (m->segment) return gale__fail(GALE_UNSUPPORTED, "segmented tensors are not supported");
     if (m->dims.n > GALE_MAX_RANK)
-        return gale__fail(GALE_LIMIT, "has rank %zu, more than %d", m->dims.n, GALE_MAX_RANK);
+        return gale__fail(GALE_LIMIT, "rank %zu exceeds the limit of %d", m->dims.n, GALE_MAX_RANK);
     *d = (decoded){.from = m, .type = (gale_type)type, .rank = (int)m->dims.n};
     GALE_TRY(gale__shape_size(d->type, d->rank, m->dims.at, &d->elements, &d->bytes));
     d->packed = is_packed(d->type) ? packed_bytes(d->type, d->elements) : d->bytes;
@@ -132,7 +131,7 @@ static gale_status from_raw(gale__onnx *file, const decoded *d, gale_tensor **ou
     gale_tensor *t = NULL;
     GALE_TRY(gale__onnx_place(file, d->from, &p));
     if (p.size != d->packed)
-        return gale__fail(GALE_FORMAT, "has %llu bytes of data; %zu are needed for its %lld elements of %s",
+        return gale__fail(GALE_FORMAT, "has %llu bytes of data instead of %zu for its %lld elements of %s",
             (unsigned long long)p.size, d->packed, (long long)d->elements, gale_type_name(d->type));
     bool as_it_is = !is_packed(d->type) && d->type != GALE_BOOL;
     if (as_it_is && d->bytes >= BORROWED_LEAST && (!p.memory || (uintptr_t)p.memory % gale_type_size(d->type) == 0))
@@ -151,7 +150,7 @@ static gale_status from_raw(gale__onnx *file, const decoded *d, gale_tensor **ou
 static gale_status expect(const decoded *d, const char *list, size_t have, size_t want)
 {
     if (have == want) return GALE_OK;
-    return gale__fail(GALE_FORMAT, "has %zu values in %s; %zu are needed for its %lld elements of %s", have, list, want,
+    return gale__fail(GALE_FORMAT, "has %zu values in %s instead of %zu for its %lld elements of %s", have, list, want,
         (long long)d->elements, gale_type_name(d->type));
 }
 
@@ -232,7 +231,7 @@ static gale_status decode(gale__onnx *file, const gale__pb_tensor *m, gale_tenso
     decoded d;
     GALE_TRY(look_at(m, &d));
     if (d.type == GALE_STRING && (m->raw_data.size || gale__pb_is_external(m)))
-        return gale__fail(GALE_FORMAT, "is of strings, which have no raw form");
+        return gale__fail(GALE_FORMAT, "string tensors have no raw data");
     if (d.type == GALE_STRING) return from_strings(&d, out);
     return m->raw_data.size || gale__pb_is_external(m) ? from_raw(file, &d, out) : from_lists(&d, out);
 }
@@ -253,13 +252,13 @@ static gale_status sparse_index(const decoded *dense, const gale_tensor *indices
     if (linear) {
         index = at[i];
         if (index < 0 || index >= dense->elements)
-            return gale__fail(GALE_FORMAT, "index %lld of a sparse tensor is not in 0 .. %lld", (long long)index,
+            return gale__fail(GALE_FORMAT, "index %lld of a sparse tensor is outside 0 .. %lld", (long long)index,
                 (long long)dense->elements - 1);
     } else {
         for (int k = 0; k < dense->rank; k++) {
             int64_t c = at[i * (size_t)dense->rank + (size_t)k];
             if (c < 0 || c >= dims[k])
-                return gale__fail(GALE_FORMAT, "coordinate %lld of axis %d of a sparse tensor is not in 0 .. %lld",
+                return gale__fail(GALE_FORMAT, "coordinate %lld of axis %d of a sparse tensor is outside 0 .. %lld",
                     (long long)c, k, (long long)dims[k] - 1);
             index = index * dims[k] + c;
         }
@@ -273,7 +272,7 @@ static gale_status scatter(const decoded *dense, const gale_tensor *values, cons
     size_t n = (size_t)gale__tensor_elements(values), size = gale_type_size(dense->type);
     bool linear = indices->rank == 1;
     if (values->rank != 1)
-        return gale__fail(GALE_FORMAT, "values of a sparse tensor have rank %d, not 1", values->rank);
+        return gale__fail(GALE_FORMAT, "values of a sparse tensor have rank %d instead of 1", values->rank);
     if (indices->type != GALE_I64 || indices->rank < 1 || indices->rank > 2 || indices->dims[0] != (int64_t)n ||
         (!linear && indices->dims[1] != dense->rank))
         return gale__fail(GALE_FORMAT, "indices of a sparse tensor are not i64 [%zu] or [%zu, %d]", n, n, dense->rank);
@@ -301,11 +300,12 @@ static gale_status own(gale_tensor **t)
 static gale_status check_density(gale__onnx *file, size_t dense, size_t sparse)
 {
     if (dense > SPARSE_FLOOR && dense / SPARSE_PER_BYTE > sparse)
-        return gale__fail(GALE_LIMIT, "%zu bytes when made dense, for %zu bytes of values", dense, sparse);
+        return gale__fail(
+            GALE_LIMIT, "sparse tensor too large: %zu bytes when dense, for %zu bytes of values", dense, sparse);
     uint64_t all_dense = atomic_fetch_add(&file->dense_bytes, dense) + dense,
              all_sparse = atomic_fetch_add(&file->sparse_bytes, sparse) + sparse;
     if (all_dense <= SPARSE_FLOOR_ALL || all_dense / SPARSE_PER_BYTE <= all_sparse) return GALE_OK;
-    return gale__fail(GALE_LIMIT, "with those before it %llu bytes when made dense, for %llu bytes of values",
+    return gale__fail(GALE_LIMIT, "sparse tensors too large: %llu bytes in total when dense, for %llu bytes of values",
         (unsigned long long)all_dense, (unsigned long long)all_sparse);
 }
 
@@ -319,7 +319,8 @@ gale_status gale__onnx_sparse(gale__onnx *file, const gale__pb_sparse *m, gale_t
     shape.dims.n = m->dims.n;
     decoded d = {0};
     gale_status status = look_at(&shape, &d);
-    if (status == GALE_OK && d.type == GALE_STRING) status = gale__fail(GALE_UNSUPPORTED, "is sparse and of strings");
+    if (status == GALE_OK && d.type == GALE_STRING)
+        status = gale__fail(GALE_UNSUPPORTED, "sparse string tensors are not supported");
     GALE_GO(status);
     GALE_GO(gale__onnx_tensor(file, m->values, &values));
     GALE_GO(gale__onnx_tensor(file, m->indices, &indices));

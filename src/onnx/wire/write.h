@@ -1,4 +1,4 @@
-/* Writing inside: tensors that are written otherwise than they stand in the tree. */
+/* Internals of writing: tensors whose written form differs from the tree. */
 #ifndef GALE_ONNX_WRITE_H
 #define GALE_ONNX_WRITE_H
 #include "onnx/wire/model_file.h"

@@ -1,4 +1,4 @@
-/* Running a case through the scalar reference, and comparing results. */
+/* Runs a case through the scalar reference, and compares results. */
 #include "ops/cases/cases.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Reading the rows of cases: attributes, inputs and expected values from short text. */
+/* Parses the rows of cases: attributes, inputs and expected values from short text. */
 #include "ops/cases/cases.h"
 #include "ops/cases/case_body.h"
 #include "base/str.h"

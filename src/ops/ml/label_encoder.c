@@ -1,4 +1,4 @@
-/* Look-ups by value: keys are sorted when planning, and each element finds its own by binary search on the device. */
+/* Lookups by value: keys are sorted when planning, and each element is found by binary search on the device. */
 #include "ops/ml/ml.h"
 #include "ops/select.h"
 #include <math.h>
@@ -89,7 +89,7 @@ LOWER(LabelEncoder)
     const char *name;
     gale__ml_list keys = first_given(L, key_names, 3, &name), values = first_given(L, value_names, 3, &name);
     if (gale__lower_good(L) && (!keys.count || keys.count != values.count))
-        gale__lower_refuse(L, "%lld keys and %lld values of numbers", (long long)keys.count, (long long)values.count);
+        gale__lower_refuse(L, "%lld keys but %lld values", (long long)keys.count, (long long)values.count);
     if (!gale__lower_good(L)) return;
     bool real = gale__type_is_float(values.type), tensor = !strcmp(name, "values_tensor");
     gale__ml_list other = gale__ml_list_read(L, tensor ? "default_tensor" : real ? "default_float" : "default_int64");
@@ -107,7 +107,7 @@ LOWER(OneHotEncoder)
     gale__ml_list categories = gale__ml_list_read(L, "cats_int64s");
     gale__prim_node p = gale__lower_peek(g, L->in[0]);
     if (!categories.count || p.rank >= GALE_MAX_RANK)
-        gale__lower_refuse(L, "attribute 'cats_int64s' is missing, or the input has too many axes");
+        gale__lower_refuse(L, "missing attribute 'cats_int64s', or the input has too many axes");
     if (!gale__lower_good(L)) return;
     gale__node x = gale__prim_unsqueeze(g, gale__prim_cast(g, L->in[0], GALE_I64), 1u << p.rank);
     gale__node all = gale__lower_along(

@@ -1,4 +1,4 @@
-/* Classical models' plain operators: scaling, filling in, encoding, and linear models.  Parameters are attributes, so
+/* Simple operators of classical models: scaling, imputing, encoding, and linear models.  Parameters are attributes, so
  * they are constants of the plan. */
 #include "ops/ml/ml.h"
 #include <math.h>
@@ -33,7 +33,7 @@ gale__ml_list gale__ml_list_read(gale__lower *L, const char *name)
         }
         default: break;
         }
-        gale__lower_refuse(L, "attribute '%s' holds no numbers", name);
+        gale__lower_refuse(L, "attribute '%s' contains no numbers", name);
     }
     return (gale__ml_list){GALE_F32, 0, NULL};
 }
@@ -60,7 +60,7 @@ gale__node gale__ml_list_node(
     if (!gale__lower_good(L)) return GALE__NIL;
     if (!fits || list->count != n)
         return gale__lower_refuse(
-            L, "attribute '%s' has %lld numbers, not %lld", name, (long long)list->count, (long long)n);
+            L, "attribute '%s' has %lld numbers instead of %lld", name, (long long)list->count, (long long)n);
     return gale__prim_cast(L->g, gale__prim_const(L->g, list->type, rank, dims, list->data), type);
 }
 
@@ -80,7 +80,7 @@ gale__node gale__ml_samples(gale__lower *L)
 {
     gale__prim_graph *g = L->g;
     gale__prim_node p = gale__lower_peek(g, L->in[0]);
-    if (p.rank != 1 && p.rank != 2) return gale__lower_refuse(L, "the input has rank %d, not 1 or 2", p.rank);
+    if (p.rank != 1 && p.rank != 2) return gale__lower_refuse(L, "the input has rank %d instead of 1 or 2", p.rank);
     gale__node x = gale__prim_cast(g, L->in[0], p.type == GALE_F64 ? GALE_F64 : GALE_F32);
     return p.rank == 1 ? gale__prim_unsqueeze(g, x, 1u) : x;
 }
@@ -124,7 +124,7 @@ static int post_kind(gale__lower *L)
         if (strcmp(a->name, "post_transform")) continue;
         for (int k = 0; k < 5; k++)
             if (a->kind == GALE_ATTR_INT ? a->i == k : a->kind == GALE_ATTR_STRING && !strcmp(a->s, names[k])) return k;
-        gale__lower_refuse(L, "attribute 'post_transform' is none of NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT");
+        gale__lower_refuse(L, "unknown post_transform; supported are NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO and PROBIT");
     }
     return 0;
 }
@@ -213,7 +213,7 @@ LOWER(Normalizer)
     else if (!strcmp(norm, "L1")) size = gale__prim_reduce(g, GALE__SUM, gale__prim_unary(g, GALE__ABS, x), axis, true);
     else if (!strcmp(norm, "L2"))
         size = gale__prim_unary(g, GALE__SQRT, gale__prim_reduce(g, GALE__SUM, gale__prim_mul(g, x, x), axis, true));
-    else size = gale__lower_refuse(L, "norm is '%s', not MAX, L1 or L2", norm);
+    else size = gale__lower_refuse(L, "norm '%s' is not MAX, L1 or L2", norm);
     gale__node none = gale__prim_binary(g, GALE__EQ, size, gale__lower_value(L, x, 0));
     L->out[0] = gale__prim_cast(g, gale__prim_select(g, none, x, gale__prim_div(g, x, size)), GALE_F32);
 }
@@ -226,7 +226,7 @@ LOWER(Imputer)
     bool floats = gale__attr_given(L, "imputed_value_floats");
     gale__node value = feature_values(
         L, floats ? "imputed_value_floats" : "imputed_value_int64s", type, gale__lower_rank_of(g, x), features(L));
-    if (value < 0) gale__lower_refuse(L, "imputed_value_floats or imputed_value_int64s is missing");
+    if (value < 0) gale__lower_refuse(L, "missing attribute imputed_value_floats or imputed_value_int64s");
     if (!gale__lower_good(L)) return;
     double old = gale__attr_f(L, "replaced_value_float", 0);
     gale__node hit,
@@ -248,11 +248,11 @@ LOWER(FeatureVectorizer)
         gale__node x = gale__prim_cast(g, L->in[i], GALE_F32);
         if (gale__lower_rank_of(g, x) == 1) x = gale__prim_unsqueeze(g, x, 1u);
         if (gale__lower_rank_of(g, x) != 2)
-            gale__lower_refuse(L, "input %d has rank %d, not 1 or 2", i, gale__lower_rank_of(g, x));
+            gale__lower_refuse(L, "input %d has rank %d instead of 1 or 2", i, gale__lower_rank_of(g, x));
         if (!gale__lower_good(L)) return;
         int64_t more = wanted && i < n ? wanted[i] - gale__lower_peek(g, x).dims[1] : 0;
         if (more < -gale__lower_peek(g, x).dims[1])
-            gale__lower_refuse(L, "inputdimensions has the number %lld", (long long)wanted[i]);
+            gale__lower_refuse(L, "inputdimensions has the invalid value %lld", (long long)wanted[i]);
         parts[i] = more ? gale__prim_pad(g, x, (int64_t[]){0, 0}, (int64_t[]){0, more}, NULL, 0) : x;
     }
     if (gale__lower_good(L)) L->out[0] = gale__prim_concat(g, 1, parts, L->n_in);

@@ -1,4 +1,4 @@
-/* What the operators of ai.onnx.ml share: numbers given as attributes, and what is done to scores at the end. */
+/* Shared by the operators of ai.onnx.ml: numeric attributes, and the transformation of scores. */
 #ifndef GALE_OPS_ML_H
 #define GALE_OPS_ML_H
 #include "ops/lower.h"

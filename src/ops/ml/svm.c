@@ -24,7 +24,7 @@ static gale__node kernel(gale__lower *L, gale__node x, gale__node vectors, const
         gale__prim_add(g, gale__prim_mul(g, dot, gale__lower_value(L, dot, gamma)), gale__lower_value(L, dot, offset));
     if (!strcmp(kind, "POLY")) return gale__prim_binary(g, GALE__POW, dot, gale__lower_value(L, dot, degree));
     if (!strcmp(kind, "SIGMOID")) return gale__prim_unary(g, GALE__TANH, dot);
-    return gale__lower_refuse(L, "kernel_type is '%s', not LINEAR, POLY, RBF or SIGMOID", kind);
+    return gale__lower_refuse(L, "kernel_type '%s' is not LINEAR, POLY, RBF or SIGMOID", kind);
 }
 
 /* rho[i], or all of it as [1, n]. */
@@ -67,7 +67,7 @@ static bool read_classes(gale__lower *L, classes *c)
     gale__ml_list each = gale__ml_list_read(L, "vectors_per_class");
     *c = (classes){.n = each.count, .pairs = each.count * (each.count - 1) / 2};
     if (gale__lower_good(L) && each.count > CLASSES_MAX)
-        gale__lower_refuse(L, "%lld classes; at most %d are possible", (long long)each.count, CLASSES_MAX);
+        gale__lower_refuse(L, "%lld classes exceed the limit of %d", (long long)each.count, CLASSES_MAX);
     for (int64_t i = 0; i < c->n && gale__lower_good(L); i++) {
         int64_t n = gale__ml_list_i(&each, i);
         if (n < 0 || n > INT32_MAX) gale__lower_refuse(L, "class %lld has %lld vectors", (long long)i, (long long)n);
@@ -93,7 +93,7 @@ static gale__node decide(gale__lower *L, const classes *c, gale__node kernels, g
 {
     gale__ml_list w = gale__ml_list_read(L, "coefficients");
     if (gale__lower_good(L) && w.count != (c->n - 1) * c->vectors)
-        gale__lower_refuse(L, "attribute 'coefficients' has %lld numbers, not %lld", (long long)w.count,
+        gale__lower_refuse(L, "attribute 'coefficients' has %lld numbers instead of %lld", (long long)w.count,
             (long long)((c->n - 1) * c->vectors));
     double *m = gale__lower_good(L) ? table(L, c->vectors, c->pairs) : NULL;
     for (int64_t i = 0, pair = 0; m && i < c->n; i++)

@@ -1,5 +1,5 @@
-/* TfIdfVectorizer on whole numbers: every window of a row is compared with every n-gram of its size at once, so
- * counting is one reduction per size and distance.  (On words it runs on the host, src/onnx/host/host_tfidf.c.) */
+/* TfIdfVectorizer on integers: every window of a row is compared with every n-gram of its size at once, so counting is
+ * one reduction per size and distance. (On words it runs on the host, src/onnx/host/host_tfidf.c.) */
 #include "ops/ml/ml.h"
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void read_grams(gale__lower *L, grams *s)
                 to = k + 1 < counts.count ? gale__ml_list_i(&counts, k + 1) : pool.count, size = k + 1;
         if (from < 0 || to < from || to > pool.count || (to - from) % size ||
             (to - from) / size > s->indexes.count - s->count) {
-            gale__lower_refuse(L, "the %lld-grams of the pool lie from %lld to %lld of %lld", (long long)size,
+            gale__lower_refuse(L, "the %lld-grams of the pool are at %lld to %lld of %lld", (long long)size,
                 (long long)from, (long long)to, (long long)pool.count);
             return;
         }
@@ -70,13 +70,13 @@ static void read_settings(gale__lower *L, grams *s)
     int64_t skips = gale__attr_i(L, "max_skip_count", 0);
     s->weights = gale__ml_list_read(L, "weights");
     if (s->least < 1 || s->most < s->least || skips < 0)
-        gale__lower_refuse(
-            L, "n-grams of %lld to %lld with %lld skips", (long long)s->least, (long long)s->most, (long long)skips);
+        gale__lower_refuse(L, "invalid n-grams of %lld to %lld with %lld skips", (long long)s->least,
+            (long long)s->most, (long long)skips);
     s->distances = skips < INT32_MAX ? skips + 1 : INT32_MAX;
     for (int64_t i = 0; gale__lower_good(L) && i < s->indexes.count; i++) {
         int64_t index = gale__ml_list_i(&s->indexes, i);
         if (index < 0 || index >= INT32_MAX)
-            gale__lower_refuse(L, "ngram_indexes[%lld] is %lld", (long long)i, (long long)index);
+            gale__lower_refuse(L, "invalid ngram_indexes[%lld]: %lld", (long long)i, (long long)index);
         else if (index >= s->columns) s->columns = index + 1;
     }
     if (gale__lower_good(L) && s->weights.count && s->weights.count < s->count)
@@ -170,7 +170,7 @@ LOWER(TfIdfVectorizer)
     gale__prim_node p = gale__lower_peek(g, L->in[0]);
     grams s = {0};
     int windows = 0, n = 0;
-    if (p.rank < 1 || p.rank > 2) gale__lower_refuse(L, "the input has rank %d, and 1 or 2 is needed", p.rank);
+    if (p.rank < 1 || p.rank > 2) gale__lower_refuse(L, "the input has rank %d, but must have 1 or 2", p.rank);
     if (gale__lower_good(L)) read_grams(L, &s);
     if (gale__lower_good(L)) read_settings(L, &s);
     gale__node *parts =

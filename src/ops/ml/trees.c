@@ -1,5 +1,5 @@
-/* Decision trees on the device: one place per sample and tree, moved down a level at a time by gathers; leaves stay
- * where they are, so all trees take as many steps as the deepest. */
+/* Decision trees on the device: one position per sample and tree, moved down one level at a time by gathers; leaves
+ * stay where they are, so all trees take as many steps as the deepest. */
 #include "ops/ml/trees.h"
 #include <math.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static combine combine_of(gale__lower *L)
         for (int k = 0; k < 4; k++)
             if (a->kind == GALE_ATTR_INT ? a->i == k : a->kind == GALE_ATTR_STRING && !strcmp(a->s, names[k]))
                 return (combine)k;
-        gale__lower_refuse(L, "attribute 'aggregate_function' is none of AVERAGE, SUM, MIN, MAX");
+        gale__lower_refuse(L, "unknown aggregate_function; supported are AVERAGE, SUM, MIN and MAX");
     }
     return SUM;
 }

@@ -1,5 +1,5 @@
-/* Decision trees from attributes: both of ONNX's forms become nodes that point at each other.  What comes from a file
- * is checked here, so that walking the trees needs no checks. */
+/* Decision trees from attributes: both of ONNX's forms become nodes that refer to each other.  Input from the file is
+ * checked here, so that traversing the trees needs no checks. */
 #include "ops/ml/trees.h"
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ static gale__ml_list list_of(gale__lower *L, const char *name, const char *other
 {
     gale__ml_list list = other ? gale__ml_list_either(L, name, other) : gale__ml_list_read(L, name);
     if (gale__lower_good(L) && list.count != n)
-        gale__lower_refuse(L, "attribute '%s' has %lld numbers, not %lld", name, (long long)list.count, (long long)n);
+        gale__lower_refuse(
+            L, "attribute '%s' has %lld numbers instead of %lld", name, (long long)list.count, (long long)n);
     return list;
 }
 
@@ -51,7 +52,7 @@ static bool descend(gale__lower *L, gale__trees *t, int64_t root, int64_t *stack
             if (t->nodes[next[k]].branch == GALE__TREE_LEAF) continue;
             if (steps[next[k]] > longest) longest = steps[next[k]];
             if (fresh && steps[next[k]] == OPEN)
-                return gale__lower_refuse(L, "tree node %lld lies below itself", (long long)next[k]) >= 0;
+                return gale__lower_refuse(L, "tree node %lld is its own descendant", (long long)next[k]) >= 0;
             if (fresh && steps[next[k]] == NEW) stack[top++] = next[k];
         }
         if (fresh) continue;
@@ -74,13 +75,12 @@ bool gale__trees_measure(gale__lower *L, gale__trees *t, int64_t features)
         bool bad = n->yes < 0 || n->yes >= t->n_nodes || n->no < 0 || n->no >= t->n_nodes;
         if (n->branch != GALE__TREE_LEAF) bad = bad || n->feature < 0 || n->feature >= features;
         if (bad)
-            return gale__lower_refuse(L,
-                       "tree node %lld points at feature %lld of %lld, or at a node that is not there", (long long)i,
-                       (long long)n->feature, (long long)features) >= 0;
+            return gale__lower_refuse(L, "tree node %lld refers to feature %lld of %lld, or to a missing node",
+                       (long long)i, (long long)n->feature, (long long)features) >= 0;
     }
     for (int64_t i = 0; i < t->n_roots; i++)
         if (t->roots[i] < 0 || t->roots[i] >= t->n_nodes)
-            return gale__lower_refuse(L, "root %lld is not there", (long long)t->roots[i]) >= 0;
+            return gale__lower_refuse(L, "root %lld does not exist", (long long)t->roots[i]) >= 0;
     for (int64_t i = 0; i < t->n_votes; i++)
         if (t->votes[i].target < 0 || t->votes[i].target >= t->targets)
             return gale__lower_refuse(L, "a leaf votes for target %lld of %lld", (long long)t->votes[i].target,
@@ -89,7 +89,7 @@ bool gale__trees_measure(gale__lower *L, gale__trees *t, int64_t features)
     for (int64_t i = 0; i < t->n_roots; i++)
         if (!descend(L, t, t->roots[i], stack, steps)) return false;
     if (t->depth > DEPTH_MAX)
-        gale__lower_refuse(L, "a tree has %lld levels; at most %d are possible", (long long)t->depth, DEPTH_MAX);
+        gale__lower_refuse(L, "a tree has %lld levels; the limit is %d", (long long)t->depth, DEPTH_MAX);
     return gale__lower_good(L);
 }
 
@@ -173,7 +173,7 @@ bool gale__trees_read(gale__lower *L, gale__trees *t)
     for (int64_t i = 0; gale__lower_good(L) && i < n; i++) {
         int64_t mode = gale__ml_list_i(&modes, i);
         if (mode < 0 || mode > GALE__TREE_MEMBER)
-            gale__lower_refuse(L, "node %lld has mode %lld", (long long)i, (long long)mode);
+            gale__lower_refuse(L, "node %lld has the unknown mode %lld", (long long)i, (long long)mode);
         t->nodes[i] = (gale__tree_node){(uint8_t)mode, missing_at(&missing, i), gale__ml_list_i(&features, i),
             gale__ml_list_f(&splits, i), follow(&yes, &yes_leaf, i, n, leaves), follow(&no, &no_leaf, i, n, leaves)};
     }
@@ -208,7 +208,7 @@ static int branch_of(gale__lower *L, const char *name)
         "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
     for (int i = 0; i < 8; i++)
         if (i != GALE__TREE_MEMBER && !strcmp(name, names[i])) return i;
-    gale__lower_refuse(L, "a node has mode '%s'", name);
+    gale__lower_refuse(L, "unknown node mode '%s'", name);
     return GALE__TREE_LEAF;
 }
 
@@ -222,7 +222,7 @@ static void old_nodes(gale__lower *L, gale__trees *t, const gale__ml_list *trees
                   missing = gale__ml_list_read(L, "nodes_missing_value_tracks_true");
     const char *const *modes = gale__attr_strings(L, "nodes_modes", &n_modes);
     if (gale__lower_good(L) && n_modes != n)
-        gale__lower_refuse(L, "attribute 'nodes_modes' has %d names, not %lld", n_modes, (long long)n);
+        gale__lower_refuse(L, "attribute 'nodes_modes' has %d names instead of %lld", n_modes, (long long)n);
     for (int64_t i = 0; gale__lower_good(L) && i < n; i++)
         keys[i] = (key){gale__ml_list_i(trees, i), gale__ml_list_i(ids, i), i};
     if (gale__lower_good(L)) qsort(keys, (size_t)n, sizeof *keys, by_number);
@@ -271,7 +271,7 @@ bool gale__trees_read_old(gale__lower *L, const char *votes, int64_t targets, ga
     for (int64_t i = 0; gale__lower_good(L) && i < t->n_votes; i++) {
         int64_t node = find(keys, t->n_nodes, gale__ml_list_i(&vote_trees, i), gale__ml_list_i(&vote_nodes, i));
         if (node < 0)
-            gale__lower_refuse(L, "a vote of node %lld of tree %lld, which is not there",
+            gale__lower_refuse(L, "a vote belongs to node %lld of tree %lld, which does not exist",
                 (long long)gale__ml_list_i(&vote_nodes, i), (long long)gale__ml_list_i(&vote_trees, i));
         t->votes[i] = (gale__tree_vote){node, gale__ml_list_i(&vote_ids, i), gale__ml_list_f(&weights, i)};
     }

@@ -1,5 +1,5 @@
-/* com.microsoft's quantised operators: each is ONNX's own between a way in and a way out, and lowered by calling it.
- * Fused ones that are chains of ONNX's operators are taken apart when a model is read. */
+/* com.microsoft's quantised operators: each is ONNX's own operator between dequantisation and quantisation, and is
+ * lowered by calling it.  Fused ones that are chains of ONNX operators are decomposed when a model is read. */
 #include "ops/quantise.h"
 #include <string.h>
 
@@ -16,7 +16,7 @@ static gale__node lower_as(gale__lower *L, void (*lower)(gale__lower *), gale__n
 static gale__node needed(gale__lower *L, int i)
 {
     gale__node n = gale__lower_arg(L, i);
-    return n >= 0 ? n : gale__lower_refuse(L, "input %d is missing", i);
+    return n >= 0 ? n : gale__lower_refuse(L, "missing input %d", i);
 }
 
 /* The value whose scale and zero point come behind it. */
@@ -74,7 +74,7 @@ static void pool(gale__lower *L, void (*lower)(gale__lower *))
     gale__prim_graph *g = L->g;
     int rank = gale__lower_rank_of(g, L->in[0]), in[GALE_MAX_RANK] = {0, rank - 1}, back[GALE_MAX_RANK] = {0};
     bool last = gale__attr_i(L, "channels_last", 0);
-    if (rank < 3) gale__lower_refuse(L, "the input has rank %d, at least 3 is needed", rank);
+    if (rank < 3) gale__lower_refuse(L, "the input has rank %d; at least 3 is needed", rank);
     if (!gale__lower_good(L)) return;
     for (int d = 2; d < rank; d++) in[d] = d - 1, back[d - 1] = d;
     back[rank - 1] = 1;
@@ -91,7 +91,7 @@ LOWER(MSQLinearConcat)
 {
     int n = (L->n_in - 2) / 3;
     if (L->n_in < 5 || (L->n_in - 2) % 3)
-        gale__lower_refuse(L, "%d inputs after scale and zero point; each part has 3", L->n_in - 2);
+        gale__lower_refuse(L, "%d inputs after scale and zero point; each part needs 3", L->n_in - 2);
     gale__node *parts = gale__lower_good(L) ? gale__arena_alloc(&L->g->arena, (size_t)n * sizeof *parts) : NULL;
     if (!parts && gale__lower_good(L)) L->g->status = GALE_NO_MEMORY;
     for (int i = 0; parts && i < n; i++) parts[i] = value_at(L, 2 + 3 * i);
@@ -113,7 +113,7 @@ LOWER(MSQGemm)
 {
     gale__prim_graph *g = L->g;
     if (gale__lower_rank_of(g, L->in[0]) != 2 || gale__lower_rank_of(g, L->in[3]) != 2)
-        gale__lower_refuse(L, "the factors have %d and %d axes, not 2", gale__lower_rank_of(g, L->in[0]),
+        gale__lower_refuse(L, "the factors have %d and %d axes instead of 2", gale__lower_rank_of(g, L->in[0]),
             gale__lower_rank_of(g, L->in[3]));
     if (!gale__lower_good(L)) return;
     gale__node a = gale__lower_centre(
@@ -199,7 +199,8 @@ LOWER(MSBiasSoftmax)
     gale__node bias = gale__lower_wide(L, L->in[1]);
     int missing = gale__attr_i(L, "is_inner_broadcast", 0) && q.rank < p.rank ? p.rank - q.rank : 0;
     if (missing > axis)
-        gale__lower_refuse(L, "a bias of rank %d does not fit scores of rank %d before axis %d", q.rank, p.rank, axis);
+        gale__lower_refuse(
+            L, "a bias of rank %d does not match scores of rank %d before axis %d", q.rank, p.rank, axis);
     if (missing && gale__lower_good(L))
         bias = gale__prim_unsqueeze(g, bias, ((1u << axis) - 1) & ~((1u << (axis - missing)) - 1));
     gale__node y = gale__lower_softmax(
@@ -213,8 +214,8 @@ LOWER(MSUnfoldTensor)
     int axis = gale__lower_axis(L, gale__attr_i(L, "dim", -1), p.rank), perm[GALE_MAX_RANK + 1];
     int64_t size = gale__attr_i(L, "size", 0), every = gale__attr_i(L, "step", 1);
     if (gale__lower_good(L) && (size < 1 || every < 1 || size > p.dims[axis] || p.rank >= GALE_MAX_RANK))
-        gale__lower_refuse(
-            L, "windows of %lld every %lld along %lld", (long long)size, (long long)every, (long long)p.dims[axis]);
+        gale__lower_refuse(L, "invalid windows of %lld every %lld along %lld", (long long)size, (long long)every,
+            (long long)p.dims[axis]);
     if (!gale__lower_good(L)) return;
     gale__node windows =
         gale__prim_window(L->g, L->in[0], axis, (p.dims[axis] - size) / every + 1, size, every, 1, 0, 0);

@@ -1,5 +1,5 @@
-/* Attention and MultiHeadAttention of com.microsoft, as onnxruntime's optimisers write them: projections and biases
- * inside, masks as whole numbers, a cache of keys and values in one value or two. */
+/* Attention and MultiHeadAttention of com.microsoft, as written by onnxruntime's optimisers: with projections and
+ * biases, integer masks, and a cache of keys and values in one value or two. */
 #include "ops/attention.h"
 #include <math.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static gale__node seen(gale__lower *L, gale__node mask, int64_t batch, int64_t r
         fits = true;
     } else if (fits) whole = gale__prim_unsqueeze(g, whole, p.rank == 2 ? 1u << 1 | 1u << 2 : 1u << 1);
     if (!fits)
-        return gale__lower_refuse(L, "a mask of rank %d does not fit a batch of %lld with %lld keys", p.rank,
+        return gale__lower_refuse(L, "a mask of rank %d does not match a batch of %lld with %lld keys", p.rank,
             (long long)batch, (long long)total);
     return gale__prim_binary(g, GALE__GT, whole, gale__lower_index(L, 0));
 }
@@ -77,8 +77,8 @@ static bool read_sizes(gale__lower *L, int64_t heads, int64_t all, int64_t size[
     bool ok = (!n || n == 3) && size[0] == size[1] && size[0] + size[1] + size[2] == all && heads > 0 && all > 0;
     for (int i = 0; ok && i < 3; i++) ok = size[i] > 0 && size[i] % heads == 0;
     if (!ok)
-        gale__lower_refuse(L, "%lld columns of weights are not queries, keys and values of %lld heads", (long long)all,
-            (long long)heads);
+        gale__lower_refuse(L, "%lld columns of weights do not match queries, keys and values of %lld heads",
+            (long long)all, (long long)heads);
     return ok;
 }
 
@@ -93,7 +93,7 @@ static void attend_projected(gale__lower *L, gale__node all, gale_type type, int
     if (gale__attr_i(L, "do_rotary", 0) || gale__attr_i(L, "past_present_share_buffer", 0))
         gale__lower_refuse(L, "do_rotary and past_present_share_buffer are not supported");
     if (past >= 0 && (p.rank != 5 || p.dims[0] != 2))
-        gale__lower_refuse(L, "past has rank %d, not 5 with 2 in front", p.rank);
+        gale__lower_refuse(L, "past has rank %d instead of 5 with a leading 2", p.rank);
     for (int i = 0; i < 3 && gale__lower_good(L); at += size[i++])
         part[i] = gale__lower_heads_split(L, gale__prim_slice_axis(g, all, 2, at, size[i]), heads);
     if (!gale__lower_good(L)) return;
@@ -113,7 +113,7 @@ static bool has_axes(gale__lower *L)
 {
     gale__prim_node x = gale__lower_peek(L->g, L->in[0]), w = gale__lower_peek(L->g, L->in[1]);
     if (x.rank != 3 || w.rank != 2)
-        gale__lower_refuse(L, "input and weights have %d and %d axes, not 3 and 2", x.rank, w.rank);
+        gale__lower_refuse(L, "input and weights have %d and %d axes instead of 3 and 2", x.rank, w.rank);
     return gale__lower_good(L);
 }
 
@@ -164,7 +164,8 @@ static gale__node projected(gale__lower *L, int i, int64_t heads, int64_t *at)
 {
     gale__prim_node p = gale__lower_peek(L->g, L->in[i]);
     gale__node x = L->in[i], bias = gale__lower_arg(L, BIAS);
-    if (p.rank == 4 || p.rank != 3) return p.rank == 4 ? x : gale__lower_refuse(L, "input %d has rank %d", i, p.rank);
+    if (p.rank == 4 || p.rank != 3)
+        return p.rank == 4 ? x : gale__lower_refuse(L, "input %d has the unsupported rank %d", i, p.rank);
     if (bias >= 0) x = gale__prim_add(L->g, x, gale__prim_slice_axis(L->g, bias, 0, *at, p.dims[2]));
     *at += p.dims[2];
     return gale__lower_heads_split(L, x, heads);
@@ -179,7 +180,7 @@ LOWER(MSMultiHeadAttention)
     if (gale__lower_arg(L, PAST_LENGTH) >= 0 || gale__lower_arg(L, INDIRECTION) >= 0)
         gale__lower_refuse(L, "buffers shared between past and present are not supported");
     if (q.rank != 5 && (gale__lower_arg(L, KEY) < 0 || (k.rank != 5 && gale__lower_arg(L, VALUE) < 0)))
-        gale__lower_refuse(L, "there are no keys or values");
+        gale__lower_refuse(L, "missing keys or values");
     if (!gale__lower_good(L)) return;
     if (q.rank == 5)
         for (int i = 0; i < 3; i++) part[i] = unpacked(L, L->in[QUERY], i);

@@ -1,5 +1,5 @@
-/* Weights of few bits in blocks that share a scale, as com.microsoft's operators have them: packed into bytes or in
- * types of their own. */
+/* Low-bit weights in blocks that share a scale, as in com.microsoft's operators: packed into bytes or in their own
+ * types. */
 #include "ops/quantise.h"
 #include <string.h>
 
@@ -9,7 +9,7 @@ gale__node gale__lower_unpack(gale__lower *L, gale__node x, int bits, int64_t co
     gale__prim_node p = gale__lower_peek(g, x);
     int64_t each = 8 / bits;
     if (p.rank < 1 || p.rank >= GALE_MAX_RANK || p.dims[p.rank - 1] * each < count)
-        return gale__lower_refuse(L, "packed numbers are too few: %lld are wanted", (long long)count);
+        return gale__lower_refuse(L, "too few packed numbers: %lld are needed", (long long)count);
     int64_t dims[GALE_MAX_RANK];
     memcpy(dims, p.dims, sizeof dims);
     dims[p.rank] = each;
@@ -42,8 +42,8 @@ LOWER(MSMatMulNBits)
     bool fits = n > 0 && k > 0 && size >= 8 && (bits == 2 || bits == 4 || bits == 8) && n < INT32_MAX &&
                 k < INT32_MAX && size < INT32_MAX;
     if (!fits)
-        gale__lower_refuse(L, "N %lld, K %lld, block_size %lld, bits %lld", (long long)n, (long long)k, (long long)size,
-            (long long)bits);
+        gale__lower_refuse(L, "invalid N %lld, K %lld, block_size %lld or bits %lld", (long long)n, (long long)k,
+            (long long)size, (long long)bits);
     if (!gale__lower_good(L)) return;
     int64_t blocks = (k + size - 1) / size, whole[2] = {n, blocks * size}, in_blocks[3] = {n, blocks, size};
     gale__node w = gale__lower_unpack(L, gale__prim_reshape(g, L->in[1], 2, (int64_t[]){n, blocks * size * bits / 8}),
@@ -75,7 +75,7 @@ gale__node gale__lower_by_element(gale__lower *L, gale__node s, int axis, int64_
     if (!gale__lower_good(L)) return GALE__NIL;
     if (axis >= p.rank || p.rank >= GALE_MAX_RANK || size < 1 || size > INT32_MAX || p.dims[axis] * size < extent)
         return gale__lower_refuse(
-            L, "scales of blocks of %lld do not reach over %lld elements", (long long)size, (long long)extent);
+            L, "scales of blocks of %lld do not cover %lld elements", (long long)size, (long long)extent);
     for (int d = 0; d <= p.rank; d++) wide[d] = d == axis + 1 ? size : p.dims[d - (d > axis)];
     s = gale__prim_expand(g, gale__prim_unsqueeze(g, s, 1u << (axis + 1)), p.rank + 1, wide);
     p.dims[axis] *= size;
@@ -99,7 +99,8 @@ LOWER(MSGatherBlockQuantized)
     int64_t bits = gale__attr_i(L, "bits", 4), size = gale__attr_i(L, "block_size", 128);
     bool bytes = p.type == GALE_U8, before = from != axis;
     gale__node part[] = {L->in[0], L->in[2], gale__lower_arg(L, 3)};
-    if (bytes && bits != 2 && bits != 4 && bits != 8) gale__lower_refuse(L, "%lld bits a number", (long long)bits);
+    if (bytes && bits != 2 && bits != 4 && bits != 8)
+        gale__lower_refuse(L, "%lld bits per number are not supported", (long long)bits);
     if (bytes && bits < 8 && axis != p.rank - 1)
         gale__lower_refuse(L, "packed numbers must be quantised along their last axis");
     for (int i = 0; i < 3 && gale__lower_good(L) && before; i++)
@@ -132,7 +133,7 @@ LOWER(MSMatMulBnb4)
     int64_t n = gale__attr_i(L, "N", 0), k = gale__attr_i(L, "K", 0), size = gale__attr_i(L, "block_size", 0),
             kind = gale__attr_i(L, "quant_type", 0);
     if (n < 1 || k < 1 || n > INT32_MAX || k > INT32_MAX || kind < 0 || kind > 1)
-        gale__lower_refuse(L, "N %lld, K %lld, quant_type %lld", (long long)n, (long long)k, (long long)kind);
+        gale__lower_refuse(L, "invalid N %lld, K %lld or quant_type %lld", (long long)n, (long long)k, (long long)kind);
     if (!gale__lower_good(L)) return;
     gale__node table = gale__prim_const(g, GALE_F32, 1, (const int64_t[]){16}, values[kind]),
                code = gale__lower_unpack(L, L->in[1], 4, n * k, true);

@@ -1,6 +1,6 @@
-/* Mixtures of experts of com.microsoft: a router picks k of them for each token.  Few tokens take the weights of their
- * own experts; where there are more than experts, all of them see all tokens and those that were not picked count for
- * nothing. */
+/* Mixtures of experts of com.microsoft: a router selects k of them for each token.  Few tokens load the weights of
+ * their own experts; with more tokens than experts, all experts process all tokens and those not selected get weight
+ * 0. */
 #include "ops/quantise.h"
 #include <math.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static gale__node weights_of(gale__lower *L, const layer *l, gale__node at, int6
     gale__prim_graph *g = L->g;
     gale__node w = part(L, l->weights, at), scale = part(L, l->scale, at), zero = part(L, l->zero, at);
     if (l->bits == 0) return gale__lower_wide(L, w);
-    if (scale < 0) return gale__lower_refuse(L, "packed weights have no scales");
+    if (scale < 0) return gale__lower_refuse(L, "packed weights without scales");
     w = gale__lower_unpack(L, w, l->bits, in, false);
     gale__prim_node p = gale__lower_peek(g, w), q = gale__lower_peek(g, scale);
     if (!gale__lower_good(L)) return GALE__NIL;
@@ -73,7 +73,8 @@ static gale__node through(gale__lower *L, const layer *l, gale__node at, gale__n
 {
     gale__prim_graph *g = L->g;
     gale__prim_node p = gale__lower_peek(g, x), q = gale__lower_peek(g, l->weights);
-    if (gale__lower_good(L) && q.rank != 3) gale__lower_refuse(L, "weights of experts have %d axes, not 3", q.rank);
+    if (gale__lower_good(L) && q.rank != 3)
+        gale__lower_refuse(L, "weights of experts have %d axes instead of 3", q.rank);
     if (!gale__lower_good(L)) return GALE__NIL;
     gale__node y = gale__lower_product(L, x, gale__prim_permute(g, weights_of(L, l, at, p.dims[2]), (int[]){0, 2, 1})),
                bias = part(L, l->bias, at);
@@ -89,8 +90,9 @@ static gale__node swiglu(gale__lower *L, gale__node x, gale__node up)
             two[4] = {p.dims[0], p.dims[1], fused == 1 ? half : 2, fused == 1 ? 2 : half};
     double limit = gale__attr_f(L, "swiglu_limit", INFINITY);
     int axis = fused == 1 ? 3 : 2;
-    if (fused && p.dims[2] % 2) return gale__lower_refuse(L, "gate and values are %lld together", (long long)p.dims[2]);
-    if (!fused && up < 0) return gale__lower_refuse(L, "swiglu_fusion is 0 and there is no third product");
+    if (fused && p.dims[2] % 2)
+        return gale__lower_refuse(L, "gate and values have an odd total of %lld columns", (long long)p.dims[2]);
+    if (!fused && up < 0) return gale__lower_refuse(L, "swiglu_fusion is 0, but there is no third product");
     gale__node pair = fused ? gale__prim_reshape(g, x, 4, two) : GALE__NIL,
                gate = fused ? gale__prim_reshape(
                                   g, gale__prim_slice_axis(g, pair, axis, 0, 1), 3, (int64_t[]){two[0], two[1], half})
@@ -117,7 +119,7 @@ static gale__node activated(gale__lower *L, gale__node x, gale__node up)
     if (!strcmp(name, "relu")) y = gale__prim_binary(g, GALE__MAX, x, gale__lower_value(L, x, 0));
     else if (!strcmp(name, "silu")) y = gale__prim_mul(g, x, gale__lower_sigmoid(L, x));
     else if (!strcmp(name, "gelu")) y = gale__lower_gelu(L, x, true);
-    else if (strcmp(name, "identity")) return gale__lower_refuse(L, "activation_type is '%s'", name);
+    else if (strcmp(name, "identity")) return gale__lower_refuse(L, "unknown activation_type '%s'", name);
     return up >= 0 ? gale__prim_mul(g, y, up) : y;
 }
 
@@ -132,9 +134,9 @@ static void mix(gale__lower *L, const layer fc[3], gale__node shares)
         .k = gale__attr_i(L, "k", 1)};
     for (int d = 0; d < p.rank - 1; d++) m.tokens *= p.dims[d];
     if (gale__lower_good(L) && (p.rank < 2 || r.rank != 2 || r.dims[0] != m.tokens))
-        gale__lower_refuse(L, "a router's row is needed for each of %lld tokens", (long long)m.tokens);
+        gale__lower_refuse(L, "a row of the router is needed for each of %lld tokens", (long long)m.tokens);
     if (gale__lower_good(L) && (m.k < 1 || m.k > m.experts || m.k > PICKED_MOST))
-        gale__lower_refuse(L, "%lld of %lld experts", (long long)m.k, (long long)m.experts);
+        gale__lower_refuse(L, "cannot select %lld of %lld experts", (long long)m.k, (long long)m.experts);
     if (!gale__lower_good(L)) return;
     route(L, &m, shares);
     bool own = m.tokens <= m.experts / m.k;
@@ -172,13 +174,14 @@ LOWER(MSQMoE)
         int64_t its = gale__attr_i(L, bits[i], all);
         fc[i] = (layer){gale__lower_arg(L, 2 + 3 * i), gale__lower_arg(L, 3 + 3 * i), gale__lower_arg(L, 11 + i),
             gale__lower_arg(L, 4 + 3 * i), (int)its};
-        if (its != 2 && its != 4 && its != 8) gale__lower_refuse(L, "%lld bits a number", (long long)its);
+        if (its != 2 && its != 4 && its != 8)
+            gale__lower_refuse(L, "%lld bits per number are not supported", (long long)its);
         if (fc[i].weights >= 0 && gale__lower_type_of(L->g, fc[i].weights) != GALE_U8)
-            gale__lower_refuse(L, "weights are %s; whole numbers in bytes are known",
+            gale__lower_refuse(L, "weights are %s, but must be integers in bytes",
                 gale_type_name(gale__lower_type_of(L->g, fc[i].weights)));
     }
     if (strcmp(gale__attr_s(L, "quant_type", "int"), "int"))
-        gale__lower_refuse(L, "quant_type is '%s', and 'int' is known", gale__attr_s(L, "quant_type", "int"));
+        gale__lower_refuse(L, "quant_type '%s' is not supported, only 'int'", gale__attr_s(L, "quant_type", "int"));
     if (fc[1].weights < 0) gale__lower_refuse(L, "the second product has no weights");
     if (gale__lower_good(L)) mix(L, fc, gale__lower_arg(L, 14));
 }

@@ -39,11 +39,11 @@ static bool read_query(gale__lower *L, query *c)
     c->heads = gale__attr_i(L, "num_heads", 0), c->groups = gale__attr_i(L, "kv_num_heads", 0);
     bool plain = !gale__attr_i(L, "sliding_window_cache", 0) && gale__lower_arg(L, KEY_SCALE) < 0 &&
                  gale__lower_arg(L, VALUE_SCALE) < 0;
-    if (!plain) gale__lower_refuse(L, "a cache of windows or of quantised values is not supported");
+    if (!plain) gale__lower_refuse(L, "a windowed or quantised cache is not supported");
     if (gale__lower_good(L) && (n != 1 || q.rank != 3 || c->heads < 1 || c->heads > INT32_MAX || c->groups < 1 ||
                                    c->groups > INT32_MAX || (past.rank && past.rank != 4) || total[0] < q.dims[1]))
         gale__lower_refuse(L,
-            "query must have 3 axes and past 4, and total_sequence_length must be one number that counts the new rows");
+            "query must have 3 axes, past 4, and total_sequence_length must be one number that includes the new rows");
     if (!gale__lower_good(L)) return false;
     c->batch = q.dims[0], c->rows = q.dims[1], c->total = total[0];
     c->kept = past.rank && past.dims[2] > c->total ? past.dims[2] : c->total;
@@ -64,9 +64,9 @@ static bool split_inputs(gale__lower *L, const query *c, gale__node part[3])
     gale__prim_node q = gale__lower_peek(L->g, L->in[QUERY]);
     int64_t heads[3] = {c->heads, c->groups, c->groups}, at = 0, all = c->heads + 2 * c->groups;
     bool packed = gale__lower_arg(L, KEY) < 0;
-    if (!packed && gale__lower_arg(L, VALUE) < 0) gale__lower_refuse(L, "there are keys but no values");
+    if (!packed && gale__lower_arg(L, VALUE) < 0) gale__lower_refuse(L, "keys without values");
     if (packed && q.dims[2] % all)
-        gale__lower_refuse(L, "%lld columns are not %lld heads", (long long)q.dims[2], (long long)all);
+        gale__lower_refuse(L, "%lld columns cannot be divided into %lld heads", (long long)q.dims[2], (long long)all);
     for (int i = 0; i < 3 && gale__lower_good(L); i++) {
         int64_t width = packed ? q.dims[2] / all * heads[i] : 0;
         part[i] = gale__lower_heads_split(
@@ -126,7 +126,7 @@ static gale__node cached(gale__lower *L, const query *c, int past, gale__node x)
     gale__node old = gale__lower_arg(L, past), row = gale__prim_sub(g, gale__prim_iota(g, 4, walk, 2), c->first);
     gale__prim_node o = gale__lower_peek(g, old);
     if (old >= 0 && (o.rank != 4 || o.dims[0] != dims[0] || o.dims[1] != dims[1] || o.dims[3] != dims[3]))
-        return gale__lower_refuse(L, "input %d does not fit the new rows", past);
+        return gale__lower_refuse(L, "input %d does not match the new rows", past);
     high[2] = c->kept - (old >= 0 ? o.dims[2] : 0);
     old = old >= 0 ? gale__prim_pad(g, old, low, high, NULL, 0) : gale__prim_splat(g, (gale_type)p.type, 4, dims, 0);
     return gale__lower_overwrite(L, old, x, 2, row);

@@ -30,9 +30,10 @@ LOWER(MSRelativePositionBias)
     gale__prim_node table = gale__lower_peek(g, L->in[0]);
     if (gale__lower_good(L) &&
         (n[0] != 1 || n[1] != 1 || rows[0] < 1 || columns[0] < 1 || rows[0] > 1 << 24 || columns[0] > 1 << 24))
-        gale__lower_refuse(L, "query_length and key_length are one number each, at least 1");
+        gale__lower_refuse(L, "query_length and key_length must be one number each, at least 1");
     if (table.rank != 2 || table.dims[0] < 4 || farthest <= table.dims[0] / 2)
-        gale__lower_refuse(L, "the table must be [buckets, heads], and max_distance more than its buckets tell apart");
+        gale__lower_refuse(
+            L, "the table must be [buckets, heads], and max_distance larger than its buckets distinguish");
     if (!gale__lower_good(L)) return;
     int64_t count = rows[0] + columns[0] - 1, dims[2] = {rows[0], columns[0]};
     int64_t *bucket = gale__arena_alloc(&g->arena, (size_t)count * sizeof *bucket);
@@ -56,14 +57,14 @@ LOWER(MSGatedRelativePositionBias)
     gale__prim_graph *g = L->g;
     int64_t heads = gale__attr_i(L, "num_heads", 0);
     gale_type type = gale__lower_type_of(g, L->in[QUERY]);
-    if (gale__lower_arg(L, OFFSET) >= 0) gale__lower_refuse(L, "tokens without padding are not supported");
+    if (gale__lower_arg(L, OFFSET) >= 0) gale__lower_refuse(L, "unpadded tokens are not supported");
     gale__node q = gale__lower_heads_split(
         L, gale__prim_add(g, gale__lower_wide(L, L->in[QUERY]), gale__lower_wide(L, L->in[BIAS])), heads);
     gale__node ur =
         gale__prim_add(g, gale__prim_matmul(g, q, gale__lower_wide(L, L->in[W])), gale__lower_wide(L, L->in[W_BIAS]));
     gale__prim_node p = gale__lower_peek(g, ur);
     if (gale__lower_good(L) && p.dims[3] % 2)
-        gale__lower_refuse(L, "the weights have %lld columns, not an even number", (long long)p.dims[3]);
+        gale__lower_refuse(L, "the weights have %lld columns, which must be even", (long long)p.dims[3]);
     if (!gale__lower_good(L)) return;
     const int64_t pairs[5] = {p.dims[0], p.dims[1], p.dims[2], 2, p.dims[3] / 2};
     gale__node gate =
@@ -116,9 +117,9 @@ LOWER(MSGatedRMSNorm)
     gale__prim_node p = gale__lower_peek(g, L->in[0]), s = gale__lower_peek(g, L->in[1]);
     const char *name = gale__attr_s(L, "activation", "silu");
     bool plain = !strcmp(name, "sigmoid");
-    if (!plain && strcmp(name, "silu") && strcmp(name, "swish")) gale__lower_refuse(L, "activation is '%s'", name);
+    if (!plain && strcmp(name, "silu") && strcmp(name, "swish")) gale__lower_refuse(L, "unknown activation '%s'", name);
     if (p.rank < 1 || p.rank >= GALE_MAX_RANK || s.rank != 1 || s.dims[0] < 1 || p.dims[p.rank - 1] % s.dims[0])
-        gale__lower_refuse(L, "the last axis of X is not a multiple of the scale's");
+        gale__lower_refuse(L, "the last axis of X must be a multiple of the scale's");
     if (!gale__lower_good(L)) return;
     int64_t dims[GALE_MAX_RANK];
     memcpy(dims, p.dims, sizeof dims);
