@@ -51,9 +51,9 @@ typedef struct gale_picture_read_options {
     bool keep_orientation; /* as stored: EXIF's orientation is neither applied nor reset */
     const char *layer; /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours
                           that viewers show first; of a TIFF: the number of a page, from "1" */
-    bool tolerant; /* a truncated JPEG is grey where it ends, and samples that are infinite or no numbers are 0, with a
-                      line in the log, instead of an error or of trouble later */
-    bool first_frame; /* of an animation the first frame is wanted: nothing is said about the others */
+    bool tolerant;     /* a truncated JPEG is grey where it ends, and NaN or infinite samples are 0, with a
+                          line in the log, instead of an error or of trouble later */
+    bool first_frame;  /* of an animation the first frame is wanted: nothing is said about the others */
 } gale_picture_read_options;
 /* Detects the format from the first bytes.  options may be NULL.  GALE_FORMAT for a truncated file, unless `tolerant`.
  */

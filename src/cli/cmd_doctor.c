@@ -9,7 +9,7 @@ static const gale__arg args[] = {
     {"try", 't', GALE__ARG_TEXT, "PROVIDER", NULL, NULL,
         "test PROVIDER step by step in a separate process and report which step fails"},
     {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},
-    {"debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"},
+    {"debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "enable the driver's own validation", "GALE_DEBUG_LAYER"},
     GALE__ARG_JSON,
     {0},
 };

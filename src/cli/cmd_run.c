@@ -16,7 +16,7 @@ static const gale__arg args[] = {
     {"profile", 0, GALE__ARG_FILE, NULL, NULL, NULL,
         "write times of kernels and copies: a trace for chrome://tracing if the file ends in .json, else a table",
         .writes = true},
-    {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "what ran where, and why, on stderr"},
+    {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "print what ran where, and why, to stderr"},
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,

@@ -144,7 +144,7 @@ static bool prefers_k(
     return score > 0 || (score == 0 && k->extent[k->n - 1] > rows->extent[rows->n - 1]);
 }
 
-/* The load alone, elements as they lie. */
+/* The load alone, elements as stored. */
 static gale_status make_narrow(const gale__cpu_contract *c, gale__cpu_operand *o)
 {
     const gale__nest_access *x = o->narrow.access;

@@ -136,7 +136,7 @@ static void add_to(int32_t *sums, const void *elements, bool with_sign, int64_t 
         for (int64_t i = 0; i < n; i++) sums[i] += ((const uint8_t *)elements)[i];
 }
 
-/* Elements as they lie in memory become those of panels. */
+/* Elements as stored become those of panels. */
 void gale__cpu_narrow_convert(const gale__cpu_narrow *n, const void *from, int64_t count, void *to)
 {
     if (n->widened && n->access->type == GALE_I8)

@@ -1,5 +1,5 @@
 /* Operands of a contraction that are narrower than its sums: bytes, less a zero point, or bf16.  They are packed as
- * they lie in memory, for micro-kernels that multiply several steps of k at once, in units: some steps of one row side
+ * stored, for micro-kernels that multiply several steps of k at once, in units: some steps of one row side
  * by side.
  *
  * Zero points never enter the panels.  With a' and b' for what the panels hold, the sum of (a' - p)(b' - q) over k
@@ -32,7 +32,7 @@ gale_status gale__cpu_narrow_init(gale__cpu_narrow *n, const gale__nest *nest);
 /* Less shift: of n rows of the span from r0 on.  f: a frame of the tape; not used where the point is known. */
 void gale__cpu_narrow_points(
     const gale__cpu_narrow *n, gale__cpu_frame *f, const gale__cpu_span *rows, int64_t r0, int64_t count, int32_t *out);
-/* Elements as they lie in memory become those of panels. */
+/* Elements as stored become those of panels. */
 void gale__cpu_narrow_convert(const gale__cpu_narrow *n, const void *from, int64_t count, void *to);
 /* `group` rows of n elements, from `from` on, woven into units, in one of the two areas, which are both overwritten. */
 char *gale__cpu_narrow_weave(const gale__simd *simd, char *from, char *to, int64_t group, int64_t n, size_t element);
@@ -44,7 +44,7 @@ typedef struct gale__cpu_units {
     const gale__cpu_narrow *narrow;
     const gale__cpu_span *rows, *k;
     gale__cpu_section section;
-    int out; /* register of the elements as they lie in memory */
+    int out; /* register of the elements as stored */
     int64_t group, width;
     size_t unit;
     bool along_k;
