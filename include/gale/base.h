@@ -49,6 +49,9 @@ GALE_API const char *gale_error(void);
 /* Frees a text that the library gave out; NULL is fine. */
 GALE_API void gale_free(void *p);
 
+/* Nanoseconds on the clock of deadlines, which never goes back (POSIX: CLOCK_MONOTONIC). */
+GALE_API uint64_t gale_time_ns(void);
+
 /* "f32"; "?" for a number out of range. */
 GALE_API const char *gale_type_name(gale_type type);
 /* Bytes one element takes in gale's memory (types under 8 bits: one byte); 0 for strings. */

@@ -119,6 +119,7 @@ typedef struct gale_program_options {
     bool no_recognise;           /* chains of small operators stay as they are written */
     bool no_paths;               /* no fast paths: everything is fused from primitives */
     gale_precision precision;
+    int threads; /* most CPU threads of a run; 0: all (GALE_THREADS, else the cores) */
 } gale_program_options;
 GALE_API gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out);
@@ -130,6 +131,21 @@ GALE_API int gale_program_outputs(const gale_program *program);
  * fits; such a tensor may be an input's. */
 GALE_API gale_status gale_program_run(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, bool outputs_on_host);
+/* How one run goes; zero means the default. */
+typedef struct gale_run_control {
+    bool outputs_on_host;
+    int threads; /* most CPU threads; 0: the program's.  The smaller of the two holds.  A run with one thread works on
+                    the caller's alone and never waits for another run */
+    /* May be set from another thread or a signal handler: anything but 0 stops the run with GALE_CANCELLED.  May be
+     * NULL. */
+    const volatile int *cancel;
+    uint64_t deadline_ns; /* on the clock of gale_time_ns: past it, the run stops with GALE_DEADLINE; 0: none */
+} gale_run_control;
+/* The same under control (NULL: all defaults).  Flag and deadline are looked at between kernels, on devices with a
+ * queue about every two milliseconds of work; kernels that were sent already are waited for.  A run that is stopped
+ * makes no outputs; tensors of the caller's may have been written in part. */
+GALE_API gale_status gale_program_run_with(
+    gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control);
 /* Text for people or JSON: devices, kernels by operator, reasons, host copies, memory, prediction and outcome of the
  * latest run. */
 GALE_API gale_status gale_program_report(gale_program *program, bool json, char **text /* gale_free */);

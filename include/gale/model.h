@@ -44,6 +44,7 @@ typedef struct gale_model_options {
      * NULL. */
     bool (*progress)(void *user, int step, int steps);
     void *user;
+    const volatile int *cancel; /* as in gale_run_control, for all runs of the model */
 } gale_model_options;
 GALE_API gale_status gale_model_open(
     const char *path, gale_device *device, const gale_model_options *options, gale_model **out);
@@ -74,11 +75,17 @@ GALE_API gale_status gale_model_default(const gale_model *model, int index, gale
  * or, where it is not NULL, a tensor object of the caller that is written into.  On the host when on_host, else where
  * they were computed. */
 GALE_API gale_status gale_model_run(gale_model *model, gale_object *const *inputs, gale_object **outputs, bool on_host);
+/* The same under control (NULL: all defaults), which holds for every step, on the device and on the host. */
+GALE_API gale_status gale_model_run_with(
+    gale_model *model, gale_object *const *inputs, gale_object **outputs, const gale_run_control *control);
 /* The same by name and with tensors alone: what most callers want.  outputs[i] as above.  Inputs that have a value in
  * the file may be given too: as long as none is, they are constants; the model is prepared once more for each set of
  * them, weights shared. */
 GALE_API gale_status gale_model_run_named(gale_model *model, const char *const *input_names, gale_tensor *const *inputs,
     int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host);
+GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *const *input_names,
+    gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
+    const gale_run_control *control);
 GALE_API gale_status gale_model_report(gale_model *model, bool json, char **text /* gale_free */);
 
 #ifdef __cplusplus

@@ -248,6 +248,7 @@ static gale_status upscale(void *user, gale__file_task *t)
     o.no_check = gale__args_flag(j->args, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;
+    o.cancel = &gale__ending;
     set_size(j, t->picture, &o);
     gale_status status = check_output(j, t, &o);
     if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);

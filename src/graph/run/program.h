@@ -16,13 +16,15 @@ typedef struct gale__run_context {
     struct gale__run_context *next;
     gale_stream *stream;
     gale_buffer **slabs;
-    gale_buffer **staged; /* device copies of host tensors, and of outputs that lie over inputs */
-    gale__ref *refs;      /* of this run */
-    gale__mem *host_mems; /* CPU: host tensors are read and written where they lie */
-    gale_tensor **made;   /* by output: tensors this run made */
-    gale__binding *bound; /* of the previous run: what the capture was made with */
-    gale_capture *capture;
-    bool seen; /* bound[] is filled */
+    gale_buffer **staged;    /* device copies of host tensors, and of outputs that lie over inputs */
+    gale__ref *refs;         /* of this run */
+    gale__mem *host_mems;    /* CPU: host tensors are read and written where they lie */
+    gale_tensor **made;      /* by output: tensors this run made */
+    gale__binding *bound;    /* of the previous run: what the capture was made with */
+    gale_capture **captures; /* of its steps, in order, with these bindings */
+    int n_captures;
+    gale_event *marks[2]; /* of runs that may be stopped: see send.c */
+    bool seen;            /* bound[] is filled */
 } gale__run_context;
 
 typedef struct gale__instance {
@@ -36,6 +38,7 @@ typedef struct gale__instance {
     gale__run_context *idle;
     uint64_t used; /* clock of the latest use */
     int running;
+    _Atomic uint64_t run_ns; /* that the latest run took */
 } gale__instance;
 
 struct gale_program {

@@ -1,53 +1,18 @@
 /* One run: bind tensors to places, send the steps, bring results back.  The steps of a run whose bindings have not
  * changed since the one before are captured and replayed where the driver can.  A steady run allocates nothing but its
  * outputs. */
+#include "base/limits.h"
 #include "graph/run/run.h"
+#include <stdatomic.h>
 #include <string.h>
-
-static gale__ref resolve(gale__plan_place place, const gale__run_memory *m)
-{
-    gale__ref ref;
-    switch (place.space) {
-    case GALE__SPACE_WORK: return gale__buffer_ref(m->slabs[place.index], place.offset);
-    case GALE__SPACE_CONST: return gale__buffer_ref(m->constants, place.offset);
-    case GALE__SPACE_WEIGHT: ref = m->weights[place.index]->ref; break;
-    case GALE__SPACE_INPUT: ref = m->bound[place.index]; break;
-    default: ref = m->bound[m->n_inputs + place.index]; break;
-    }
-    ref.offset += place.offset;
-    return ref;
-}
-
-gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue)
-{
-    for (int i = 0; i < plan->n_steps; i++) {
-        const gale__plan_step *s = &plan->steps[i];
-        gale__ref refs[GALE__NEST_BUFFERS_MAX];
-        if (s->once != prologue) continue;
-        for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
-        if (s->kind == GALE__STEP_COPY) {
-            GALE_TRY(gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag));
-            continue;
-        }
-        if (s->kind == GALE__STEP_CALL) {
-            GALE_TRY(gale__call_run(stream, s->call, refs, s->n_refs, &s->tag));
-            continue;
-        }
-        gale__launch launch = {
-            .n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};
-        memcpy(launch.groups, s->groups, sizeof launch.groups);
-        gale_status status = gale__launch_run(stream, s->kernel, &launch);
-        if (status != GALE_OK) return gale__fail_within(status, "%s", s->tag.op);
-    }
-    return GALE_OK;
-}
 
 void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_context *c)
 {
     if (c->stream)
         gale_stream_sync(
             c->stream); /* steps before one that failed may be on their way: the pool would hand their memory out */
-    gale_capture_destroy(&c->capture);
+    gale__run_captures_drop(c);
+    for (int i = 0; i < 2; i++) gale_event_destroy(&c->marks[i]);
     for (int i = 0; c->slabs && i < plan->n_slabs; i++) gale_buffer_destroy(&c->slabs[i]);
     for (int i = 0; c->staged && i < n_inputs + plan->n_outputs; i++) gale_buffer_destroy(&c->staged[i]);
     gale__free(c->slabs);
@@ -271,39 +236,24 @@ static bool note_bindings(run *r)
     return same;
 }
 
-static gale_status capture(run *r)
-{
-    gale__run_context *c = r->context;
-    gale__run_memory memory = memory_of(r->program, r->instance, c);
-    GALE_TRY(gale_capture_begin(c->stream));
-    gale_status status = gale__plan_send(r->instance->plan, c->stream, &memory, false);
-    gale_status ended = gale_capture_end(c->stream, &c->capture);
-    if (status == GALE_OK && ended == GALE_OK) return GALE_OK;
-    gale_capture_destroy(&c->capture);
-    return status != GALE_OK ? status : ended;
-}
-
+/* The steps are captured where the driver can and nothing watches each of them. */
 static gale_status send(run *r)
 {
-    gale__run_context *c = r->context;
-    const gale__plan *plan = r->instance->plan;
-    bool can = r->program->device->info.caps.capture && !r->program->options.no_capture && !r->in_place &&
-               plan->kernels > 1 && !r->program->device->profiler;
-    if (!note_bindings(r)) gale_capture_destroy(&c->capture);
-    else if (can && !c->capture) GALE_TRY(capture(r));
-    r->replayed = can && c->capture;
-    if (r->replayed) return gale_capture_replay(c->stream, c->capture);
-    gale__run_memory memory = memory_of(r->program, r->instance, c);
-    return gale__plan_send(plan, c->stream, &memory, false);
+    gale__run_memory memory = memory_of(r->program, r->instance, r->context);
+    r->replayed = r->program->device->info.caps.capture && !r->program->options.no_capture && !r->in_place &&
+                  r->instance->plan->kernels > 1 && !r->program->device->profiler;
+    return gale__run_send(r->instance, r->context, &memory, note_bindings(r), &r->replayed);
 }
 
 static void note_run(run *r, uint64_t start_ns)
 {
     const gale__plan *plan = r->instance->plan;
     gale_program *p = r->program;
+    uint64_t run_ns = gale__time_ns() - start_ns;
+    atomic_store(&r->instance->run_ns, run_ns);
     gale__mutex_lock(&p->lock);
     p->last.predicted_us = plan->predicted_us;
-    p->last.run_us = (double)(gale__time_ns() - start_ns) / 1e3;
+    p->last.run_us = (double)run_ns / 1e3;
     p->last.plan_us = (double)plan->plan_ns / 1e3;
     p->last.kernels = plan->kernels;
     p->last.const_bytes = plan->const_bytes + plan->weight_bytes;
@@ -352,10 +302,31 @@ static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_te
     return status;
 }
 
-gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+/* Memory that plans of other shapes hold is given up before a run fails for lack of it. */
+static gale_status run_or_shed(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
+    GALE_TRY(gale__limits_check());
     gale_status status = run_once(p, inputs, outputs, on_host);
     if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
     gale__log(GALE__INFO, "%s; plans of other shapes were let go to make room", gale_error());
     return run_once(p, inputs, outputs, on_host);
+}
+
+gale_status gale_program_run_with(
+    gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control)
+{
+    static const gale_run_control none;
+    const gale_run_control *o = control ? control : &none;
+    gale__limits limits = {.threads = p->options.threads}, own = gale__run_limits(o);
+    gale__limits_enter(&limits);
+    gale__limits_enter(&own);
+    gale_status status = run_or_shed(p, inputs, outputs, o->outputs_on_host);
+    gale__limits_leave(&own);
+    gale__limits_leave(&limits);
+    return status;
+}
+
+gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+{
+    return gale_program_run_with(p, inputs, outputs, &(gale_run_control){.outputs_on_host = on_host});
 }
