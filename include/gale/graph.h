@@ -120,6 +120,10 @@ typedef struct gale_program_options {
     bool no_paths;               /* no fast paths: everything is fused from primitives */
     gale_precision precision;
     int threads; /* most CPU threads of a run; 0: all (GALE_THREADS, else the cores) */
+    /* Plans are kept for the shapes that ran, each with its memory for work and without the weights, which all share;
+     * beyond this many bytes the plan used longest ago goes.  0: an eighth of the device's memory.  Plans in use and
+     * the latest one always stay. */
+    uint64_t plan_memory_bytes;
 } gale_program_options;
 GALE_API gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out);

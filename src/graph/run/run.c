@@ -59,9 +59,22 @@ gale_status gale__run_context_take(gale_program *p, gale__instance *instance, ga
     return GALE_OK;
 }
 
+/* Copies of tensors are made when they are first needed. */
+static uint64_t measure(const gale_program *p, const gale__plan *plan, const gale__run_context *c)
+{
+    uint64_t bytes = sizeof *c;
+    for (int i = 0; i < plan->n_slabs; i++) bytes += plan->slabs[i];
+    for (int i = 0; i < p->graph->n_inputs + plan->n_outputs; i++)
+        if (c->staged[i]) bytes += gale_buffer_size(c->staged[i]);
+    return bytes;
+}
+
 void gale__run_context_give(gale_program *p, gale__instance *instance, gale__run_context *c)
 {
+    uint64_t bytes = measure(p, instance->plan, c);
     gale__mutex_lock(&p->lock);
+    p->grown |= bytes != c->bytes;
+    c->bytes = bytes;
     c->next = instance->idle;
     instance->idle = c;
     gale__mutex_unlock(&p->lock);
@@ -102,6 +115,7 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     GALE_GO(gale__plan_send(plan, c->stream, &memory, true));
     GALE_GO(gale_stream_sync(c->stream));
     drop_weights(p, instance);
+    c->bytes = measure(p, plan, c);
     c->next = instance->idle;
     instance->idle = c;
     return GALE_OK;
