@@ -150,6 +150,28 @@ typedef struct gale_run_control {
  * makes no outputs; tensors of the caller's may have been written in part. */
 GALE_API gale_status gale_program_run_with(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control);
+
+/* Runs that are submitted instead of waited for.  A queue runs them in the order in which they came, on a thread of its
+ * own, and sends each to the device without waiting for the one before, so that programs follow one another there. */
+typedef struct gale_queue gale_queue;
+typedef struct gale_run gale_run;
+GALE_API gale_status gale_queue_create(gale_device *device, gale_queue **out);
+GALE_API void gale_queue_wait(gale_queue *queue);     /* until all that was submitted has run */
+GALE_API void gale_queue_destroy(gale_queue **queue); /* waits, too */
+/* Inputs, outputs and control as for gale_program_run_with.  Outputs that are NULL are made here and may at once be the
+ * inputs of further runs in the same queue; everybody else looks at them after the wait.  The caller may destroy its
+ * tensors, must not write to those on the host, and keeps the flag of `control` and the program until the run is over.
+ * A run that fails leaves its outputs undefined; those behind it go on.  Where the values of an input decide shapes,
+ * the call first waits for the queue. */
+GALE_API gale_status gale_program_submit(gale_program *program, gale_queue *queue, gale_tensor *const *inputs,
+    gale_tensor **outputs, const gale_run_control *control, void *user, gale_run **out);
+/* What the run has come to; may be asked again. */
+GALE_API gale_status gale_run_wait(gale_run *run);
+/* Without waiting; where it is done, a failure of the run is this call's. */
+GALE_API gale_status gale_run_poll(gale_run *run, bool *done);
+GALE_API void *gale_run_user(const gale_run *run);
+GALE_API void gale_run_destroy(gale_run **run); /* waits for it */
+
 /* Text for people or JSON: devices, kernels by operator, reasons, host copies, memory, prediction and outcome of the
  * latest run. */
 GALE_API gale_status gale_program_report(gale_program *program, bool json, char **text /* gale_free */);

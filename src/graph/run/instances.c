@@ -196,7 +196,8 @@ static gale__instance *over_budget(gale_program *p)
     gale__instance *gone = NULL, *i;
     uint64_t total = 0, budget = budget_of(p);
     p->grown = false;
-    for (i = p->instances; i; i = i->next) total += bytes_of(i);
+    for (i = p->instances; i; i = i->next)
+        if (i->ready) total += bytes_of(i);
     while (total > budget && (i = oldest_idle(p))) {
         total -= bytes_of(i);
         unlink_instance(p, i);

@@ -124,16 +124,7 @@ done:
     return status;
 }
 
-/* What one run needs beside its context. */
-typedef struct run {
-    gale_program *program;
-    gale__instance *instance;
-    gale__run_context *context;
-    gale_tensor *const *inputs;
-    gale_tensor **outputs;
-    bool on_host, in_place, replayed;
-    uint64_t uploads, downloads;
-} run;
+typedef gale__run run;
 
 static gale_status bind_staged(run *r, int slot, size_t size)
 {
@@ -259,11 +250,11 @@ static gale_status send(run *r)
     return gale__run_send(r->instance, r->context, &memory, note_bindings(r), &r->replayed);
 }
 
-static void note_run(run *r, uint64_t start_ns)
+void gale__run_note(run *r)
 {
     const gale__plan *plan = r->instance->plan;
     gale_program *p = r->program;
-    uint64_t run_ns = gale__time_ns() - start_ns;
+    uint64_t run_ns = gale__time_ns() - r->start_ns;
     atomic_store(&r->instance->run_ns, run_ns);
     gale__mutex_lock(&p->lock);
     p->last.predicted_us = plan->predicted_us;
@@ -279,33 +270,32 @@ static void note_run(run *r, uint64_t start_ns)
     gale__mutex_unlock(&p->lock);
 }
 
-static gale_status run_on_context(run *r)
+gale_status gale__run_start(run *r)
 {
-    uint64_t start = gale__time_ns();
-    gale_status status;
-    GALE_GO(bind_inputs(r));
-    GALE_GO(bind_outputs(r));
-    GALE_GO(send(r));
-    GALE_GO(fetch_outputs(r));
-done:;
+    r->start_ns = gale__time_ns();
+    r->in_place = r->program->device->info.caps.in_place;
+    GALE_TRY(bind_inputs(r));
+    GALE_TRY(bind_outputs(r));
+    GALE_TRY(send(r));
+    return fetch_outputs(r);
+}
+
+gale_status gale__run_end(run *r, gale_status status)
+{
     gale_status synced = gale_stream_sync(r->context->stream);
     if (synced != GALE_OK) gale__stream_forget(r->context->stream);
     if (status == GALE_OK) status = synced;
-    if (status == GALE_OK) note_run(r, start);
+    if (status == GALE_OK) gale__run_note(r);
     return status;
 }
 
 static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
-    run r = {.program = p,
-        .inputs = inputs,
-        .outputs = outputs,
-        .on_host = on_host,
-        .in_place = p->device->info.caps.in_place};
+    run r = {.program = p, .inputs = inputs, .outputs = outputs, .on_host = on_host};
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
     gale_status status = gale__run_context_take(p, r.instance, &r.context);
     if (status == GALE_OK) {
-        status = run_on_context(&r);
+        status = gale__run_end(&r, gale__run_start(&r));
         for (int i = 0; i < r.instance->plan->n_outputs; i++) {
             if (status == GALE_OK && r.context->made[i]) outputs[i] = r.context->made[i], r.context->made[i] = NULL;
             else gale_tensor_destroy(&r.context->made[i]);
