@@ -18,6 +18,16 @@ GALE_API gale_status gale_tensor_create(
 /* Takes `data` (dense) to the device; NULL device: a host tensor with a copy. */
 GALE_API gale_status gale_tensor_from_cpu(
     gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out);
+/* A tensor over memory of the caller's (dense, aligned to its elements), read and written where it lies: as an output
+ * it is filled without a copy on devices that work on host memory.  `release` (may be NULL) is called with `owner` when
+ * the last view goes, not on failure.  read_only: never written, and refused as an output. */
+GALE_API gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only,
+    void (*release)(void *owner), void *owner, gale_tensor **out);
+/* A tensor over a buffer of a device, from `offset` 0 on; both hold the memory. */
+GALE_API gale_status gale_tensor_from_buffer(
+    gale_buffer *buffer, gale_type type, int rank, const int64_t *dims, gale_tensor **out);
+/* The buffer of a device tensor, valid while the tensor lives; NULL on the host and for nothing at all. */
+GALE_API gale_buffer *gale_tensor_buffer(const gale_tensor *tensor);
 GALE_API gale_status gale_tensor_to_cpu(const gale_tensor *tensor, void *data, size_t size_bytes);
 /* The same memory under another shape with as many elements. */
 GALE_API gale_status gale_tensor_reshape(gale_tensor *tensor, int rank, const int64_t *dims, gale_tensor **out);
@@ -135,6 +145,10 @@ GALE_API int gale_program_outputs(const gale_program *program);
  * fits; such a tensor may be an input's. */
 GALE_API gale_status gale_program_run(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, bool outputs_on_host);
+/* What output `index` of a run with these inputs will be, without running: shapes of inputs decide, and the values of
+ * those that shapes depend on.  The plan is made and kept for the run.  dims: GALE_MAX_RANK numbers. */
+GALE_API gale_status gale_program_output_shape(
+    gale_program *program, gale_tensor *const *inputs, int index, gale_type *type, int *rank, int64_t *dims);
 /* How one run goes; zero means the default. */
 typedef struct gale_run_control {
     bool outputs_on_host;

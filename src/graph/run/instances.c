@@ -347,3 +347,19 @@ gale_status gale__program_kernels(gale_program *p, gale_tensor *const *inputs, i
     gale__instance_release(p, i);
     return GALE_OK;
 }
+
+gale_status gale_program_output_shape(
+    gale_program *p, gale_tensor *const *inputs, int index, gale_type *type, int *rank, int64_t *dims)
+{
+    gale__instance *i = NULL;
+    if (index < 0 || index >= p->graph->n_outputs)
+        return gale__fail(
+            GALE_INVALID, "the program has %d outputs: there is no output %d", p->graph->n_outputs, index);
+    GALE_TRY(gale__program_instance(p, inputs, &i));
+    const gale__plan_result *r = &i->plan->results[index];
+    *type = r->type;
+    *rank = r->rank;
+    memcpy(dims, r->dims, sizeof r->dims);
+    gale__instance_release(p, i);
+    return GALE_OK;
+}

@@ -1,6 +1,6 @@
 /* Runs that were submitted.  A queue's thread sends them one after the other.  On a device with a queue of its own it
  * does not wait for them: each run's stream waits for the run before, on the device, and whoever asks for a run, or
- * needs room for another, waits for its event.  Elsewhere the run is over when it is sent. */
+ * needs room for another, waits for its stream.  Elsewhere the run is over when it is sent. */
 #include "graph/run/run.h"
 #include <stdatomic.h>
 #include <stdio.h>
@@ -81,12 +81,7 @@ static void finish(gale_run *r, gale_status status)
 static void retire(gale_run *r)
 {
     gale__mutex_lock(&r->lock);
-    if (!atomic_load(&r->finished)) {
-        gale_status status = gale_event_wait(r->done);
-        if (status == GALE_OK) gale__run_note(&r->run);
-        else gale__stream_forget(r->run.context->stream);
-        finish(r, status);
-    }
+    if (!atomic_load(&r->finished)) finish(r, gale__run_end(&r->run, GALE_OK));
     gale__mutex_unlock(&r->lock);
 }
 

@@ -250,7 +250,7 @@ static gale_status send(run *r)
     return gale__run_send(r->instance, r->context, &memory, note_bindings(r), &r->replayed);
 }
 
-void gale__run_note(run *r)
+static void note_run(run *r)
 {
     const gale__plan *plan = r->instance->plan;
     gale_program *p = r->program;
@@ -285,7 +285,7 @@ gale_status gale__run_end(run *r, gale_status status)
     gale_status synced = gale_stream_sync(r->context->stream);
     if (synced != GALE_OK) gale__stream_forget(r->context->stream);
     if (status == GALE_OK) status = synced;
-    if (status == GALE_OK) gale__run_note(r);
+    if (status == GALE_OK) note_run(r);
     return status;
 }
 

@@ -35,7 +35,6 @@ typedef struct gale__run {
 } gale__run;
 gale_status gale__run_start(gale__run *run);                    /* binds and sends everything, without waiting */
 gale_status gale__run_end(gale__run *run, gale_status started); /* waits, whatever the start has come to */
-void gale__run_note(gale__run *run);                            /* it has ended well: for reports */
 void gale__run_captures_drop(gale__run_context *context);
 /* What the caller of a run allows. */
 static inline gale__limits gale__run_limits(const gale_run_control *o)
