@@ -96,6 +96,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .groups = p->device->info.caps.matrix_groups,
         .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
         .fast = p->options.fast,
+        .wraps = !p->device->info.caps.host_functions,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
 done:
