@@ -3,6 +3,7 @@
  * runs of other shapes go on, and callers with the same shape wait for the one that was first. */
 #include "base/hash.h"
 #include "graph/run/run.h"
+#include "kernel/cpu/interp.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -88,6 +89,8 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         memcpy(dims[i], inputs[i]->dims, sizeof dims[i]);
     }
     GALE_GO(gale__prim_reserve(&g, atomic_load(&p->nodes)));
+    g.whole_products = !p->options.no_paths && !p->options.no_fusion && p->device->info.caps.host_functions &&
+                       gale__cpu_narrow_bytes();
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data,
         p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
     atomic_store(&p->nodes, g.count);
