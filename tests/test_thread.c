@@ -1,5 +1,6 @@
 /* Threads, locks, time and the pool, from one caller and from several at once. */
 #include "test.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -128,6 +129,72 @@ TEST(pool_after_fork)
     gale__parallel_set_width(0);
 }
 
+/* How many threads come, and under which limits they work. */
+typedef struct guests {
+    _Atomic int at_once, most, stopped;
+    const gale__limits *limits;
+} guests;
+
+static void come(void *arg, size_t i, int worker)
+{
+    guests *g = arg;
+    int now = atomic_fetch_add(&g->at_once, 1) + 1, most = atomic_load(&g->most);
+    (void)i, (void)worker;
+    while (now > most && !atomic_compare_exchange_weak(&g->most, &most, now)) {
+    }
+    if (gale__limits_get() != g->limits) atomic_fetch_add(&g->stopped, 1000);
+    if (gale__limits_check() == GALE_CANCELLED) atomic_fetch_add(&g->stopped, 1);
+    gale__sleep_ns(200000);
+    atomic_fetch_sub(&g->at_once, 1);
+}
+
+TEST(limits_on_threads)
+{
+    gale__parallel_set_width(5);
+    for (int threads = 1; threads <= 6; threads++) {
+        gale__limits limits = {.threads = threads}, wider = {.threads = 9};
+        gale__limits_enter(&limits);
+        gale__limits_enter(&wider);
+        guests g = {.limits = &wider};
+        CHECK_EQ(gale__parallel_now(), threads < 5 ? threads : 5);
+        gale__parallel(60, come, &g);
+        CHECK(atomic_load(&g.most) <= threads && (threads == 1 || atomic_load(&g.most) > 1));
+        CHECK_EQ(atomic_load(&g.stopped), 0);
+        gale__limits_leave(&wider);
+        gale__limits_leave(&limits);
+    }
+    CHECK(!gale__limits_get() && gale__limits_threads() == 0 && gale__parallel_now() == 5);
+    gale__parallel_set_width(0);
+}
+
+TEST(limits_that_stop)
+{
+    int inner_flag = 0, outer_flag = 0;
+    gale__limits outer = {.cancel = &outer_flag, .deadline_ns = gale__time_ns() + 3600000000000u},
+                 inner = {.cancel = &inner_flag}, late = {.deadline_ns = 1};
+    CHECK(!gale__limits_stoppable());
+    CHECK_OK(gale__limits_check());
+    gale__limits_enter(&outer);
+    gale__limits_enter(&inner);
+    CHECK(gale__limits_stoppable() && inner.deadline_ns == outer.deadline_ns);
+    CHECK_OK(gale__limits_check());
+    outer_flag = 2;
+    CHECK_FAILS(gale__limits_check(), CANCELLED);
+    gale__parallel_set_width(3);
+    guests g = {.limits = &inner};
+    gale__parallel(20, come, &g);
+    CHECK_EQ(atomic_load(&g.stopped), 20); /* workers know too */
+    gale__parallel_set_width(0);
+    outer_flag = 0;
+    gale__limits_enter(&late);
+    CHECK_FAILS(gale__limits_check(), DEADLINE);
+    gale__limits_leave(&late);
+    CHECK_OK(gale__limits_check());
+    gale__limits_leave(&inner);
+    gale__limits_leave(&outer);
+    CHECK(!gale__limits_stoppable());
+}
+
 typedef struct box {
     gale__mutex lock;
     gale__cond changed;
@@ -182,4 +249,4 @@ TEST(once_only)
 }
 
 TESTS(ROW(pool), ROW(pool_allocates_nothing), ROW(pool_nested), ROW(pool_many_callers), ROW(pool_after_fork),
-    ROW(locks), ROW(once_only))
+    ROW(limits_on_threads), ROW(limits_that_stop), ROW(locks), ROW(once_only))

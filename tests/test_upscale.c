@@ -327,6 +327,39 @@ TEST(batches_that_are_none)
     }
 }
 
+/* Says yes to every tile, and raises the flag at the third. */
+static bool raise_flag(void *user, int64_t done, int64_t tiles)
+{
+    (void)tiles;
+    *(int *)user = done >= 2;
+    return true;
+}
+
+TEST(stopped_inside_a_tile)
+{
+    gale_upscaler *u = NULL;
+    gale_picture *in = picture_make(40, 30, 3, GALE_U8), *out = NULL;
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+    int flag = 0;
+    if (!CHECK_OK(gale_upscaler_open(NULL, the_device(), NULL, &u))) return gale_picture_destroy(&in);
+    o.tile = 16;
+    o.overlap = 4;
+    o.progress = raise_flag;
+    o.user = &flag;
+    o.cancel = &flag;
+    for (o.lanes = 1; o.lanes < 4; o.lanes++) {
+        flag = 0;
+        CHECK_FAILS(gale_upscale(u, in, &o, NULL, &out), CANCELLED);
+    }
+    o.cancel = NULL;
+    o.deadline_ns = 1;
+    CHECK_FAILS(gale_upscale(u, in, &o, NULL, &out), DEADLINE);
+    o.deadline_ns = gale_time_ns() + 3600000000000u;
+    CHECK_OK(gale_upscale(u, in, &o, NULL, &out));
+    gale_picture_destroy(&in), gale_picture_destroy(&out);
+    gale_upscaler_close(&u);
+}
+
 static bool stop_at_two(void *user, int64_t done, int64_t tiles)
 {
     (void)tiles;
@@ -532,4 +565,4 @@ TEST(edges_have_no_tint)
 
 TESTS(ROW(every_kind), ROW(soft_edge), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions),
     ROW(wrong_multiple), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked),
-    ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last), ROW(edges_have_no_tint))
+    ROW(stopped_inside_a_tile), ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last), ROW(edges_have_no_tint))

@@ -49,6 +49,9 @@ GALE_API const char *gale_error(void);
 /* Frees a string returned by the library; accepts NULL. */
 GALE_API void gale_free(void *p);
 
+/* Nanoseconds on the clock of deadlines, which never goes back (POSIX: CLOCK_MONOTONIC). */
+GALE_API uint64_t gale_time_ns(void);
+
 /* "f32"; "?" for a number out of range. */
 GALE_API const char *gale_type_name(gale_type type);
 /* Size of one element in bytes (one byte for types below 8 bits); 0 for strings. */

@@ -155,6 +155,7 @@ GALE_API gale_status gale_event_create(gale_device *device, gale_event **out);
 GALE_API void gale_event_destroy(gale_event **event);
 GALE_API gale_status gale_event_record(gale_event *event, gale_stream *stream);
 GALE_API gale_status gale_event_wait(gale_event *event);                       /* the host waits */
+GALE_API gale_status gale_event_poll(gale_event *event, bool *reached);        /* the host asks */
 GALE_API gale_status gale_stream_wait(gale_stream *stream, gale_event *event); /* the stream waits */
 GALE_API gale_status gale_event_elapsed(gale_event *from, gale_event *to, double *time_us);
 

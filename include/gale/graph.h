@@ -19,6 +19,16 @@ GALE_API gale_status gale_tensor_create(
 /* Copies `data` (dense) to the device; NULL device: to a host tensor. */
 GALE_API gale_status gale_tensor_from_cpu(
     gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out);
+/* A tensor over memory of the caller's (dense, aligned to its elements), read and written where it lies: as an output
+ * it is filled without a copy on devices that work on host memory.  `release` (may be NULL) is called with `owner` when
+ * the last view goes, not on failure.  read_only: never written, and refused as an output. */
+GALE_API gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only,
+    void (*release)(void *owner), void *owner, gale_tensor **out);
+/* A tensor over a buffer of a device, from `offset` 0 on; both hold the memory. */
+GALE_API gale_status gale_tensor_from_buffer(
+    gale_buffer *buffer, gale_type type, int rank, const int64_t *dims, gale_tensor **out);
+/* The buffer of a device tensor, valid while the tensor lives; NULL on the host and for nothing at all. */
+GALE_API gale_buffer *gale_tensor_buffer(const gale_tensor *tensor);
 GALE_API gale_status gale_tensor_to_cpu(const gale_tensor *tensor, void *data, size_t size_bytes);
 /* The same memory with another shape of the same number of elements. */
 GALE_API gale_status gale_tensor_reshape(gale_tensor *tensor, int rank, const int64_t *dims, gale_tensor **out);
@@ -119,6 +129,11 @@ typedef struct gale_program_options {
     bool no_recognise;           /* do not recognise chains of small operators */
     bool no_paths;               /* do not use fast paths */
     gale_precision precision;
+    int threads; /* most CPU threads of a run; 0: all (GALE_THREADS, else the cores) */
+    /* Plans are kept for the shapes that ran, each with its memory for work and without the weights, which all share;
+     * beyond this many bytes the plan used longest ago goes.  0: an eighth of the device's memory.  Plans in use and
+     * the latest one always stay. */
+    uint64_t plan_memory_bytes;
 } gale_program_options;
 GALE_API gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out);
@@ -130,6 +145,47 @@ GALE_API int gale_program_outputs(const gale_program *program);
  * fits; such a tensor may be an input's. */
 GALE_API gale_status gale_program_run(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, bool outputs_on_host);
+/* What output `index` of a run with these inputs will be, without running: shapes of inputs decide, and the values of
+ * those that shapes depend on.  The plan is made and kept for the run.  dims: GALE_MAX_RANK numbers. */
+GALE_API gale_status gale_program_output_shape(
+    gale_program *program, gale_tensor *const *inputs, int index, gale_type *type, int *rank, int64_t *dims);
+/* How one run goes; zero means the default. */
+typedef struct gale_run_control {
+    bool outputs_on_host;
+    int threads; /* most CPU threads; 0: the program's.  The smaller of the two holds.  A run with one thread works on
+                    the caller's alone and never waits for another run */
+    /* May be set from another thread or a signal handler: anything but 0 stops the run with GALE_CANCELLED.  May be
+     * NULL. */
+    const volatile int *cancel;
+    uint64_t deadline_ns; /* on the clock of gale_time_ns: past it, the run stops with GALE_DEADLINE; 0: none */
+} gale_run_control;
+/* The same under control (NULL: all defaults).  Flag and deadline are looked at between kernels, on devices with a
+ * queue about every two milliseconds of work; kernels that were sent already are waited for.  A run that is stopped
+ * makes no outputs; tensors of the caller's may have been written in part. */
+GALE_API gale_status gale_program_run_with(
+    gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control);
+
+/* Runs that are submitted instead of waited for.  A queue runs them in the order in which they came, on a thread of its
+ * own, and sends each to the device without waiting for the one before, so that programs follow one another there. */
+typedef struct gale_queue gale_queue;
+typedef struct gale_run gale_run;
+GALE_API gale_status gale_queue_create(gale_device *device, gale_queue **out);
+GALE_API void gale_queue_wait(gale_queue *queue);     /* until all that was submitted has run */
+GALE_API void gale_queue_destroy(gale_queue **queue); /* waits, too */
+/* Inputs, outputs and control as for gale_program_run_with.  Outputs that are NULL are made here and may at once be the
+ * inputs of further runs in the same queue; everybody else looks at them after the wait.  The caller may destroy its
+ * tensors, must not write to those on the host, and keeps the flag of `control` and the program until the run is over.
+ * A run that fails leaves its outputs undefined; those behind it go on.  Where the values of an input decide shapes,
+ * the call first waits for the queue. */
+GALE_API gale_status gale_program_submit(gale_program *program, gale_queue *queue, gale_tensor *const *inputs,
+    gale_tensor **outputs, const gale_run_control *control, void *user, gale_run **out);
+/* What the run has come to; may be asked again. */
+GALE_API gale_status gale_run_wait(gale_run *run);
+/* Without waiting; where it is done, a failure of the run is this call's. */
+GALE_API gale_status gale_run_poll(gale_run *run, bool *done);
+GALE_API void *gale_run_user(const gale_run *run);
+GALE_API void gale_run_destroy(gale_run **run); /* waits for it */
+
 /* Text for people or JSON: devices, kernels by operator, reasons, host copies, memory, prediction and outcome of the
  * latest run. */
 GALE_API gale_status gale_program_report(gale_program *program, bool json, char **text /* gale_free */);

@@ -44,6 +44,7 @@ typedef struct gale_model_options {
      * NULL. */
     bool (*progress)(void *user, int step, int steps);
     void *user;
+    const volatile int *cancel; /* as in gale_run_control, for all runs of the model */
 } gale_model_options;
 GALE_API gale_status gale_model_open(
     const char *path, gale_device *device, const gale_model_options *options, gale_model **out);
@@ -73,11 +74,17 @@ GALE_API gale_status gale_model_default(const gale_model *model, int index, gale
 /* Runs once with inputs and outputs in order.  An optional input may be NULL.  outputs[i]: created by the run or, if it
  * is not NULL, a tensor object of the caller to write to.  On the host if on_host, else where they were computed. */
 GALE_API gale_status gale_model_run(gale_model *model, gale_object *const *inputs, gale_object **outputs, bool on_host);
+/* The same under control (NULL: all defaults), which holds for every step, on the device and on the host. */
+GALE_API gale_status gale_model_run_with(
+    gale_model *model, gale_object *const *inputs, gale_object **outputs, const gale_run_control *control);
 /* The same by name and with tensors only, which suits most callers.  outputs[i] as above.  Inputs with a default in the
  * file may be given too; otherwise they are constants.  The model is prepared once more for each set of such inputs,
  * sharing weights. */
 GALE_API gale_status gale_model_run_named(gale_model *model, const char *const *input_names, gale_tensor *const *inputs,
     int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host);
+GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *const *input_names,
+    gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
+    const gale_run_control *control);
 GALE_API gale_status gale_model_report(gale_model *model, bool json, char **text /* gale_free */);
 
 #ifdef __cplusplus

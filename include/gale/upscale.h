@@ -60,10 +60,13 @@ typedef struct gale_upscale_options {
     /* Called before each batch from the running thread; false cancels (GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int64_t done, int64_t tiles);
     void *user;
+    /* As in gale_run_control: both take effect between the kernels of a tile. */
+    const volatile int *cancel;
+    uint64_t deadline_ns;
 } gale_upscale_options;
-#define GALE_UPSCALE_OPTIONS                  \
-    {                                         \
-        -1, -1, 1, 0, 0, 0, false, NULL, NULL \
+#define GALE_UPSCALE_OPTIONS                           \
+    {                                                  \
+        -1, -1, 1, 0, 0, 0, false, NULL, NULL, NULL, 0 \
     }
 
 typedef struct gale_upscale_report {

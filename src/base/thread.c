@@ -100,6 +100,8 @@ uint64_t gale__time_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+uint64_t gale_time_ns(void) { return gale__time_ns(); }
+
 void gale__sleep_ns(uint64_t ns)
 {
     struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};

@@ -39,6 +39,8 @@ void gale__thread_end(gale__thread *t);
  * one of them).  gale__parallel runs fn(arg, i, worker) for every i in [0, count); returns when all are done.
  * Calls from inside a worker run in place.  `worker` < gale__parallel_width(). */
 int gale__parallel_width(void);
+/* Threads that a call made here may use, by the width and by the thread's limits (base/limits.h). */
+int gale__parallel_now(void);
 /* Calls of this thread run in place from now on: for threads that share out larger work among themselves. */
 void gale__parallel_alone(bool alone);
 void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), void *arg);

@@ -4,6 +4,7 @@
  * for a while do.  Several threads may call at once, each working on its own job. */
 #include "base/cpu.h"
 #include "base/env.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,8 @@ typedef struct job {
     void (*fn)(void *arg, size_t i, int worker);
     void *arg;
     size_t count, chunk;
+    const gale__limits *limits; /* of the caller: they hold for all who help */
+    _Atomic int room;           /* workers that may still come */
     _Alignas(LINE) _Atomic size_t claimed;
 } job;
 
@@ -69,6 +72,12 @@ int gale__parallel_width(void)
     return width;
 }
 
+int gale__parallel_now(void)
+{
+    int width = gale__parallel_width(), most = gale__limits_threads();
+    return most > 0 && most < width ? most : width;
+}
+
 static inline void relax(void)
 {
 #if defined(__aarch64__)
@@ -111,7 +120,12 @@ static bool help_slot(slot *s, int worker)
     atomic_fetch_add(&s->users, 1);
     job *j = atomic_load(&s->job);
     bool some = j && atomic_load_explicit(&j->claimed, memory_order_relaxed) < j->count;
-    if (some) work_on(j, worker);
+    if (some) some = atomic_fetch_sub(&j->room, 1) > 0;
+    if (some) {
+        gale__limits_set(j->limits);
+        work_on(j, worker);
+        gale__limits_set(NULL);
+    }
     if (atomic_fetch_sub(&s->users, 1) == 1 && atomic_load(&s->waiting)) {
         gale__mutex_lock(&pool.lock);
         gale__cond_broadcast(&pool.done);
@@ -167,16 +181,17 @@ static slot *find_slot(void)
     return NULL;
 }
 
-static void lay_job(slot *s, job *j)
+static void lay_job(slot *s, job *j, int helpers)
 {
     atomic_store(&s->job, j);
     atomic_fetch_add(&pool.news, 1);
     int asleep = atomic_load(&pool.sleeping);
     if (!asleep) return;
+    int wanted = j->count - 1 < (size_t)helpers ? (int)(j->count - 1) : helpers;
     gale__mutex_lock(&pool.lock);
-    if (j->count > (size_t)asleep) gale__cond_broadcast(&pool.work);
+    if (wanted >= asleep) gale__cond_broadcast(&pool.work);
     else
-        for (size_t i = 1; i < j->count; i++) gale__cond_signal(&pool.work);
+        for (int i = 0; i < wanted; i++) gale__cond_signal(&pool.work);
     gale__mutex_unlock(&pool.lock);
 }
 
@@ -201,18 +216,23 @@ static void take_job(slot *s)
 
 void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), void *arg)
 {
-    int width = gale__parallel_width();
+    int width = gale__parallel_now();
     if (inside_as >= 0 || width == 1 || count < 2) {
         int worker = inside_as < 0 ? 0 : inside_as;
         for (size_t i = 0; i < count; i++) fn(arg, i, worker);
         return;
     }
     gale__once_run(&pool_once, init_pool);
-    job j = {.fn = fn, .arg = arg, .count = count, .chunk = count / ((size_t)width * 16)};
+    job j = {.fn = fn,
+        .arg = arg,
+        .count = count,
+        .chunk = count / ((size_t)width * 16),
+        .limits = gale__limits_get(),
+        .room = width - 1};
     if (!j.chunk) j.chunk = 1;
     slot *s = find_slot(); /* more callers than slots: some work alone */
-    start_workers(width);
-    if (s) lay_job(s, &j);
+    start_workers(gale__parallel_width());
+    if (s) lay_job(s, &j, width - 1);
     work_on(&j, 0);
     if (s) take_job(s);
 }

@@ -197,6 +197,7 @@ static gale_upscale_options upscale_options(job *j)
     o.no_check = gale__args_flag(j->args, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;
+    o.cancel = &gale__ending;
     return o;
 }
 

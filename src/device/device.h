@@ -145,6 +145,7 @@ struct gale__backend {
     void (*event_destroy)(gale_event *event);
     gale_status (*event_record)(gale_event *event, gale_stream *stream);
     gale_status (*event_wait)(gale_event *event); /* honours the watchdog */
+    gale_status (*event_poll)(gale_event *event, bool *reached);
     gale_status (*stream_wait)(gale_stream *stream, gale_event *event);
     gale_status (*event_elapsed)(gale_event *from, gale_event *to, double *time_us); /* both reached */
     gale_status (*capture_begin)(gale_stream *stream);                               /* NULL: cannot */

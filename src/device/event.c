@@ -61,6 +61,12 @@ gale_status gale_event_wait(gale_event *event)
     return GALE_OK;
 }
 
+gale_status gale_event_poll(gale_event *event, bool *reached)
+{
+    GALE_TRY(check_event(event, event->device, "poll"));
+    return event->device->backend->event_poll(event, reached);
+}
+
 gale_status gale_stream_wait(gale_stream *stream, gale_event *event)
 {
     if (event->device != stream->device) return gale_event_wait(event); /* no driver waits for another's event */

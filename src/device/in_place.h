@@ -8,6 +8,7 @@ gale_status gale__in_place_event_create(gale_device *device, gale_event *event);
 void gale__in_place_event_destroy(gale_event *event);
 gale_status gale__in_place_event_record(gale_event *event, gale_stream *stream);
 gale_status gale__in_place_event_wait(gale_event *event);
+gale_status gale__in_place_event_poll(gale_event *event, bool *reached);
 gale_status gale__in_place_event_elapsed(gale_event *from, gale_event *to, double *time_us);
 gale_status gale__in_place_stream_wait(gale_stream *stream, gale_event *event);
 gale_status gale__in_place_sync(gale_stream *stream);
@@ -19,6 +20,6 @@ void gale__in_place_unbuild(gale_module *module);
     .unbuild = gale__in_place_unbuild, .kernel = gale__in_place_kernel,                           \
     .kernel_destroy = gale__in_place_kernel_destroy, .event_create = gale__in_place_event_create, \
     .event_destroy = gale__in_place_event_destroy, .event_record = gale__in_place_event_record,   \
-    .event_wait = gale__in_place_event_wait, .event_elapsed = gale__in_place_event_elapsed,       \
-    .stream_wait = gale__in_place_stream_wait
+    .event_wait = gale__in_place_event_wait, .event_poll = gale__in_place_event_poll,             \
+    .event_elapsed = gale__in_place_event_elapsed, .stream_wait = gale__in_place_stream_wait
 #endif

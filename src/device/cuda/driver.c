@@ -266,6 +266,16 @@ static gale_status event_wait(gale_event *event)
     return wait_for(d, d->api->event_query, d->api->event_sync, event->impl);
 }
 
+static gale_status event_poll(gale_event *event, bool *reached)
+{
+    gale__cu_device *d = of(event->device);
+    GALE_TRY(gale__cu_enter(d));
+    int code = d->api->event_query(event->impl);
+    if (code != GALE__CU_NOT_READY) GALE_TRY(gale__cu_check(d->api, code, "asking for an event"));
+    *reached = code != GALE__CU_NOT_READY;
+    return GALE_OK;
+}
+
 static gale_status stream_wait(gale_stream *stream, gale_event *event)
 {
     gale__cu_device *d = of(stream->device);
@@ -332,9 +342,10 @@ static void capture_destroy(gale_capture *capture)
         .fill = fill, .build = gale__cu_build, .unbuild = gale__cu_unbuild, .kernel = gale__cu_kernel,        \
         .kernel_destroy = gale__cu_kernel_destroy, .launch = gale__cu_launch, .event_create = event_create,   \
         .event_destroy = event_destroy, .event_record = event_record, .event_wait = event_wait,               \
-        .stream_wait = stream_wait, .event_elapsed = event_elapsed, .capture_begin = capture_begin,           \
-        .capture_end = capture_end, .capture_replay = capture_replay, .capture_destroy = capture_destroy,     \
-        .product = gale__cu_product, .call_run = gale__cu_call_run, .call_destroy = gale__cu_call_destroy,    \
+        .event_poll = event_poll, .stream_wait = stream_wait, .event_elapsed = event_elapsed,                 \
+        .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay,         \
+        .capture_destroy = capture_destroy, .product = gale__cu_product, .call_run = gale__cu_call_run,       \
+        .call_destroy = gale__cu_call_destroy,                                                                \
     }
 const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda);
 const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip);

@@ -126,6 +126,7 @@ const gale__backend gale__backend_opencl = {
     .event_destroy = gale__cl_event_destroy,
     .event_record = gale__cl_event_record,
     .event_wait = gale__cl_event_wait,
+    .event_poll = gale__cl_event_poll,
     .stream_wait = gale__cl_stream_wait,
     .event_elapsed = gale__cl_event_elapsed,
     .sync = gale__cl_sync,

@@ -50,6 +50,7 @@ gale_status gale__cl_event_create(gale_device *device, gale_event *event);
 void gale__cl_event_destroy(gale_event *event);
 gale_status gale__cl_event_record(gale_event *event, gale_stream *stream);
 gale_status gale__cl_event_wait(gale_event *event);
+gale_status gale__cl_event_poll(gale_event *event, bool *reached);
 gale_status gale__cl_stream_wait(gale_stream *stream, gale_event *event);
 gale_status gale__cl_event_elapsed(gale_event *from, gale_event *to, double *time_us);
 

@@ -7,19 +7,25 @@
 
 static cl_command_queue queue_of(const gale_stream *stream) { return stream->impl; }
 
+static gale_status ask(const gale__cl_device *d, cl_event event, const char *what, bool *reached)
+{
+    cl_int state = CL_QUEUED;
+    cl_int e = d->cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    if (e != CL_SUCCESS) return gale__cl_fail(e, "clGetEventInfo");
+    *reached = state == CL_COMPLETE;
+    if (state >= 0) return GALE_OK;
+    gale__cl_fail(state, "%s: a command failed on the device", what);
+    return GALE_DEVICE_LOST;
+}
+
 gale_status gale__cl_wait(const gale__cl_device *d, cl_event event, const char *what)
 {
     uint64_t start = gale__time_ns();
     uint64_t limit_ns = gale__watchdog_ns();
     for (;;) {
-        cl_int state = CL_QUEUED;
-        cl_int e = d->cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-        if (e != CL_SUCCESS) return gale__cl_fail(e, "clGetEventInfo");
-        if (state == CL_COMPLETE) return GALE_OK;
-        if (state < 0) {
-            gale__cl_fail(state, "%s: a command failed on the device", what);
-            return GALE_DEVICE_LOST;
-        }
+        bool reached = false;
+        GALE_TRY(ask(d, event, what, &reached));
+        if (reached) return GALE_OK;
         uint64_t waited = gale__time_ns() - start;
         if (limit_ns && waited > limit_ns)
             return gale__fail(GALE_TIMEOUT, "%s: no response from the device for %.0f s (GALE_WATCHDOG_S)", what,
@@ -123,6 +129,12 @@ gale_status gale__cl_event_record(gale_event *event, gale_stream *stream)
 gale_status gale__cl_event_wait(gale_event *event)
 {
     return event->impl ? gale__cl_wait(gale__cl_of(event->device), event->impl, event->device->info.name) : GALE_OK;
+}
+
+gale_status gale__cl_event_poll(gale_event *event, bool *reached)
+{
+    *reached = true;
+    return event->impl ? ask(gale__cl_of(event->device), event->impl, event->device->info.name, reached) : GALE_OK;
 }
 
 gale_status gale__cl_stream_wait(gale_stream *stream, gale_event *event)

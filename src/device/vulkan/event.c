@@ -67,6 +67,18 @@ gale_status gale__vk_event_wait(gale_event *event)
     return e->timeline ? gale__vk_timeline_wait(gale__vk_of(event->device), e->timeline, e->value) : GALE_OK;
 }
 
+gale_status gale__vk_event_poll(gale_event *event, bool *reached)
+{
+    gale__vk_device *d = gale__vk_of(event->device);
+    event_impl *e = event->impl;
+    uint64_t value = 0;
+    *reached = true;
+    if (!e->timeline) return GALE_OK;
+    VkResult r = d->fn.vkGetSemaphoreCounterValue(d->handle, e->timeline->semaphore, &value);
+    *reached = value >= e->value;
+    return r == VK_SUCCESS ? GALE_OK : gale__vk_fail(r, "vkGetSemaphoreCounterValue");
+}
+
 /* What was sent before goes ahead without waiting; the wait stands in front of the next submission. */
 static gale_status add_wait(gale__vk_stream *s, event_impl *e)
 {

@@ -37,6 +37,7 @@ const gale__backend gale__backend_vulkan = {
     .event_destroy = gale__vk_event_destroy,
     .event_record = gale__vk_event_record,
     .event_wait = gale__vk_event_wait,
+    .event_poll = gale__vk_event_poll,
     .stream_wait = gale__vk_stream_wait,
     .event_elapsed = gale__vk_event_elapsed,
     .capture_begin = gale__vk_capture_begin,

@@ -189,6 +189,7 @@ gale_status gale__vk_event_create(gale_device *device, gale_event *event);
 void gale__vk_event_destroy(gale_event *event);
 gale_status gale__vk_event_record(gale_event *event, gale_stream *stream);
 gale_status gale__vk_event_wait(gale_event *event);
+gale_status gale__vk_event_poll(gale_event *event, bool *reached);
 gale_status gale__vk_stream_wait(gale_stream *stream, gale_event *event);
 gale_status gale__vk_event_elapsed(gale_event *from, gale_event *to, double *time_us);
 

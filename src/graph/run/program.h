@@ -16,13 +16,16 @@ typedef struct gale__run_context {
     struct gale__run_context *next;
     gale_stream *stream;
     gale_buffer **slabs;
-    gale_buffer **staged; /* device copies of host tensors, and of outputs that lie over inputs */
-    gale__ref *refs;      /* of this run */
-    gale__mem *host_mems; /* CPU: host tensors are read and written where they lie */
-    gale_tensor **made;   /* by output: tensors this run made */
-    gale__binding *bound; /* of the previous run: what the capture was made with */
-    gale_capture *capture;
-    bool seen; /* bound[] is filled */
+    gale_buffer **staged;    /* device copies of host tensors, and of outputs that lie over inputs */
+    gale__ref *refs;         /* of this run */
+    gale__mem *host_mems;    /* CPU: host tensors are read and written where they lie */
+    gale_tensor **made;      /* by output: tensors this run made */
+    gale__binding *bound;    /* of the previous run: what the capture was made with */
+    gale_capture **captures; /* of its steps, in order, with these bindings */
+    int n_captures;
+    gale_event *marks[2]; /* of runs that may be stopped: see send.c */
+    uint64_t bytes;       /* of device memory that it holds, as of the end of its latest run */
+    bool seen;            /* bound[] is filled */
 } gale__run_context;
 
 typedef struct gale__instance {
@@ -36,6 +39,9 @@ typedef struct gale__instance {
     gale__run_context *idle;
     uint64_t used; /* clock of the latest use */
     int running;
+    bool ready;              /* else one of the runs is making its plan */
+    uint64_t bytes;          /* that it takes, contexts not counted */
+    _Atomic uint64_t run_ns; /* that the latest run took */
 } gale__instance;
 
 struct gale_program {
@@ -47,9 +53,12 @@ struct gale_program {
     bool *plan_inputs;
     gale__instance *instances;
     int n_instances;
+    uint64_t n_planned; /* plans made so far */
+    bool grown;         /* contexts have more memory than when the budget was last looked at */
     uint64_t clock;
-    int32_t nodes; /* of the latest plan's graph: the next one is about as large */
-    gale__mutex lock;
+    _Atomic int32_t nodes; /* of the latest plan's graph: the next one is about as large */
+    gale__mutex lock;      /* of the instances, their idle contexts and `last` */
+    gale__cond planned;    /* an instance is ready, or gone */
     struct {
         double predicted_us, run_us, plan_us;
         int kernels, prologue;
@@ -58,8 +67,10 @@ struct gale_program {
     } last;
 };
 
-/* Sends the run to the context's stream without waiting; for benchmarks and pipelines. */
+gale_status gale__program_check_inputs(const gale_program *program, gale_tensor *const *inputs);
+/* The instance for these inputs, planned where it is new, and in use until it is released. */
 gale_status gale__program_instance(gale_program *program, gale_tensor *const *inputs, gale__instance **out);
+void gale__instance_destroy(const gale_program *program, gale__instance *instance);
 void gale__instance_release(gale_program *program, gale__instance *instance);
 /* Lets go of what no run needs now: plans of other shapes, and idle contexts.  False when there was nothing. */
 bool gale__program_shed(gale_program *program);

@@ -152,7 +152,7 @@ static gale__instance *latest(gale_program *p)
 {
     gale__instance *best = NULL;
     for (gale__instance *i = p->instances; i; i = i->next)
-        if (!best || i->used > best->used) best = i;
+        if (i->ready && (!best || i->used > best->used)) best = i;
     return best;
 }
 

@@ -1,53 +1,18 @@
 /* One run: binds tensors to locations, submits the steps, fetches the results.  If the bindings have not changed since
  * the previous run, the steps are captured and replayed if the driver supports it.  A steady-state run allocates
  * nothing except its outputs. */
+#include "base/limits.h"
 #include "graph/run/run.h"
+#include <stdatomic.h>
 #include <string.h>
-
-static gale__ref resolve(gale__plan_place place, const gale__run_memory *m)
-{
-    gale__ref ref;
-    switch (place.space) {
-    case GALE__SPACE_WORK: return gale__buffer_ref(m->slabs[place.index], place.offset);
-    case GALE__SPACE_CONST: return gale__buffer_ref(m->constants, place.offset);
-    case GALE__SPACE_WEIGHT: ref = m->weights[place.index]->ref; break;
-    case GALE__SPACE_INPUT: ref = m->bound[place.index]; break;
-    default: ref = m->bound[m->n_inputs + place.index]; break;
-    }
-    ref.offset += place.offset;
-    return ref;
-}
-
-gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue)
-{
-    for (int i = 0; i < plan->n_steps; i++) {
-        const gale__plan_step *s = &plan->steps[i];
-        gale__ref refs[GALE__NEST_BUFFERS_MAX];
-        if (s->once != prologue) continue;
-        for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
-        if (s->kind == GALE__STEP_COPY) {
-            GALE_TRY(gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag));
-            continue;
-        }
-        if (s->kind == GALE__STEP_CALL) {
-            GALE_TRY(gale__call_run(stream, s->call, refs, s->n_refs, &s->tag));
-            continue;
-        }
-        gale__launch launch = {
-            .n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};
-        memcpy(launch.groups, s->groups, sizeof launch.groups);
-        gale_status status = gale__launch_run(stream, s->kernel, &launch);
-        if (status != GALE_OK) return gale__fail_within(status, "%s", s->tag.op);
-    }
-    return GALE_OK;
-}
 
 void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_context *c)
 {
     if (c->stream)
         gale_stream_sync(
             c->stream); /* steps before one that failed may be on their way: the pool would hand their memory out */
-    gale_capture_destroy(&c->capture);
+    gale__run_captures_drop(c);
+    for (int i = 0; i < 2; i++) gale_event_destroy(&c->marks[i]);
     for (int i = 0; c->slabs && i < plan->n_slabs; i++) gale_buffer_destroy(&c->slabs[i]);
     for (int i = 0; c->staged && i < n_inputs + plan->n_outputs; i++) gale_buffer_destroy(&c->staged[i]);
     gale__free(c->slabs);
@@ -94,9 +59,22 @@ gale_status gale__run_context_take(gale_program *p, gale__instance *instance, ga
     return GALE_OK;
 }
 
+/* Copies of tensors are made when they are first needed. */
+static uint64_t measure(const gale_program *p, const gale__plan *plan, const gale__run_context *c)
+{
+    uint64_t bytes = sizeof *c;
+    for (int i = 0; i < plan->n_slabs; i++) bytes += plan->slabs[i];
+    for (int i = 0; i < p->graph->n_inputs + plan->n_outputs; i++)
+        if (c->staged[i]) bytes += gale_buffer_size(c->staged[i]);
+    return bytes;
+}
+
 void gale__run_context_give(gale_program *p, gale__instance *instance, gale__run_context *c)
 {
+    uint64_t bytes = measure(p, instance->plan, c);
     gale__mutex_lock(&p->lock);
+    p->grown |= bytes != c->bytes;
+    c->bytes = bytes;
     c->next = instance->idle;
     instance->idle = c;
     gale__mutex_unlock(&p->lock);
@@ -137,6 +115,7 @@ gale_status gale__instance_prepare(gale_program *p, gale__instance *instance)
     GALE_GO(gale__plan_send(plan, c->stream, &memory, true));
     GALE_GO(gale_stream_sync(c->stream));
     drop_weights(p, instance);
+    c->bytes = measure(p, plan, c);
     c->next = instance->idle;
     instance->idle = c;
     return GALE_OK;
@@ -145,16 +124,7 @@ done:
     return status;
 }
 
-/* What one run needs beside its context. */
-typedef struct run {
-    gale_program *program;
-    gale__instance *instance;
-    gale__run_context *context;
-    gale_tensor *const *inputs;
-    gale_tensor **outputs;
-    bool on_host, in_place, replayed;
-    uint64_t uploads, downloads;
-} run;
+typedef gale__run run;
 
 static gale_status bind_staged(run *r, int slot, size_t size)
 {
@@ -270,39 +240,24 @@ static bool note_bindings(run *r)
     return same;
 }
 
-static gale_status capture(run *r)
-{
-    gale__run_context *c = r->context;
-    gale__run_memory memory = memory_of(r->program, r->instance, c);
-    GALE_TRY(gale_capture_begin(c->stream));
-    gale_status status = gale__plan_send(r->instance->plan, c->stream, &memory, false);
-    gale_status ended = gale_capture_end(c->stream, &c->capture);
-    if (status == GALE_OK && ended == GALE_OK) return GALE_OK;
-    gale_capture_destroy(&c->capture);
-    return status != GALE_OK ? status : ended;
-}
-
+/* The steps are captured where the driver can and nothing watches each of them. */
 static gale_status send(run *r)
 {
-    gale__run_context *c = r->context;
-    const gale__plan *plan = r->instance->plan;
-    bool can = r->program->device->info.caps.capture && !r->program->options.no_capture && !r->in_place &&
-               plan->kernels > 1 && !r->program->device->profiler;
-    if (!note_bindings(r)) gale_capture_destroy(&c->capture);
-    else if (can && !c->capture) GALE_TRY(capture(r));
-    r->replayed = can && c->capture;
-    if (r->replayed) return gale_capture_replay(c->stream, c->capture);
-    gale__run_memory memory = memory_of(r->program, r->instance, c);
-    return gale__plan_send(plan, c->stream, &memory, false);
+    gale__run_memory memory = memory_of(r->program, r->instance, r->context);
+    r->replayed = r->program->device->info.caps.capture && !r->program->options.no_capture && !r->in_place &&
+                  r->instance->plan->kernels > 1 && !r->program->device->profiler;
+    return gale__run_send(r->instance, r->context, &memory, note_bindings(r), &r->replayed);
 }
 
-static void note_run(run *r, uint64_t start_ns)
+static void note_run(run *r)
 {
     const gale__plan *plan = r->instance->plan;
     gale_program *p = r->program;
+    uint64_t run_ns = gale__time_ns() - r->start_ns;
+    atomic_store(&r->instance->run_ns, run_ns);
     gale__mutex_lock(&p->lock);
     p->last.predicted_us = plan->predicted_us;
-    p->last.run_us = (double)(gale__time_ns() - start_ns) / 1e3;
+    p->last.run_us = (double)run_ns / 1e3;
     p->last.plan_us = (double)plan->plan_ns / 1e3;
     p->last.kernels = plan->kernels;
     p->last.const_bytes = plan->const_bytes + plan->weight_bytes;
@@ -314,33 +269,32 @@ static void note_run(run *r, uint64_t start_ns)
     gale__mutex_unlock(&p->lock);
 }
 
-static gale_status run_on_context(run *r)
+gale_status gale__run_start(run *r)
 {
-    uint64_t start = gale__time_ns();
-    gale_status status;
-    GALE_GO(bind_inputs(r));
-    GALE_GO(bind_outputs(r));
-    GALE_GO(send(r));
-    GALE_GO(fetch_outputs(r));
-done:;
+    r->start_ns = gale__time_ns();
+    r->in_place = r->program->device->info.caps.in_place;
+    GALE_TRY(bind_inputs(r));
+    GALE_TRY(bind_outputs(r));
+    GALE_TRY(send(r));
+    return fetch_outputs(r);
+}
+
+gale_status gale__run_end(run *r, gale_status status)
+{
     gale_status synced = gale_stream_sync(r->context->stream);
     if (synced != GALE_OK) gale__stream_forget(r->context->stream);
     if (status == GALE_OK) status = synced;
-    if (status == GALE_OK) note_run(r, start);
+    if (status == GALE_OK) note_run(r);
     return status;
 }
 
 static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
-    run r = {.program = p,
-        .inputs = inputs,
-        .outputs = outputs,
-        .on_host = on_host,
-        .in_place = p->device->info.caps.in_place};
+    run r = {.program = p, .inputs = inputs, .outputs = outputs, .on_host = on_host};
     GALE_TRY(gale__program_instance(p, inputs, &r.instance));
     gale_status status = gale__run_context_take(p, r.instance, &r.context);
     if (status == GALE_OK) {
-        status = run_on_context(&r);
+        status = gale__run_end(&r, gale__run_start(&r));
         for (int i = 0; i < r.instance->plan->n_outputs; i++) {
             if (status == GALE_OK && r.context->made[i]) outputs[i] = r.context->made[i], r.context->made[i] = NULL;
             else gale_tensor_destroy(&r.context->made[i]);
@@ -351,10 +305,31 @@ static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_te
     return status;
 }
 
-gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+/* Memory that plans of other shapes hold is given up before a run fails for lack of it. */
+static gale_status run_or_shed(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
+    GALE_TRY(gale__limits_check());
     gale_status status = run_once(p, inputs, outputs, on_host);
     if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
     gale__log(GALE__INFO, "%s; plans of other shapes were released to free memory", gale_error());
     return run_once(p, inputs, outputs, on_host);
+}
+
+gale_status gale_program_run_with(
+    gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control)
+{
+    static const gale_run_control none;
+    const gale_run_control *o = control ? control : &none;
+    gale__limits limits = {.threads = p->options.threads}, own = gale__run_limits(o);
+    gale__limits_enter(&limits);
+    gale__limits_enter(&own);
+    gale_status status = run_or_shed(p, inputs, outputs, o->outputs_on_host);
+    gale__limits_leave(&own);
+    gale__limits_leave(&limits);
+    return status;
+}
+
+gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+{
+    return gale_program_run_with(p, inputs, outputs, &(gale_run_control){.outputs_on_host = on_host});
 }

@@ -1,6 +1,7 @@
 /* Running a plan: contexts, bindings, launches. */
 #ifndef GALE_GRAPH_RUN_H
 #define GALE_GRAPH_RUN_H
+#include "base/limits.h"
 #include "graph/run/program.h"
 
 /* Uploads the constants and runs the prologue. */
@@ -17,4 +18,27 @@ typedef struct gale__run_memory {
     int n_inputs;
 } gale__run_memory;
 gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue);
+/* Those of one run, which may be stopped on the way.  same: tensors lie where they lay the last time.  *replayed: may
+ * captures be used; were they. */
+gale_status gale__run_send(
+    gale__instance *instance, gale__run_context *context, const gale__run_memory *memory, bool same, bool *replayed);
+
+/* One run, with a context of its instance. */
+typedef struct gale__run {
+    gale_program *program;
+    gale__instance *instance;
+    gale__run_context *context;
+    gale_tensor *const *inputs;
+    gale_tensor **outputs; /* of the caller's, or NULL: made in the context */
+    bool on_host, in_place, replayed;
+    uint64_t uploads, downloads, start_ns;
+} gale__run;
+gale_status gale__run_start(gale__run *run);                    /* binds and sends everything, without waiting */
+gale_status gale__run_end(gale__run *run, gale_status started); /* waits, whatever the start has come to */
+void gale__run_captures_drop(gale__run_context *context);
+/* What the caller of a run allows. */
+static inline gale__limits gale__run_limits(const gale_run_control *o)
+{
+    return (gale__limits){.threads = o->threads, .cancel = o->cancel, .deadline_ns = o->deadline_ns};
+}
 #endif

@@ -80,8 +80,8 @@ void gale_tensor_destroy(gale_tensor **tensor)
     *tensor = NULL;
     gale_buffer_destroy(&t->buffer);
     if (t->storage && atomic_fetch_sub(&t->storage->refs, 1) == 1) {
-        if (!t->storage->borrowed) gale__free(t->host);
-        else if (t->storage->release) t->storage->release(t->storage->owner);
+        if (!t->storage->borrowed && !t->storage->outside) gale__free(t->host);
+        if (t->storage->release) t->storage->release(t->storage->owner);
         gale__free(t->storage);
     }
     gale_device_close(&t->device);
@@ -161,6 +161,46 @@ gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dim
     *out = t;
     return GALE_OK;
 }
+
+gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only,
+    void (*release)(void *owner), void *owner, gale_tensor **out)
+{
+    gale_tensor *t = NULL;
+    size_t align = type == GALE_STRING ? 0 : gale_type_size(type);
+    if (align && (uintptr_t)data % (align > 8 ? 8 : align))
+        return gale__fail(
+            GALE_INVALID, "the memory of a tensor of %s is not aligned to its elements", gale_type_name(type));
+    GALE_TRY(gale__tensor_borrow(type, rank, dims, data, release, owner, &t));
+    if (t->size_bytes && !data) {
+        t->storage->release = NULL;
+        gale_tensor_destroy(&t);
+        return gale__fail(GALE_INVALID, "no memory is given for the tensor");
+    }
+    t->storage->borrowed = read_only;
+    t->storage->outside = true;
+    *out = t;
+    return GALE_OK;
+}
+
+gale_status gale_tensor_from_buffer(
+    gale_buffer *buffer, gale_type type, int rank, const int64_t *dims, gale_tensor **out)
+{
+    gale_tensor *t = NULL;
+    if (type == GALE_STRING)
+        return gale__fail(GALE_UNSUPPORTED, "strings stay on the host: a device knows numbers only");
+    GALE_TRY(new_tensor(type, rank, dims, &t));
+    if (t->size_bytes > buffer->size) {
+        gale_status status =
+            gale__fail(GALE_INVALID, "a tensor of %zu bytes does not fit a buffer of %zu", t->size_bytes, buffer->size);
+        return gale_tensor_destroy(&t), status;
+    }
+    t->device = gale__device_hold(buffer->device);
+    if (t->size_bytes) t->buffer = gale__buffer_hold(buffer);
+    *out = t;
+    return GALE_OK;
+}
+
+gale_buffer *gale_tensor_buffer(const gale_tensor *t) { return t->buffer; }
 
 /* Large reads of a file, in slices on all cores: what costs is not the disk but the pages they go to. */
 enum { SLICE_BYTES = 1 << 20 };

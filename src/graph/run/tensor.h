@@ -9,6 +9,7 @@
 typedef struct gale__storage {
     _Atomic int refs;
     bool borrowed;                /* not to be written or freed */
+    bool outside;                 /* written, but not freed */
     void (*release)(void *owner); /* may be NULL */
     void *owner;
     const gale__file_map *map; /* part of a file, from `offset` on: read with gale__tensor_read alone */

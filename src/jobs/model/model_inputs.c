@@ -26,6 +26,7 @@ void gale__model_follow(gale_model_options *options, gale__job_stage *stage)
     bool told = stage && stage->control && (stage->control->progress || stage->control->cancel);
     options->progress = told ? gale__job_step : NULL;
     options->user = stage;
+    options->cancel = told ? stage->control->cancel : NULL;
 }
 
 gale_status gale__model_open_with(const char *path, gale_device *device, const gale_model_options *options,

@@ -181,14 +181,12 @@ done:
     return status;
 }
 
-static bool is_final(gale_status s) { return s == GALE_NO_MEMORY || s == GALE_CANCELLED || s == GALE_DEVICE_LOST; }
-
 /* A batch that nobody promised: the model leaves its first extent open, which its operators need not. */
 static gale_status run_batch(gale__tile_batch *b)
 {
     gale_status status = gale__feed_run(&b->feeds[0]);
     if (b->count == 1 || b->network->fixed_batch || b->network->batches == GALE__BATCHES_APART) return status;
-    if (status != GALE_OK && !is_final(status)) {
+    if (status != GALE_OK && !gale__network_is_final(status)) {
         b->network->batches = GALE__BATCHES_MIXED;
         return gale__fail_within(GALE_UNSUPPORTED, "%s does not support batches", b->network->manifest->name);
     }

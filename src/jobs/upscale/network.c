@@ -226,7 +226,7 @@ gale_status gale__network_find_multiple(gale__network *n)
         int64_t side = side_for(n, m), w = n->fixed_width ? n->fixed_width : side,
                 h = n->fixed_height ? n->fixed_height : side;
         gale_status status = gale__network_try(n, w, h, dims);
-        if (status == GALE_NO_MEMORY || status == GALE_DEVICE_LOST || status == GALE_CANCELLED) return status;
+        if (gale__network_is_final(status)) return status;
         if (status == GALE_OK && dims[2] == gale__network_gives(n, h) && dims[3] == gale__network_gives(n, w))
             n->multiple = m;
     }

@@ -51,4 +51,9 @@ gale_status gale__network_find_multiple(gale__network *n);
 /* Finds the ranges by running a test picture of that size under each that is usual: the one that brings it back most
  * alike, if clearly so.  What is assumed is said in the log. */
 gale_status gale__network_find_range(gale__network *n, int64_t width, int64_t height);
+/* Failures that say nothing about what a network takes. */
+static inline bool gale__network_is_final(gale_status s)
+{
+    return s == GALE_NO_MEMORY || s == GALE_CANCELLED || s == GALE_DEADLINE || s == GALE_DEVICE_LOST;
+}
 #endif

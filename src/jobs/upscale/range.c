@@ -74,7 +74,7 @@ static gale_status try_range(trial *t, const double range[2])
     if (status == GALE_OK) status = gale__feed_run(&f);
     if (status == GALE_OK) shrink(t, &f);
     gale__feed_finish(&f);
-    return status == GALE_NO_MEMORY || status == GALE_DEVICE_LOST || status == GALE_CANCELLED ? status : GALE_OK;
+    return gale__network_is_final(status) ? status : GALE_OK;
 }
 
 /* How far the result is from the picture, if the range is its own: root of the mean square. */

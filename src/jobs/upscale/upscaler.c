@@ -2,6 +2,7 @@
  * cannot do the work, not even in the smallest tiles, all of it goes to the next one of the chain that the device was
  * opened by. */
 #include "device/device.h"
+#include "base/limits.h"
 #include "jobs/upscale/embedded.h"
 #include "jobs/upscale/upscale.h"
 #include <stdio.h>
@@ -177,7 +178,7 @@ gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
     return status;
 }
 
-gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
+static gale_status upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
     gale_upscale_report *report, gale_picture **out)
 {
     gale_status status =
@@ -190,4 +191,15 @@ gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_up
         GALE_TRY(step_down(u, status));
         status = GALE_OK;
     }
+}
+
+gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
+    gale_upscale_report *report, gale_picture **out)
+{
+    gale__limits limits = {0};
+    if (options) limits = (gale__limits){.cancel = options->cancel, .deadline_ns = options->deadline_ns};
+    gale__limits_enter(&limits);
+    gale_status status = upscale(u, in, options, report, out);
+    gale__limits_leave(&limits);
+    return status;
 }

@@ -222,7 +222,7 @@ void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bo
     run r = {.contract = c, .buffers = buffers, .aliased = aliased, .groups = parts(c->batch.count, ch->together)};
     int64_t all = c->window.far.count * r.groups * ch->row_blocks;
     r.per_task = parts(TASK_LANES, ch->together * ch->rows * c->window.x.lanes);
-    r.per_task = least(r.per_task, parts(all, (int64_t)gale__parallel_width() * TASKS_EACH));
-    if (gale__parallel_width() == 1) r.per_task = all;
+    r.per_task = least(r.per_task, parts(all, (int64_t)gale__parallel_now() * TASKS_EACH));
+    if (gale__parallel_now() == 1) r.per_task = all;
     gale__parallel((size_t)parts(all, r.per_task), run_task, &r);
 }

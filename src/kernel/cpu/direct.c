@@ -364,7 +364,7 @@ void gale__cpu_direct_run(const gale__cpu_direct *d, void *const *buffers, bool 
         return;
     }
     int64_t work = d->lanes * d->plan.inner.count * (d->turn_dim >= 0 ? d->turn_rows : 1),
-            share = d->blocks / ((int64_t)gale__parallel_width() * TASKS_EACH);
+            share = d->blocks / ((int64_t)gale__parallel_now() * TASKS_EACH);
     r.per_task = (TASK_POINTS + work - 1) / work;
     if (share > r.per_task) r.per_task = share;
     if (d->serial) r.per_task = d->blocks;

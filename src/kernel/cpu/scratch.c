@@ -6,14 +6,7 @@
 #include "base/thread.h"
 #include <stdatomic.h>
 
-enum {
-    ABSENT,
-    IDLE,
-    OUT,
-    HEADS_MOST = 1024,
-    CALLERS_MOST = 64,
-    BEFORE = 64
-}; /* bytes before a piece, where its head is named */
+enum { ABSENT, IDLE, OUT, HEADS_MOST = 4096, BEFORE = 64 }; /* bytes before a piece, where its head is named */
 typedef struct head {
     _Alignas(64) _Atomic int state;
     size_t size;
@@ -146,8 +139,7 @@ static head *find_or_wait(store *s, size_t size)
     gale__mutex_lock(&scratch.lock);
     atomic_fetch_add(&s->waiting, 1);
     while (!(h = find_piece(s, size))) {
-        if (count_pieces(s, size) < gale__parallel_width() + CALLERS_MOST && (h = add_piece(s, whole_pages(size), OUT)))
-            break;
+        if ((h = add_piece(s, whole_pages(size), OUT))) break;
         bool lost = false; /* it was idle, and another thread took it first: there may be more */
         for (head *other = s->heads; other < s->heads + s->used; other++)
             lost |= other->size >= size && atomic_load(&other->state) == IDLE;

@@ -1,8 +1,7 @@
 /* Scratch memory of running kernels: pieces that all kernels share, made when a kernel is created so that running
  * allocates nothing.  A task takes one piece of a kind and gives it back; when all are out, since several threads run
- * kernels at once, one more is made and kept, up to as many as there are workers and 64 more, since each of those
- * threads may be a worker of its own; beyond that, and without memory, it waits.  Whoever holds a SHARED piece may take
- * a PRIVATE one, never the other way round: so nobody waits for ever. */
+ * kernels at once, one more is made and kept, so that no caller waits for another.  Only without memory does it wait;
+ * whoever holds a SHARED piece may take a PRIVATE one, never the other way round: so nobody waits for ever. */
 #ifndef GALE_KERNEL_CPU_SCRATCH_H
 #define GALE_KERNEL_CPU_SCRATCH_H
 #include "base/mem.h"

@@ -1,6 +1,7 @@
 /* Runs a net: values are created step by step and freed after their last use.  Tensors stay where they were computed
  * until the host needs them. */
 #include "onnx/run/session.h"
+#include "base/limits.h"
 #include "graph/run/tensor.h"
 #include <string.h>
 
@@ -217,6 +218,7 @@ static gale_status run_steps(run *r)
         gale__onnx_exec_step *step = &r->exec->steps[i];
         if (o->progress && !o->progress(o->user, i, r->exec->n_steps))
             return gale__fail(GALE_CANCELLED, "the run was cancelled");
+        GALE_TRY(gale__limits_check());
         if (step->segment) GALE_TRY(run_segment(r, step->segment, i));
         else GALE_TRY(run_node(r, &r->net->nodes[step->node], (gale__onnx_runner)step->runner));
         GALE_TRY(show(r, step));

@@ -1,6 +1,7 @@
 /* The public interface of models: inputs are checked against the file's declarations, and outputs are checked for
  * finite values. */
 #include "base/num.h"
+#include "graph/run/run.h"
 #include "graph/run/tensor.h"
 #include "onnx/import/defaults.h"
 #include "onnx/import/import.h"
@@ -189,7 +190,7 @@ static bool is_garbage(const gale_object *o)
     return true;
 }
 
-gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
+static gale_status run_checked(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
 {
     gale__onnx_session *s = m->session;
     GALE_TRY(check_inputs(s->net, inputs));
@@ -201,6 +202,25 @@ gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_objec
         if (is_garbage(outputs[i]))
             return gale__fail(GALE_NOT_FINITE, "output %s produced only NaN or infinity", s->net->declared[i].name);
     return GALE_OK;
+}
+
+gale_status gale_model_run_with(
+    gale_model *m, gale_object *const *inputs, gale_object **outputs, const gale_run_control *control)
+{
+    static const gale_run_control none;
+    const gale_run_control *c = control ? control : &none;
+    gale__limits all = {.cancel = m->session->options.cancel}, limits = gale__run_limits(c);
+    gale__limits_enter(&all);
+    gale__limits_enter(&limits);
+    gale_status status = run_checked(m, inputs, outputs, c->outputs_on_host);
+    gale__limits_leave(&limits);
+    gale__limits_leave(&all);
+    return status;
+}
+
+gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
+{
+    return gale_model_run_with(m, inputs, outputs, &(gale_run_control){.outputs_on_host = on_host});
 }
 
 static int find_input(const gale__onnx_net *net, const char *name)
@@ -295,6 +315,14 @@ static gale_status model_for(gale_model *m, const char *const *names, int n, gal
 gale_status gale_model_run_named(gale_model *m, const char *const *input_names, gale_tensor *const *inputs,
     int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host)
 {
+    gale_run_control control = {.outputs_on_host = on_host};
+    return gale_model_run_named_with(m, input_names, inputs, n_inputs, output_names, outputs, n_outputs, &control);
+}
+
+gale_status gale_model_run_named_with(gale_model *m, const char *const *input_names, gale_tensor *const *inputs,
+    int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
+    const gale_run_control *control)
+{
     GALE_TRY(model_for(m, input_names, n_inputs, &m));
     named n = {.net = m->session->net};
     gale_status status = GALE_NO_MEMORY;
@@ -302,7 +330,7 @@ gale_status gale_model_run_named(gale_model *m, const char *const *input_names, 
     n.out = gale__calloc((size_t)n.net->n_outputs + 1, sizeof *n.out);
     if (!n.in || !n.out) goto done;
     GALE_GO(gather_named(&n, input_names, inputs, n_inputs, output_names, outputs, n_outputs));
-    GALE_GO(gale_model_run(m, n.in, n.out, on_host));
+    GALE_GO(gale_model_run_with(m, n.in, n.out, control));
     for (int i = 0; i < n_outputs; i++) {
         gale_tensor *made = gale_object_get_tensor(n.out[find_output(n.net, output_names[i])]);
         if (outputs[i]) continue;

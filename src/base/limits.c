@@ -1,0 +1,42 @@
+/* See limits.h.  Numbers are narrowed when limits are entered; flags cannot be, so they are looked at from the inside
+ * out. */
+#include "base/limits.h"
+#include "base/thread.h"
+
+static _Thread_local const gale__limits *current;
+
+void gale__limits_enter(gale__limits *l)
+{
+    const gale__limits *outer = current;
+    l->outer = outer;
+    if (outer && outer->threads && (!l->threads || outer->threads < l->threads)) l->threads = outer->threads;
+    if (outer && outer->deadline_ns && (!l->deadline_ns || outer->deadline_ns < l->deadline_ns))
+        l->deadline_ns = outer->deadline_ns;
+    current = l;
+}
+
+void gale__limits_leave(const gale__limits *l) { current = l->outer; }
+
+gale_status gale__limits_check(void)
+{
+    for (const gale__limits *l = current; l; l = l->outer)
+        if (l->cancel && __atomic_load_n(l->cancel, __ATOMIC_RELAXED))
+            return gale__fail(GALE_CANCELLED, "the run was cancelled");
+    if (!current || !current->deadline_ns) return GALE_OK;
+    uint64_t now = gale__time_ns();
+    if (now < current->deadline_ns) return GALE_OK;
+    return gale__fail(
+        GALE_DEADLINE, "the run was stopped %.1f ms past its deadline", (double)(now - current->deadline_ns) * 1e-6);
+}
+
+bool gale__limits_stoppable(void)
+{
+    if (current && current->deadline_ns) return true;
+    for (const gale__limits *l = current; l; l = l->outer)
+        if (l->cancel) return true;
+    return false;
+}
+
+int gale__limits_threads(void) { return current ? current->threads : 0; }
+const gale__limits *gale__limits_get(void) { return current; }
+void gale__limits_set(const gale__limits *l) { current = l; }

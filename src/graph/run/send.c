@@ -1,0 +1,145 @@
+/* Steps on their way to a stream, plainly or as captures.  A run that its caller may stop is sent a few steps at a
+ * time: the host stays at most two lots ahead of the device and looks at flag and deadline in between.  Captures are
+ * cut into pieces of about the same time for that, so short runs keep one. */
+#include "base/limits.h"
+#include "graph/run/run.h"
+#include <stdatomic.h>
+#include <string.h>
+
+enum { LOT_MOST = 256, PIECES_MOST = 64 };
+#define LOT_NS 2000000u
+
+static gale__ref resolve(gale__plan_place place, const gale__run_memory *m)
+{
+    gale__ref ref;
+    switch (place.space) {
+    case GALE__SPACE_WORK: return gale__buffer_ref(m->slabs[place.index], place.offset);
+    case GALE__SPACE_CONST: return gale__buffer_ref(m->constants, place.offset);
+    case GALE__SPACE_WEIGHT: ref = m->weights[place.index]->ref; break;
+    case GALE__SPACE_INPUT: ref = m->bound[place.index]; break;
+    default: ref = m->bound[m->n_inputs + place.index]; break;
+    }
+    ref.offset += place.offset;
+    return ref;
+}
+
+static gale_status send_step(const gale__plan_step *s, gale_stream *stream, const gale__run_memory *memory)
+{
+    gale__ref refs[GALE__NEST_BUFFERS_MAX];
+    for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
+    if (s->kind == GALE__STEP_COPY) return gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag);
+    if (s->kind == GALE__STEP_CALL) return gale__call_run(stream, s->call, refs, s->n_refs, &s->tag);
+    gale__launch launch = {.n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};
+    memcpy(launch.groups, s->groups, sizeof launch.groups);
+    gale_status status = gale__launch_run(stream, s->kernel, &launch);
+    return status == GALE_OK ? GALE_OK : gale__fail_within(status, "%s", s->tag.op);
+}
+
+/* How far a run is ahead of its device. */
+typedef struct pace {
+    gale_stream *stream;
+    gale_event **marks; /* at the ends of the two latest lots; NULL: nothing can stop the run */
+    bool queued;        /* the device works behind the caller */
+    int sent, lot;      /* steps of this lot; of a whole one */
+    int lots;
+    uint64_t since_ns;
+} pace;
+
+static gale_status init_pace(pace *p, gale__run_context *c, const gale_device *device)
+{
+    *p = (pace){.stream = c->stream, .lot = 1};
+    if (!gale__limits_stoppable()) return GALE_OK;
+    p->marks = c->marks;
+    p->queued = !device->info.caps.in_place;
+    p->since_ns = gale__time_ns();
+    for (int i = 0; i < 2 && p->queued; i++)
+        if (!c->marks[i]) GALE_TRY(gale_event_create((gale_device *)device, &c->marks[i]));
+    return GALE_OK;
+}
+
+/* After a lot: waits for the one before, and makes the next so long that both are done soon. */
+static gale_status end_lot(pace *p)
+{
+    GALE_TRY(gale_event_record(p->marks[p->lots % 2], p->stream));
+    p->sent = 0;
+    if (p->lots++ == 0) return GALE_OK;
+    GALE_TRY(gale_event_wait(p->marks[p->lots % 2]));
+    uint64_t now = gale__time_ns(), took = now - p->since_ns;
+    p->since_ns = now;
+    if (took < LOT_NS / 2 && p->lot < LOT_MOST) p->lot *= 2;
+    if (took > LOT_NS && p->lot > 1) p->lot /= 2;
+    return GALE_OK;
+}
+
+/* Before a step, or a piece of a capture. */
+static gale_status keep_pace(pace *p)
+{
+    if (!p->marks) return GALE_OK;
+    if (p->queued && p->sent++ >= p->lot) GALE_TRY(end_lot(p));
+    return gale__limits_check();
+}
+
+static gale_status send_range(
+    const gale__plan *plan, int first, int end, bool prologue, const gale__run_memory *memory, pace *p)
+{
+    for (int i = first; i < end; i++) {
+        if (plan->steps[i].once != prologue) continue;
+        GALE_TRY(keep_pace(p));
+        GALE_TRY(send_step(&plan->steps[i], p->stream, memory));
+    }
+    return GALE_OK;
+}
+
+gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue)
+{
+    return send_range(plan, 0, plan->n_steps, prologue, memory, &(pace){.stream = stream});
+}
+
+void gale__run_captures_drop(gale__run_context *c)
+{
+    for (int i = 0; i < c->n_captures; i++) gale_capture_destroy(&c->captures[i]);
+    gale__free(c->captures);
+    c->captures = NULL;
+    c->n_captures = 0;
+}
+
+static gale_status capture_piece(gale__run_context *c, const gale__plan *plan, const gale__run_memory *m, int n)
+{
+    int first = (int)((int64_t)plan->n_steps * c->n_captures / n),
+        end = (int)((int64_t)plan->n_steps * (c->n_captures + 1) / n);
+    pace unstopped = {.stream = c->stream};
+    GALE_TRY(gale_capture_begin(c->stream));
+    gale_status status = send_range(plan, first, end, false, m, &unstopped);
+    gale_status ended = gale_capture_end(c->stream, &c->captures[c->n_captures]);
+    c->n_captures += ended == GALE_OK;
+    return status != GALE_OK ? status : ended;
+}
+
+/* As many pieces as the latest run took lots of time. */
+static gale_status capture(gale__run_context *c, const gale__plan *plan, const gale__run_memory *m, uint64_t run_ns)
+{
+    int most = plan->n_steps < PIECES_MOST ? plan->n_steps : PIECES_MOST;
+    int n = run_ns / LOT_NS < 2 ? 1 : run_ns / LOT_NS > (uint64_t)most ? most : (int)(run_ns / LOT_NS);
+    c->captures = gale__calloc((size_t)n, sizeof *c->captures);
+    gale_status status = c->captures ? GALE_OK : GALE_NO_MEMORY;
+    for (int i = 0; i < n && status == GALE_OK; i++) status = capture_piece(c, plan, m, n);
+    if (status != GALE_OK) gale__run_captures_drop(c);
+    return status;
+}
+
+gale_status gale__run_send(
+    gale__instance *instance, gale__run_context *c, const gale__run_memory *memory, bool same, bool *replayed)
+{
+    const gale__plan *plan = instance->plan;
+    pace p;
+    GALE_TRY(init_pace(&p, c, plan->device));
+    if (!same) gale__run_captures_drop(c);
+    else if (*replayed && !c->captures) GALE_TRY(capture(c, plan, memory, atomic_load(&instance->run_ns)));
+    *replayed = *replayed && c->captures;
+    if (!*replayed) return send_range(plan, 0, plan->n_steps, false, memory, &p);
+    for (int i = 0; i < c->n_captures; i++) {
+        GALE_TRY(keep_pace(&p));
+        GALE_TRY(gale_capture_replay(c->stream, c->captures[i]));
+    }
+    return GALE_OK;
+}
