@@ -58,6 +58,18 @@ gale_status gale__fail_within(gale_status status, const char *format, ...)
     return status;
 }
 
+gale_status gale__lack(const char *function, const char *argument)
+{
+    return gale__fail(GALE_INVALID, "%s: %s is NULL", function, argument);
+}
+
+gale_status gale__need(const char *function, const gale__argument *arguments)
+{
+    for (const gale__argument *a = arguments; a->name; a++)
+        if (!a->given) return gale__lack(function, a->name);
+    return GALE_OK;
+}
+
 /* The sink is set once by the program before work starts; `least` is what the hot path reads. */
 static gale__log_sink *_Atomic log_sink;
 static void *_Atomic log_user;

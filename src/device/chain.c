@@ -185,6 +185,7 @@ static gale_status find_index(const gale_device_options *options, int *out)
 
 gale_status gale_device_open(const gale_device_options *options, gale_device **out)
 {
+    GALE__NEED({"out", out});
     choice c = {.options = options};
     const char *chain = options && options->chain ? options->chain : gale__env_get(GALE__ENV_PROVIDER);
     c.strict = (options && options->strict) || gale__env_get_i64(GALE__ENV_STRICT, 0) == 1;

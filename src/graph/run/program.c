@@ -8,9 +8,20 @@
 
 enum { INSTANCES_MAX = 32 };
 
+static gale_status check_options(const gale_program_options *o)
+{
+    if ((unsigned)o->precision > GALE_PRECISION_BF16)
+        return gale__fail(GALE_INVALID, "gale_program_options: precision %d is none", (int)o->precision);
+    if (o->layout < 0 || o->layout > 2)
+        return gale__fail(GALE_INVALID, "gale_program_options: layout %d is none", o->layout);
+    return GALE_OK;
+}
+
 gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out)
 {
+    GALE__NEED({"graph", graph}, {"device", device}, {"out", out});
+    if (options) GALE_TRY(check_options(options));
     if (graph->n_outputs == 0)
         return gale__fail(GALE_INVALID, "the graph has no output: name one with gale_graph_output");
     gale_program *p = gale__calloc(1, sizeof *p);
@@ -79,8 +90,17 @@ void gale_program_destroy(gale_program **program)
     gale__free(p);
 }
 
-int gale_program_inputs(const gale_program *p) { return p->graph->n_inputs; }
-int gale_program_outputs(const gale_program *p) { return p->graph->n_outputs; }
+int gale_program_inputs(const gale_program *p)
+{
+    if (!p) return gale__lack(__func__, "program"), 0;
+    return p->graph->n_inputs;
+}
+
+int gale_program_outputs(const gale_program *p)
+{
+    if (!p) return gale__lack(__func__, "program"), 0;
+    return p->graph->n_outputs;
+}
 
 static gale_status check_symbol(const gale_graph *g, int input, int axis, gale_tensor *const *inputs)
 {

@@ -354,6 +354,8 @@ static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_te
 
 gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
+    GALE__NEED({"program", p}, {"outputs", outputs});
+    GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
     gale_status status = run_once(p, inputs, outputs, on_host);
     if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
     gale__log(GALE__INFO, "%s; plans of other shapes were let go to make room", gale_error());

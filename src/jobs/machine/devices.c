@@ -129,9 +129,9 @@ static gale_status find_providers(gale_devices_result *r)
 
 gale_status gale_devices_list(const gale_devices_options *options, gale_devices_result **out)
 {
+    GALE__NEED({"out", out});
     static const gale_devices_options usual = {0};
     const gale_devices_options *o = options ? options : &usual;
-    if (!out) return gale__fail(GALE_INVALID, "devices: a result is needed");
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));
     gale__probe_all();
     gale_devices_result *result = gale__result_create(sizeof *result);
@@ -174,6 +174,7 @@ static void add_provider(gale__json_out *j, const gale_provider_state *p)
 
 gale_status gale_devices_result_json(const gale_devices_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

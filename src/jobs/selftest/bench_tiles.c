@@ -222,9 +222,9 @@ done:
 
 gale_status gale_tiles_bench(const gale_tiles_options *options, gale_tiles_result **out)
 {
+    GALE__NEED({"out", out});
     static const gale_tiles_options usual = {0};
     const gale_tiles_options *o = options ? options : &usual;
-    if (!out) return gale__fail(GALE_INVALID, "tiles: a result is needed");
     if (o->scale < 0 || o->scale > 1024 || o->repeats < 0 || o->batch < 0 || o->lanes < 0)
         return gale__fail(GALE_INVALID, "tiles: scale is 1 to 1024, and repeats, batch and lanes are not negative");
     gale_tiles_result *result = gale__result_create(sizeof *result);
@@ -258,6 +258,7 @@ static void add_json(gale__json_out *j, const char *model, const gale_tiles_time
 
 gale_status gale_tiles_result_json(const gale_tiles_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);
