@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-typedef struct gale_exr gale_exr;
+typedef struct gale_exr gale_exr; /* threads: any number at once */
 
 typedef enum gale_exr_storage {
     GALE_EXR_SCANLINE,
@@ -63,6 +63,7 @@ typedef struct gale_exr_limits {
     uint64_t max_pixels; /* of a level; 0: 2^29 */
     uint64_t max_bytes;  /* of what is decoded at once; 0: 8 GiB */
     bool serial;         /* decode in the calling thread: for callers that read several files at once */
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_limits;
 /* limits may be NULL.  GALE_FORMAT for what is no EXR or damaged in its header. */
 GALE_API gale_status gale_exr_open(const char *path, const gale_exr_limits *limits, gale_exr **out);
@@ -135,6 +136,7 @@ typedef struct gale_exr_look {
     bool dither;       /* noise of one level in place of bands */
     int bits;          /* 8 (also for 0) or 16 */
     bool full;         /* level 0 also where a smaller one of the file's would do */
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_look;
 
 /* Keeps the programs that it has made; from many threads at once.  The device must outlive it. */
@@ -190,6 +192,7 @@ typedef struct gale_exr_batch_options {
     /* After each file, from any thread but from one at a time; false ends the batch after the files at hand. */
     bool (*progress)(void *user, const gale_exr_progress *progress, const gale_exr_item *item);
     void *user;
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_batch_options;
 typedef struct gale_exr_batch {
     gale_exr_item *items; /* those of the shard */
@@ -282,6 +285,7 @@ typedef struct gale_exr_mip_options {
     bool round_up;
     int tile;                /* 0: 64 */
     const char *compression; /* NULL: "zip" */
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_mip_options;
 /* All channels of a part, computed on the device, into a tiled file. */
 GALE_API gale_status gale_exr_mip(
@@ -322,6 +326,7 @@ typedef struct gale_exr_denoise_options {
     const char *compression;     /* of the result; NULL: "zip" */
     bool (*progress)(void *user, int64_t done, int64_t tiles); /* false cancels (GALE_CANCELLED) */
     void *user;
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_denoise_options;
 typedef struct gale_exr_denoise_report {
     bool guided; /* by albedo and normals */

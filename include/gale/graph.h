@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-/* A tensor: type, shape and memory, on the host or on a device; dense, row-major.  Counted: a view holds its memory. */
+/* A tensor: type, shape and memory, on the host or on a device; dense, row-major.  Counted: a view holds its memory.
+ * Threads: any number may read it at once; who writes into its memory does so alone. */
 typedef struct gale_tensor gale_tensor;
 GALE_API gale_status gale_tensor_create(
     gale_device *device /* NULL: host */, gale_type type, int rank, const int64_t *dims, gale_tensor **out);
@@ -37,7 +38,8 @@ GALE_API gale_status gale_tensor_from_strings(
 GALE_API const char *gale_tensor_string(const gale_tensor *tensor, int64_t index, size_t *size /* may be NULL */);
 
 /* Graphs.  A value is a small number inside its graph; GALE_NONE stands for an optional input left out.  While a
- * program made from a graph lives, nothing can be added to the graph; its maker may destroy it. */
+ * program made from a graph lives, nothing can be added to the graph; its maker may destroy it.
+ * Threads: one at a time. */
 typedef struct gale_graph gale_graph;
 typedef int32_t gale_value;
 #define GALE_NONE (-1)
@@ -104,7 +106,7 @@ GALE_API gale_status gale_graph_output(gale_graph *graph, const char *name, gale
 GALE_API gale_status gale_graph_gradient(
     gale_graph *graph, gale_value loss, const gale_value *wrt, int n, gale_value *gradients);
 
-/* Programs. */
+/* Programs.  Threads: any number may run one at once; destroy it when none does. */
 typedef struct gale_program gale_program;
 /* Half precision: matrix products and convolutions multiply halves and add up in f32; values between operators are
  * halves where the operators allow it.  Inputs and outputs keep their types; integers, indices and gradients are not
@@ -119,6 +121,7 @@ typedef struct gale_program_options {
     bool no_recognise;           /* chains of small operators stay as they are written */
     bool no_paths;               /* no fast paths: everything is fused from primitives */
     gale_precision precision;
+    uint64_t reserved[4]; /* 0 */
 } gale_program_options;
 GALE_API gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out);

@@ -35,6 +35,7 @@ typedef struct gale_pixel_options {
     gale_pixel_layout layout;
     gale_pixel_range range;
     const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: 0 and 1 */
+    uint64_t reserved[4]; /* 0 */
 } gale_pixel_options;
 
 /* Where inputs come from.  Files are .npy, .npz (FILE.npz:ENTRY), .pb, .json, .raw or .bin numbers, or pictures.  A
@@ -47,6 +48,7 @@ typedef struct gale_input_options {
     bool random; /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
     uint64_t seed;
     gale_pixel_options pixels;
+    uint64_t reserved[4]; /* 0 */
 } gale_input_options;
 
 /* --- Verify: the same model on the CPU and on a device, every node's results side by side. --- */
@@ -57,6 +59,7 @@ typedef struct gale_verify_options {
     double tolerance; /* largest relative difference (L2 norm) of a value; 0: 1e-4, for halves 1e-2 (f16) or 5e-2
                          (bf16); less than 0: none at all */
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_verify_options;
 typedef struct gale_verify_value {
     const char *node; /* which makes it; "output of the fused run" for the run that people use */
@@ -111,6 +114,7 @@ typedef struct gale_convert_options {
     bool (*accept)(void *user, const gale_convert_result *result);
     void *user;
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_convert_options;
 typedef struct gale_convert_loss {
     const char *output;
@@ -136,6 +140,7 @@ GALE_API void gale_convert_result_destroy(gale_convert_result **result);
 typedef struct gale_inspect_options {
     bool shapes; /* also the type and shape of every value, with free extents of the inputs as symbols */
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_inspect_options;
 typedef struct gale_inspect_extent {
     bool known;
@@ -194,6 +199,7 @@ typedef struct gale_model_job_options {
     gale_model_options model; /* its given, progress and user are not used: see inputs and control */
     gale_input_options inputs;
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_model_job_options;
 
 /* What a run with these shapes takes and where its parts go; the model runs once. */
@@ -259,6 +265,7 @@ typedef struct gale_run_options {
     /* Called for each output in order, after its file is written.  May be NULL. */
     void (*done)(void *user, const gale_run_output *output);
     void *user;
+    uint64_t reserved[4]; /* 0 */
 } gale_run_options;
 typedef struct gale_run_result {
     const gale_run_output *outputs;
@@ -278,6 +285,7 @@ typedef struct gale_bench_options {
     const int64_t *batches; /* also the rate at these batch sizes, put in place of the first extents */
     int n_batches;
     bool on_device; /* inputs are on the device before the steady runs, and results stay there; not with batches */
+    uint64_t reserved[4]; /* 0 */
 } gale_bench_options;
 typedef struct gale_bench_batch {
     int64_t batch;

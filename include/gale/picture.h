@@ -17,6 +17,7 @@ typedef struct gale_picture_bytes {
     size_t size;
 } gale_picture_bytes; /* belong to the picture */
 
+/* Threads: any number may read it at once; who changes it does so alone. */
 typedef struct gale_picture {
     int64_t width, height;
     int channels;       /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
@@ -54,6 +55,7 @@ typedef struct gale_picture_read_options {
                           that viewers show first; of a TIFF: the number of a page, from "1" */
     bool tolerant; /* a truncated JPEG is grey where it ends, and samples that are infinite or no numbers are 0, with a
                       line in the log, instead of an error or of trouble later */
+    uint64_t reserved[4]; /* 0 */
 } gale_picture_read_options;
 /* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT, but for `tolerant`.
  */
@@ -66,6 +68,7 @@ typedef struct gale_picture_write_options {
     int quality;        /* 1..100 for formats that lose something; 0: 92 */
     bool lossless;      /* WebP and JPEG 2000: lose nothing */
     int effort;         /* 1 (fast) .. 9 (small) where the format has such a choice; 0: its usual one */
+    uint64_t reserved[4]; /* 0 */
 } gale_picture_write_options;
 /* A format that cannot hold the type gets the nearest one that it can, rounded; one without alpha gets the picture over
  * white, and a warning in the log. The file appears only when it is complete. */

@@ -259,13 +259,6 @@ gale_status gale_profiler_to_text(const gale_profiler *p, const char *format, ch
     return status;
 }
 
-void gale_profiler_text_free(char **text)
-{
-    if (!text) return;
-    gale__free(*text);
-    *text = NULL;
-}
-
 gale_status gale_profiler_write(const gale_profiler *p, const char *format, const char *path)
 {
     GALE__NEED({"profiler", p}, {"format", format}, {"path", path});

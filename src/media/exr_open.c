@@ -74,6 +74,7 @@ static gale_status begin(gale_exr *f, const gale_exr_limits *limits)
 gale_status gale_exr_from_memory(const void *data, size_t size, const gale_exr_limits *limits, gale_exr **out)
 {
     GALE__NEED({"data", data}, {"out", out});
+    GALE__OPTIONS(limits);
     gale_exr *f = gale__calloc(1, sizeof *f);
     if (!f) return GALE_NO_MEMORY;
     f->map.fd = -1;
@@ -88,6 +89,7 @@ gale_status gale_exr_from_memory(const void *data, size_t size, const gale_exr_l
 gale_status gale_exr_open(const char *path, const gale_exr_limits *limits, gale_exr **out)
 {
     GALE__NEED({"path", path}, {"out", out});
+    GALE__OPTIONS(limits);
     gale_exr *f = gale__calloc(1, sizeof *f);
     if (!f) return GALE_NO_MEMORY;
     f->map.fd = -1;

@@ -200,6 +200,7 @@ gale_status gale_picture_from_memory(
     const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
 {
     GALE__NEED({"data", data}, {"out", out});
+    GALE__OPTIONS(options);
     const gale_picture_read_options none = {0}, *o = options ? options : &none;
     gale__picture_source in = {.data = data,
         .size = size,
@@ -228,6 +229,7 @@ gale_status gale_picture_from_memory(
 gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out)
 {
     GALE__NEED({"path", path}, {"out", out});
+    GALE__OPTIONS(options);
     gale__bytes file = {0};
     GALE_TRY(
         gale__file_read(path, options && options->max_bytes ? (size_t)options->max_bytes : (size_t)MAX_BYTES, &file));
@@ -349,6 +351,7 @@ gale_status gale_picture_to_memory(
     const gale_picture *picture, const gale_picture_write_options *options, void **data, size_t *size)
 {
     GALE__NEED({"picture", picture}, {"options", options}, {"data", data}, {"size", size});
+    GALE__OPTIONS(options);
     const gale__format *f;
     gale__str out = {0};
     if (!options || !options->format)
@@ -367,6 +370,7 @@ gale_status gale_picture_to_memory(
 gale_status gale_picture_write(const gale_picture *picture, const char *path, const gale_picture_write_options *options)
 {
     GALE__NEED({"picture", picture}, {"path", path});
+    GALE__OPTIONS(options);
     const gale_picture_write_options none = {0}, *o = options ? options : &none;
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     const gale__format *f;

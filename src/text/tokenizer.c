@@ -249,6 +249,7 @@ gale_status gale_tokenizer_encode(const gale_tokenizer *t, gale_encoder *e, cons
     const char *pair, size_t pair_size, const gale_encode_options *options, gale_encoding *out)
 {
     GALE__NEED({"tokenizer", t}, {"encoder", e}, {"text", !text_size || text}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_encode_options none = {0};
     const gale_encode_options *o = options ? options : &none;
     const gale__post_template *shape = pair ? &t->post.pair : &t->post.single;

@@ -21,6 +21,7 @@ gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out)
 {
     GALE__NEED({"graph", graph}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     if (options) GALE_TRY(check_options(options));
     if (graph->n_outputs == 0)
         return gale__fail(GALE_INVALID, "the graph has no output: name one with gale_graph_output");

@@ -255,6 +255,7 @@ gale_status gale_embedder_open(
     const char *path, gale_device *device, const gale_embedder_options *options, gale_embedder **out)
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     gale_embedder_options none = {0}, o = options ? *options : none;
     if ((unsigned)o.pooling >= GALE_POOLING_COUNT || o.dims < 0 || o.max_length < 0)
         return gale__fail(GALE_INVALID, "an option of the embedder is out of range");

@@ -163,6 +163,7 @@ gale_status gale_exr_denoise(gale_device *device, gale_exr *f, const gale_exr_de
     const char *path, gale_exr_denoise_report *report)
 {
     GALE__NEED({"device", device}, {"file", f}, {"options", options}, {"path", path});
+    GALE__OPTIONS(options);
     file_job j = {.f = f, .o = options};
     gale_exr_denoise_report r = {0};
     gale_status status;

@@ -345,6 +345,7 @@ gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, c
     const gale_exr_batch_options *options, gale_exr_batch **out)
 {
     GALE__NEED({"device", device}, {"inputs", !count || inputs}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_exr_batch_options usual = {0};
     whole *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;

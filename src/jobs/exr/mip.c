@@ -158,6 +158,7 @@ gale_status gale_exr_mip(
     gale_device *device, gale_exr *f, int part, const gale_exr_mip_options *options, const char *path)
 {
     GALE__NEED({"device", device}, {"file", f}, {"path", path});
+    GALE__OPTIONS(options);
     static const gale_exr_mip_options usual = {0};
     chain *c = gale__calloc(1, sizeof *c);
     gale_status status;

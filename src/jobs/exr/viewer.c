@@ -45,6 +45,7 @@ static gale_status check_look(const gale_exr_look *l)
 gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *look, gale_exr_viewer **out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__OPTIONS(look);
     static const gale_exr_look usual = {0};
     if (!look) look = &usual;
     GALE_TRY(check_look(look));

@@ -130,6 +130,7 @@ static gale_status find_providers(gale_devices_result *r)
 gale_status gale_devices_list(const gale_devices_options *options, gale_devices_result **out)
 {
     GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_devices_options usual = {0};
     const gale_devices_options *o = options ? options : &usual;
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));

@@ -139,6 +139,7 @@ static gale_status examine(const gale_doctor_options *o, gale_doctor_result *r)
 gale_status gale_doctor_examine(const gale_doctor_options *options, gale_doctor_result **out)
 {
     GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_doctor_options usual = {0};
     const gale_doctor_options *o = options ? options : &usual;
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));

@@ -45,6 +45,7 @@ static gale_status run_trial(const gale__provider *provider, const gale_trial_op
 gale_status gale_doctor_try(const char *name, const gale_trial_options *options, gale_trial_result **out)
 {
     GALE__NEED({"provider", name}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_trial_options usual = {0};
     const gale__provider *provider = name ? gale__provider_find(name) : NULL;
     if (!provider) return gale__fail(GALE_INVALID, "'%s' is no provider (`gale devices` lists them)", name ? name : "");

@@ -154,6 +154,7 @@ void gale_usage_meter_close(gale_usage_meter **meter)
 gale_status gale_usage_read(gale_usage_meter *meter, const gale_usage_options *options, gale_usage_result **out)
 {
     GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_usage_options usual = {0};
     const gale_usage_options *o = options ? options : &usual;
     gale_usage_meter *own = NULL;

@@ -170,6 +170,7 @@ gale_status gale_model_bench(
     const char *path, gale_device *device, const gale_bench_options *options, gale_bench_result **out)
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_bench_options usual = {0};
     if (options) GALE_TRY(check_options(options));
     gale_bench_result *result = gale__result_create(sizeof *result);

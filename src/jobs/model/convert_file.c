@@ -110,6 +110,7 @@ gale_status gale_model_convert(
     const char *path, const char *output, const gale_convert_options *options, gale_convert_result **out)
 {
     GALE__NEED({"path", path}, {"output", output});
+    GALE__OPTIONS(options);
     static const gale_convert_options usual = {0};
     const gale_convert_options *o = options ? options : &usual;
     GALE_TRY(check_options(o));

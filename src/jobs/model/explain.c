@@ -117,6 +117,7 @@ gale_status gale_model_explain(
     const char *path, gale_device *device, const gale_model_job_options *options, gale_explain_result **out)
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_model_job_options usual = {0};
     gale_explain_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? explain(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;

@@ -62,6 +62,7 @@ gale_status gale_model_plan(
     const char *path, gale_device *device, const gale_model_job_options *options, gale_plan_result **out)
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_model_job_options usual = {0};
     gale_plan_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? plan(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;

@@ -78,6 +78,7 @@ gale_status gale_model_run_files(
     const char *path, gale_device *device, const gale_run_options *options, gale_run_result **out)
 {
     GALE__NEED({"path", path}, {"device", device});
+    GALE__OPTIONS(options);
     static const gale_run_options usual = {0};
     gale_run_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? run_files(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;

@@ -175,6 +175,7 @@ gale_status gale_model_verify(
     const char *path, gale_device *device, const gale_verify_options *options, gale_verify_result **out)
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_verify_options usual = {0};
     check c = {.path = path, .options = options ? options : &usual};
     gale_device *cpu = NULL;

@@ -219,6 +219,7 @@ static gale_status look_at_lengths(gale_index *x)
 gale_status gale_index_open(const char *path, const gale_index_options *options, gale_index **out)
 {
     GALE__NEED({"path", path}, {"out", out});
+    GALE__OPTIONS(options);
     gale_index_options none = {0}, o = options ? *options : none;
     gale_index *x = gale__calloc(1, sizeof *x);
     if (!x) return GALE_NO_MEMORY;

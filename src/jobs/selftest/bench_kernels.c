@@ -260,6 +260,7 @@ static gale_status bench_kernels(gale_device *device, rows *r)
 gale_status gale_kernels_bench(gale_device *device, const gale_kernels_options *options, gale_kernels_result **out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_kernels_options usual = {0};
     rows r = {.options = options ? options : &usual};
     if (r.options->repeats < 0 || r.options->scale < 0 || r.options->scale > 1024)

@@ -123,6 +123,7 @@ gale_status gale_texts_bench(
     const gale_tokenizer *tokenizer, const char *path, const gale_texts_options *options, gale_texts_result **out)
 {
     GALE__NEED({"tokenizer", tokenizer}, {"path", path}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_texts_options usual = {0};
     const gale_texts_options *o = options ? options : &usual;
     if (o->repeats < 0) return gale__fail(GALE_INVALID, "texts: %d passes are not 1 or more", o->repeats);

@@ -118,6 +118,7 @@ static gale_status check_parts(const gale_check_options *o, const parts *p, gale
 gale_status gale_check_run(const gale_check_options *options, gale_check_result **out)
 {
     GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_check_options usual = {0};
     const gale_check_options *o = options ? options : &usual;
     parts p = {0};

@@ -132,6 +132,7 @@ gale_status gale_conformance_run(
     const char *path, gale_device *device, const gale_conformance_options *options, gale_conformance_result **out)
 {
     GALE__NEED({"suite", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_conformance_options usual = {0};
     const gale_conformance_options *o = options ? options : &usual;
     gale__suite suite = {0};

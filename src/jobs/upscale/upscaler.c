@@ -124,6 +124,7 @@ gale_status gale_upscaler_open(
     const char *model_path, gale_device *device, const gale_model_options *options, gale_upscaler **out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
     if (inside) return gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out);
     gale_upscaler *u = gale__calloc(1, sizeof *u);
@@ -137,6 +138,7 @@ gale_status gale_upscaler_from_memory(const void *data, size_t size, const char 
     const gale_model_options *options, gale_upscaler **out)
 {
     GALE__NEED({"data", data}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
@@ -191,6 +193,7 @@ gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_up
     gale_upscale_report *report, gale_picture **out)
 {
     GALE__NEED({"upscaler", u}, {"in", in}, {"out", out});
+    GALE__OPTIONS(options);
     gale_status status =
         u->model ? GALE_OK
                  : load_model(

@@ -36,6 +36,7 @@ gale_status gale__onnx_model_from_file(
 gale_status gale_model_open(const char *path, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_open(path, GALE__PB_KIND_MODEL, &file));
     return gale__onnx_model_from_file(&file, device, options, out);
@@ -45,6 +46,7 @@ gale_status gale_model_from_memory(
     const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     GALE__NEED({"data", data}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_parse(data, size, copy, NULL, GALE__PB_KIND_MODEL, &file));
     return gale__onnx_model_from_file(&file, device, options, out);
