@@ -41,7 +41,7 @@ def raises(kind, call, *words):
 # --- Declarations and layouts. ---
 
 def headers():
-    return "".join(f"#include <gale/{path.name}>\n" for path in sorted((root / "include/gale").glob("*.h")))
+    return "#include <gale/gale.h>\n"
 
 
 def layout_program():

@@ -346,6 +346,48 @@ TEST(programs)
     gale_graph_destroy(&g);
 }
 
+/* A table of four rows, by indices or labels that the caller gives, or by a constant. */
+static gale_status look_up(const char *op, bool constant, const gale_attr *attrs, int n_attrs, int64_t first)
+{
+    gale_graph *g = NULL;
+    gale_program *p = NULL;
+    gale_value in[2], y;
+    const int64_t dims[2] = {2, 4}, two[1] = {2}, indices[2] = {first, 1};
+    const float data[8] = {0};
+    gale_tensor *t = NULL, *out = NULL;
+    bool ok = CHECK_OK(gale_graph_create(&g)) && CHECK_OK(gale_graph_constant(g, GALE_F32, 2, dims, data, &in[0])) &&
+              CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, 1, two, indices, &t)) &&
+              CHECK_OK(constant ? gale_graph_constant_tensor(g, t, &in[1])
+                                : gale_graph_input(g, "i", GALE_I64, 1, two, NULL, &in[1])) &&
+              CHECK_OK(gale_graph_op(g, op, in, 2, attrs, n_attrs, &y, 1)) && CHECK_OK(gale_graph_output(g, "y", y));
+    gale_status status = ok ? gale_program_create(g, cpu, NULL, &p) : GALE_INTERNAL;
+    if (status == GALE_OK) status = gale_program_run(p, &t, &out, true);
+    if (status != GALE_OK) CHECK(out == NULL);
+    gale_tensor_destroy(&out);
+    gale_tensor_destroy(&t);
+    gale_program_destroy(&p);
+    gale_graph_destroy(&g);
+    return status;
+}
+
+TEST(indices)
+{
+    gale_attr axis = GALE_INT("axis", 1), other = GALE_INT("ignore_index", -100);
+    for (int constant = 0; constant < 2; constant++) {
+        CHECK_OK(look_up("Gather", constant, &axis, 1, 3));
+        CHECK_OK(look_up("Gather", constant, &axis, 1, -4));
+        REFUSES(
+            look_up("Gather", constant, &axis, 1, 4), INVALID, "node 0 (Gather): index 4 at place 0 is not in -4 .. 3");
+        REFUSES(look_up("Gather", constant, &axis, 1, -5), INVALID, "index -5");
+        REFUSES(look_up("Gather", constant, NULL, 0, 2), INVALID, "-2 .. 1");
+        CHECK_OK(look_up("SoftmaxCrossEntropyLoss", constant, NULL, 0, 3));
+        CHECK_OK(look_up("SoftmaxCrossEntropyLoss", constant, &other, 1, -100));
+        REFUSES(
+            look_up("SoftmaxCrossEntropyLoss", constant, NULL, 0, 4), INVALID, "label 4 at place 0 is not in 0 .. 3");
+        REFUSES(look_up("NegativeLogLikelihoodLoss", constant, NULL, 0, -1), INVALID, "label -1");
+    }
+}
+
 TEST(objects)
 {
     gale_object *o = NULL;
@@ -693,9 +735,9 @@ TEST(exr)
 }
 
 static const test_row test_rows[] = {ROW(base), ROW(destroy_nothing), ROW(destroy_no_result), ROW(device), ROW(streams),
-    ROW(kernels), ROW(profiler), ROW(tensors), ROW(graphs), ROW(attributes), ROW(programs), ROW(objects), ROW(models),
-    ROW(runs), ROW(attributes_of_files), ROW(model_jobs), ROW(machine_and_selftest), ROW(pictures), ROW(upscalers),
-    ROW(texts), ROW(vectors), ROW(exr)};
+    ROW(kernels), ROW(profiler), ROW(tensors), ROW(graphs), ROW(attributes), ROW(programs), ROW(indices), ROW(objects),
+    ROW(models), ROW(runs), ROW(attributes_of_files), ROW(model_jobs), ROW(machine_and_selftest), ROW(pictures),
+    ROW(upscalers), ROW(texts), ROW(vectors), ROW(exr)};
 int main(int argc, char **argv)
 {
     return test_main_on("cpu", &cpu, test_rows, sizeof test_rows / sizeof *test_rows, argc, argv);

@@ -88,9 +88,9 @@ typedef struct gale_device_info {
 #define GALE_DEVICE_FIRST (-2)
 typedef struct gale_device_options {
     const char *chain; /* NULL: GALE_PROVIDER, else automatic */
-    int index;         /* which of a provider's devices, counted from 0; 0 also stands for "not said": GALE_DEVICE, else the
-                          first.  GALE_DEVICE_FIRST: the first, whatever GALE_DEVICE says */
-    bool strict;       /* a step down the chain is an error */
+    int index;   /* which of a provider's devices, counted from 0; 0 also stands for "not said": GALE_DEVICE, else the
+                    first.  GALE_DEVICE_FIRST: the first, whatever GALE_DEVICE says */
+    bool strict; /* a step down the chain is an error */
     bool debug_layer;
     uint64_t pool_limit_bytes; /* 0: GALE_POOL_LIMIT_MB, else none */
     uint64_t reserved[4];      /* 0 */

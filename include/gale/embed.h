@@ -47,7 +47,7 @@ typedef struct gale_embedder_options {
     const char *prompt_name; /* one of the folder's prompts, such as "query"; NULL: its default; "": none */
     const char *file;        /* the model's file inside the folder, such as "onnx/model_O3.onnx"; NULL: the usual one */
     gale_model_options model; /* precision and the like */
-    uint64_t reserved[4]; /* 0 */
+    uint64_t reserved[4];     /* 0 */
 } gale_embedder_options;
 
 /* path: a folder, an ONNX file in one, or a name in the folder of models (GALE_MODELS).  "heuristic" needs no model: 64

@@ -60,9 +60,9 @@ typedef struct gale_exr_part {
 } gale_exr_part;
 
 typedef struct gale_exr_limits {
-    uint64_t max_pixels; /* of a level; 0: 2^29 */
-    uint64_t max_bytes;  /* of what is decoded at once; 0: 8 GiB */
-    bool serial;         /* decode in the calling thread: for callers that read several files at once */
+    uint64_t max_pixels;  /* of a level; 0: 2^29 */
+    uint64_t max_bytes;   /* of what is decoded at once; 0: 8 GiB */
+    bool serial;          /* decode in the calling thread: for callers that read several files at once */
     uint64_t reserved[4]; /* 0 */
 } gale_exr_limits;
 /* limits may be NULL.  GALE_FORMAT for what is no EXR or damaged in its header. */
@@ -130,12 +130,12 @@ typedef struct gale_exr_look {
     int64_t width, height; /* of the result; one alone: the other in proportion; none: as it is */
     int64_t side;          /* the longer side at most, where neither width nor height is given */
     gale_exr_filter filter;
-    const char *lut;   /* a .cube file with a 3D table, through which encoded colours go at the end; NULL: none */
-    bool file_colours; /* the chromaticities are not looked at */
-    bool no_alpha;     /* over black */
-    bool dither;       /* noise of one level in place of bands */
-    int bits;          /* 8 (also for 0) or 16 */
-    bool full;         /* level 0 also where a smaller one of the file's would do */
+    const char *lut;      /* a .cube file with a 3D table, through which encoded colours go at the end; NULL: none */
+    bool file_colours;    /* the chromaticities are not looked at */
+    bool no_alpha;        /* over black */
+    bool dither;          /* noise of one level in place of bands */
+    int bits;             /* 8 (also for 0) or 16 */
+    bool full;            /* level 0 also where a smaller one of the file's would do */
     uint64_t reserved[4]; /* 0 */
 } gale_exr_look;
 
@@ -285,7 +285,7 @@ typedef struct gale_exr_mip_options {
     bool round_up;
     int tile;                /* 0: 64 */
     const char *compression; /* NULL: "zip" */
-    uint64_t reserved[4]; /* 0 */
+    uint64_t reserved[4];    /* 0 */
 } gale_exr_mip_options;
 /* All channels of a part, computed on the device, into a tiled file. */
 GALE_API gale_status gale_exr_mip(

@@ -2,9 +2,9 @@
  *
  * A job is work that a person asks for (verify a model, check a device) as one function of the library.  It takes an
  * options struct in which zero means the default, so that `= {0}` or NULL is always valid, and gives a result: a struct
- * whose fields may be read, and which can be written as JSON by any number of threads.  Results own all that they point to; each has a destroy
- * function, which clears the pointer and accepts NULL.  No job prints.  Texts that are given out as `char **` are freed
- * with gale_free. */
+ * whose fields may be read, and which can be written as JSON by any number of threads.  Results own all that they point
+ * to; each has a destroy function, which clears the pointer and accepts NULL.  No job prints.  Texts that are given out
+ * as `char **` are freed with gale_free. */
 #ifndef GALE_JOB_H
 #define GALE_JOB_H
 

@@ -35,7 +35,7 @@ typedef struct gale_pixel_options {
     gale_pixel_layout layout;
     gale_pixel_range range;
     const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: 0 and 1 */
-    uint64_t reserved[4]; /* 0 */
+    uint64_t reserved[4];   /* 0 */
 } gale_pixel_options;
 
 /* Where inputs come from.  Files are .npy, .npz (FILE.npz:ENTRY), .pb, .json, .raw or .bin numbers, or pictures.  A

@@ -64,10 +64,10 @@ GALE_API gale_status gale_picture_from_memory(
     const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out);
 
 typedef struct gale_picture_write_options {
-    const char *format; /* a name or an extension; NULL: told by the path's extension */
-    int quality;        /* 1..100 for formats that lose something; 0: 92 */
-    bool lossless;      /* WebP and JPEG 2000: lose nothing */
-    int effort;         /* 1 (fast) .. 9 (small) where the format has such a choice; 0: its usual one */
+    const char *format;   /* a name or an extension; NULL: told by the path's extension */
+    int quality;          /* 1..100 for formats that lose something; 0: 92 */
+    bool lossless;        /* WebP and JPEG 2000: lose nothing */
+    int effort;           /* 1 (fast) .. 9 (small) where the format has such a choice; 0: its usual one */
     uint64_t reserved[4]; /* 0 */
 } gale_picture_write_options;
 /* A format that cannot hold the type gets the nearest one that it can, rounded; one without alpha gets the picture over

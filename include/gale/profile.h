@@ -31,7 +31,8 @@ GALE_API gale_status gale_profiler_range_begin(gale_stream *stream, const char *
 GALE_API gale_status gale_profiler_range_end(gale_stream *stream, uint64_t range);
 
 /* format: "table", "json" or "trace".  */
-GALE_API gale_status gale_profiler_to_text(const gale_profiler *profiler, const char *format, char **out /* gale_free */);
+GALE_API gale_status gale_profiler_to_text(
+    const gale_profiler *profiler, const char *format, char **out /* gale_free */);
 GALE_API gale_status gale_profiler_write(const gale_profiler *profiler, const char *format, const char *path);
 
 #ifdef __cplusplus

@@ -23,7 +23,7 @@ typedef struct gale_index_options {
     int64_t dims;              /* of raw files and of binary vectors, which do not say it */
     gale_vector_type type;     /* of raw files */
     gale_device *device;       /* where it searches; NULL or a CPU: on the cores, from the file */
-    uint64_t reserved[4]; /* 0 */
+    uint64_t reserved[4];      /* 0 */
 } gale_index_options;
 /* GALE_FORMAT: the file is damaged or of another kind; the message says what is wrong. */
 GALE_API gale_status gale_index_open(const char *path, const gale_index_options *options, gale_index **out);

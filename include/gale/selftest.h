@@ -54,7 +54,7 @@ typedef struct gale_check_options {
     void (*device_done)(void *user, const gale_check_device *device);
     void *user;
     gale_job_control control; /* stages are devices */
-    uint64_t reserved[4]; /* 0 */
+    uint64_t reserved[4];     /* 0 */
 } gale_check_options;
 typedef struct gale_check_result {
     const gale_check_device *devices;

@@ -10,6 +10,9 @@ MAX_RANK = 12
 CONSTANTS = {
     "GALE_MAX_RANK": MAX_RANK,
     "GALE_OK": 0,
+    "GALE_DEVICE_FIRST": -2,
+    "GALE_TILE_WHOLE": -2,
+    "GALE_VERSION": 100,
     "GALE_OBJECT_NONE": 0,
     "GALE_OBJECT_TENSOR": 1,
     "GALE_OBJECT_SEQUENCE": 2,
@@ -30,12 +33,15 @@ for _prefix, _names in (("GALE_", STATUSES), ("GALE_", TYPES), ("GALE_EXR_", TON
     CONSTANTS.update({_prefix + name: number for number, name in enumerate(_names)})
 
 
+RESERVED = ("reserved", c.c_uint64 * 4)  # what every options struct ends with
+
+
 class gale_matrix_shape(c.Structure):
     _fields_ = [("m", c.c_uint16), ("n", c.c_uint16), ("k", c.c_uint16), ("operand", c.c_uint8), ("sum", c.c_uint8)]
 
 
 class gale_device_options(c.Structure):
-    _fields_ = [("chain", c.c_char_p), ("index", c.c_int), ("strict", c.c_bool), ("debug_layer", c.c_bool), ("pool_limit_bytes", c.c_uint64)]
+    _fields_ = [("chain", c.c_char_p), ("index", c.c_int), ("strict", c.c_bool), ("debug_layer", c.c_bool), ("pool_limit_bytes", c.c_uint64), RESERVED]
 
 
 class device_info_head(c.Structure):
@@ -50,12 +56,12 @@ class gale_memory_stats(c.Structure):
 
 class gale_program_options(c.Structure):
     _fields_ = [("no_fusion", c.c_bool), ("no_capture", c.c_bool), ("layout", c.c_int), ("fast", c.c_bool), ("memory_limit_bytes", c.c_uint64), ("no_recognise", c.c_bool),
-                ("no_paths", c.c_bool), ("precision", c.c_int)]
+                ("no_paths", c.c_bool), ("precision", c.c_int), RESERVED]
 
 
 class gale_model_options(c.Structure):
     _fields_ = [("program", gale_program_options), ("precision", c.c_int), ("allow_nonfinite", c.c_bool), ("given", c.POINTER(c.c_char_p)), ("n_given", c.c_int),
-                ("progress", c.c_void_p), ("user", c.c_void_p)]
+                ("progress", c.c_void_p), ("user", c.c_void_p), RESERVED]
 
 
 class gale_model_value(c.Structure):
@@ -68,24 +74,24 @@ class gale_job_control(c.Structure):
 
 
 class gale_pixel_options(c.Structure):
-    _fields_ = [("layout", c.c_int), ("range", c.c_int), ("mean", c.c_char_p), ("std", c.c_char_p)]
+    _fields_ = [("layout", c.c_int), ("range", c.c_int), ("mean", c.c_char_p), ("std", c.c_char_p), RESERVED]
 
 
 class gale_input_options(c.Structure):
     _fields_ = [("files", c.POINTER(c.c_char_p)), ("n_files", c.c_int), ("shapes", c.POINTER(c.c_char_p)), ("n_shapes", c.c_int), ("random", c.c_bool), ("seed", c.c_uint64),
-                ("pixels", gale_pixel_options)]
+                ("pixels", gale_pixel_options), RESERVED]
 
 
 class gale_verify_options(c.Structure):
-    _fields_ = [("model", gale_model_options), ("inputs", gale_input_options), ("tolerance", c.c_double), ("control", gale_job_control)]
+    _fields_ = [("model", gale_model_options), ("inputs", gale_input_options), ("tolerance", c.c_double), ("control", gale_job_control), RESERVED]
 
 
 class gale_inspect_options(c.Structure):
-    _fields_ = [("shapes", c.c_bool), ("control", gale_job_control)]
+    _fields_ = [("shapes", c.c_bool), ("control", gale_job_control), RESERVED]
 
 
 class gale_devices_options(c.Structure):
-    _fields_ = [("measure", c.c_bool), ("control", gale_job_control)]
+    _fields_ = [("measure", c.c_bool), ("control", gale_job_control), RESERVED]
 
 
 class gale_picture_bytes(c.Structure):
@@ -99,11 +105,11 @@ class gale_picture(c.Structure):
 
 
 class gale_picture_read_options(c.Structure):
-    _fields_ = [("max_pixels", c.c_uint64), ("max_bytes", c.c_uint64), ("keep_orientation", c.c_bool), ("layer", c.c_char_p), ("tolerant", c.c_bool)]
+    _fields_ = [("max_pixels", c.c_uint64), ("max_bytes", c.c_uint64), ("keep_orientation", c.c_bool), ("layer", c.c_char_p), ("tolerant", c.c_bool), RESERVED]
 
 
 class gale_picture_write_options(c.Structure):
-    _fields_ = [("format", c.c_char_p), ("quality", c.c_int), ("lossless", c.c_bool), ("effort", c.c_int)]
+    _fields_ = [("format", c.c_char_p), ("quality", c.c_int), ("lossless", c.c_bool), ("effort", c.c_int), RESERVED]
 
 
 class gale_upscaler_info(c.Structure):
@@ -113,12 +119,12 @@ class gale_upscaler_info(c.Structure):
 
 class gale_upscale_options(c.Structure):
     _fields_ = [("tile", c.c_int64), ("overlap", c.c_int64), ("batch", c.c_int64), ("lanes", c.c_int64), ("width", c.c_int64), ("height", c.c_int64), ("no_check", c.c_bool),
-                ("progress", c.c_void_p), ("user", c.c_void_p)]
+                ("progress", c.c_void_p), ("user", c.c_void_p), RESERVED]
 
 
 class gale_embedder_options(c.Structure):
     _fields_ = [("pooling", c.c_int), ("no_normalize", c.c_bool), ("dims", c.c_int64), ("max_length", c.c_int64), ("prompt", c.c_char_p), ("prompt_name", c.c_char_p),
-                ("file", c.c_char_p), ("model", gale_model_options)]
+                ("file", c.c_char_p), ("model", gale_model_options), RESERVED]
 
 
 class gale_embedder_info(c.Structure):
@@ -127,7 +133,7 @@ class gale_embedder_info(c.Structure):
 
 
 class gale_index_options(c.Structure):
-    _fields_ = [("format", c.c_int), ("dims", c.c_int64), ("type", c.c_int), ("device", c.c_void_p)]
+    _fields_ = [("format", c.c_int), ("dims", c.c_int64), ("type", c.c_int), ("device", c.c_void_p), RESERVED]
 
 
 class gale_index_info(c.Structure):
@@ -164,7 +170,7 @@ class gale_exr_target(c.Structure):
 class gale_exr_look(c.Structure):
     _fields_ = [("layer", c.c_char_p), ("tone", c.c_int), ("exposure", c.c_double), ("gamma", c.c_double), ("radius", c.c_double), ("width", c.c_int64), ("height", c.c_int64),
                 ("side", c.c_int64), ("filter", c.c_int), ("lut", c.c_char_p), ("file_colours", c.c_bool), ("no_alpha", c.c_bool), ("dither", c.c_bool), ("bits", c.c_int),
-                ("full", c.c_bool)]
+                ("full", c.c_bool), RESERVED]
 
 
 class gale_exr_source(c.Structure):

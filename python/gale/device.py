@@ -4,7 +4,7 @@ import json
 from typing import Any, Callable, Dict, Optional, Union
 
 from ._library import Closing, Handle, check, lib, take_text, text, text_bytes
-from ._structs import device_info_head, gale_device_options, gale_devices_options, gale_memory_stats
+from ._structs import CONSTANTS, device_info_head, gale_device_options, gale_devices_options, gale_memory_stats
 
 
 class Device(Closing):
@@ -14,7 +14,7 @@ class Device(Closing):
     """
 
     def __init__(self, chain: Optional[str] = None, index: Optional[int] = None, strict: bool = False, pool_limit_bytes: int = 0):
-        options = gale_device_options(chain=text_bytes(chain), index=-1 if index is None else index, strict=strict, pool_limit_bytes=pool_limit_bytes)
+        options = gale_device_options(chain=text_bytes(chain), index=index or (CONSTANTS["GALE_DEVICE_FIRST"] if index == 0 else 0), strict=strict, pool_limit_bytes=pool_limit_bytes)
         out = c.c_void_p()
         check(lib.gale_device_open(c.byref(options), c.byref(out)))
         self._handle = Handle(out.value, lib.gale_device_close)

@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional, Union
 import numpy as np
 
 from ._library import Closing, Handle, check, lib, path_bytes, text, text_bytes
-from ._structs import TYPES, gale_picture, gale_picture_read_options, gale_picture_write_options, gale_upscale_options, gale_upscaler_info
+from ._structs import CONSTANTS, TYPES, gale_picture, gale_picture_read_options, gale_picture_write_options, gale_upscale_options, gale_upscaler_info
 from ._tensors import dtype_of, type_of
 from .device import Device, device_of
 from .model import model_options
@@ -96,7 +96,7 @@ class Upscaler(Closing):
 
 
 def upscale_options(width: int, height: int, tile: Optional[int]) -> gale_upscale_options:
-    return gale_upscale_options(tile=-1 if tile is None else tile, overlap=-1, batch=1, width=width, height=height)
+    return gale_upscale_options(tile=tile or (CONSTANTS["GALE_TILE_WHOLE"] if tile == 0 else 0), width=width, height=height)
 
 
 def upscale(picture: Union[Picture, np.ndarray, Path], model: Optional[Path] = None, device: Union[Device, str, None] = None, **how: Any) -> np.ndarray:

@@ -245,7 +245,8 @@ static gale_status upscale(void *user, gale__file_task *t)
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
     gale_picture *out = NULL;
     if (gale__args_given(j->args, "tile")) o.tile = or_zero(gale__args_int(j->args, "tile"), GALE_TILE_WHOLE);
-    if (gale__args_given(j->args, "overlap")) o.overlap = or_zero(gale__args_int(j->args, "overlap"), GALE_OVERLAP_NONE);
+    if (gale__args_given(j->args, "overlap"))
+        o.overlap = or_zero(gale__args_int(j->args, "overlap"), GALE_OVERLAP_NONE);
     o.batch = or_zero(gale__args_int(j->args, "batch"), GALE_BATCH_AUTO);
     o.lanes = gale__args_int(j->args, "lanes");
     o.no_check = gale__args_flag(j->args, "no-self-check");

@@ -41,13 +41,13 @@ static int distance(const char *a, size_t a_size, const char *b, size_t b_size)
     return line[b_size];
 }
 
-gale_status gale__op_attr_check(const char *op, const char *name)
+gale_status gale__op_attr_check(const char *op, const char *name, bool own)
 {
     const row *r = find_row(op);
     size_t size = strlen(name), near_size = 0, names_size = r ? strcspn(r->names, "|") : 0;
     const char *near_name = NULL;
     int least = 3;
-    for (const char *p = r ? r->names : ""; *p; p += strspn(p, " |")) {
+    for (const char *p = r ? r->names : ""; *p && (own || p < r->names + names_size); p += strspn(p, " |")) {
         size_t n = strcspn(p, " |");
         if (n == size && !memcmp(p, name, n)) return GALE_OK;
         int d = distance(p, n, name, size);

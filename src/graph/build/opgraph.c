@@ -153,7 +153,7 @@ static gale_status check_attr(const char *op, const gale_attr *a, int index)
     if ((unsigned)a->kind > GALE_ATTR_GRAPH)
         return gale__fail(GALE_INVALID, "%s: attribute %s is of kind %d, which is none", op, a->name, (int)a->kind);
     if (!has_value(a)) return gale__fail(GALE_INVALID, "%s: attribute %s is empty", op, a->name);
-    return gale__op_attr_check(op, a->name);
+    return gale__op_attr_check(op, a->name, true);
 }
 
 /* Copies what the attribute points at into the arena; tensors are copied, graphs are held. */

@@ -30,6 +30,7 @@ gale_status gale_program_create(
     p->plan_inputs = gale__calloc((size_t)graph->n_inputs + 1, sizeof *p->plan_inputs);
     gale_status status = p->plan_inputs ? gale__opgraph_plan_inputs(graph, p->plan_inputs) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale__recognise(graph, options && options->no_recognise, &p->arena, p->graph);
+    if (status == GALE_OK) status = gale__index_rules(graph, &p->arena, &p->index_rules, &p->n_index_rules);
     if (status == GALE_OK && options && options->precision)
         status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
     if (status != GALE_OK) {

@@ -356,6 +356,7 @@ gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_t
 {
     GALE__NEED({"program", p}, {"outputs", outputs});
     GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    GALE_TRY(gale__index_check(p->source, p->index_rules, p->n_index_rules, inputs));
     gale_status status = run_once(p, inputs, outputs, on_host);
     if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
     gale__log(GALE__INFO, "%s; plans of other shapes were let go to make room", gale_error());

@@ -145,7 +145,7 @@ static gale_status check_attr_name(const gale__onnx_net_node *node, const gale__
 {
     bool standard = !*node->domain || !strncmp(node->domain, "ai.onnx", 7);
     if (!standard || !a->name.at) return GALE_OK;
-    gale_status status = gale__op_attr_check(node->op, a->name.at);
+    gale_status status = gale__op_attr_check(node->op, a->name.at, false);
     return status == GALE_OK ? status : gale__fail_within(status, "%s", node->where);
 }
 
