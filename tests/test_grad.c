@@ -85,9 +85,15 @@ static gale__node stopped(gale__prim_graph *g, const gale__node *x)
 {
     return gale__prim_mul(g, x[0], gale__prim_stop_gradient(g, gale__prim_mul(g, x[0], x[0])));
 }
+static gale__node rolled(gale__prim_graph *g, const gale__node *x)
+{
+    gale__node first = gale__prim_const(g, GALE_F64, DIMS(4), (double[]){1, 0, 0, 0});
+    return gale__prim_mul(g, first, gale__prim_mul(g, x[0], gale__prim_roll(g, x[0], 0, -3)));
+}
 
 TEST(ties_and_kinks)
 {
+    check_gradient(rolled, 4, (double[]){1, 2, 4, 8}, (double[]){2, 1, 0, 0});
     check_gradient(relu, 3, (double[]){-1, 0, 2}, (double[]){0, 0, 1});
     check_gradient(tied, 3, (double[]){0.5, 1, 2}, (double[]){1, 0.5 + 1, 1});
     check_gradient(magnitude, 3, (double[]){-3, 0, 2}, (double[]){-1, 0, 1});

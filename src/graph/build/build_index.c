@@ -112,6 +112,29 @@ gale__node gale__prim_put(gale__prim_graph *g, gale__node init, gale__node index
     return gale__prim_reshape(g, gale__prim_push(g, &d.node), p.rank, p.dims);
 }
 
+/* Whether x is everything of *whole from `first` along the axis on, for `extent` elements; NIL there: of anything. */
+static bool is_part(const gale__prim_graph *g, gale__node x, int axis, int64_t first, gale__node *whole)
+{
+    const gale__prim_node *p = &g->nodes[x];
+    if (p->op != GALE__PRIM_SLICE || (*whole >= 0 && p->in[0] != *whole)) return false;
+    *whole = p->in[0];
+    for (int a = 0; a < p->rank; a++) {
+        bool all = p->dims[a] == g->nodes[*whole].dims[a];
+        if (p->dims[a] > 1 && p->attr[2 * a + 1] != 1) return false;
+        if (a == axis ? p->attr[2 * a] != first : !all || p->attr[2 * a] != 0) return false;
+    }
+    return true;
+}
+
+/* The end of something before its beginning: it goes round.  NIL: this is not that. */
+static gale__node find_roll(gale__prim_graph *g, int axis, const gale__node *in)
+{
+    gale__node whole = GALE__NIL;
+    int64_t last = g->nodes[in[0]].dims[axis], first = g->nodes[in[1]].dims[axis];
+    if (!is_part(g, in[0], axis, first, &whole) || !is_part(g, in[1], axis, 0, &whole)) return GALE__NIL;
+    return g->nodes[whole].dims[axis] == first + last ? gale__prim_roll(g, whole, axis, first) : GALE__NIL;
+}
+
 gale__node gale__prim_concat(gale__prim_graph *g, int axis, const gale__node *xs, int n)
 {
     if (n < 1) return gale__prim_fail(g, GALE_INVALID, "concat: of nothing");
@@ -132,6 +155,8 @@ gale__node gale__prim_concat(gale__prim_graph *g, int axis, const gale__node *xs
         if (p->dims[axis]) in[kept++] = xs[i];
     }
     if (kept <= 1) return kept ? in[0] : xs[0];
+    gale__node roll = kept == 2 ? find_roll(g, axis, in) : GALE__NIL;
+    if (roll >= 0 || g->status != GALE_OK) return roll;
     d.node.in = in;
     d.node.n_in = kept;
     d.attr[0] = axis;

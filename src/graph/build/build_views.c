@@ -124,6 +124,26 @@ gale__node gale__prim_slice(
     return gale__prim_push(g, &d.node);
 }
 
+gale__node gale__prim_roll(gale__prim_graph *g, gale__node x, int axis, int64_t shift)
+{
+    if (!gale__prim_ok(g, x)) return GALE__NIL;
+    const gale__prim_node *p = &g->nodes[x];
+    if (axis < 0 || axis >= p->rank)
+        return gale__prim_fail(g, GALE_INVALID, "roll: %s has no axis %d", gale__prim_shape_text(g, x), axis);
+    int64_t n = p->dims[axis];
+    if (n <= 1 || p->splat) return x;
+    shift = (shift % n + n) % n;
+    if (!shift) return x;
+    if (p->op == GALE__PRIM_ROLL && p->attr[0] == axis)
+        return gale__prim_roll(g, p->in[0], axis, (p->attr[1] + shift) % n);
+    gale__prim_draft d;
+    start(g, &d, GALE__PRIM_ROLL, x, p->rank, p->dims);
+    d.attr[0] = axis;
+    d.attr[1] = shift;
+    d.node.n_attr = 2;
+    return gale__prim_push(g, &d.node);
+}
+
 gale__node gale__prim_slice_axis(gale__prim_graph *g, gale__node x, int axis, int64_t first, int64_t extent)
 {
     if (!gale__prim_ok(g, x)) return GALE__NIL;

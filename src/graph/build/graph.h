@@ -27,6 +27,7 @@ typedef enum gale__prim { /* element-wise primitives are the scalar operations 0
                         fill     in imm (bits in the storage type) */
     GALE__PRIM_WINDOW,  /* axis attr[0] of extent n becomes two axes (o, k) in its place: element (o, k) is coordinate
                         o*attr[1] + k*attr[2] + attr[3]; out of range gives fill (imm) */
+    GALE__PRIM_ROLL, /* element i along axis attr[0] is element (i + attr[1]) modulo the extent, 0 < attr[1] < extent */
     GALE__PRIM_UNWINDOW, /* the sheared view behind window's gradient: input has axes (o, k) at attr[0]; output (i, k):
                          element (i, k) is input ((i - k*attr[2] - attr[3]) / attr[1], k) where that is whole and in
                          range, else 0 */
@@ -145,6 +146,8 @@ gale__node gale__prim_expand(gale__prim_graph *g, gale__node x, int rank,
     const int64_t *dims); /* NumPy's broadcast_to: leading axes are added */
 gale__node gale__prim_slice(
     gale__prim_graph *g, gale__node x, const int64_t *start, const int64_t *step, const int64_t *extent);
+gale__node gale__prim_roll(
+    gale__prim_graph *g, gale__node x, int axis, int64_t shift); /* element i becomes i + shift, round the end */
 gale__node gale__prim_slice_axis(gale__prim_graph *g, gale__node x, int axis, int64_t start, int64_t extent);
 gale__node gale__prim_flip(gale__prim_graph *g, gale__node x, uint32_t axes);
 gale__node gale__prim_pad(gale__prim_graph *g, gale__node x, const int64_t *low, const int64_t *high,

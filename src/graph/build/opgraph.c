@@ -65,7 +65,7 @@ static gale_status new_value(gale_graph *g, gale__value_info info, gale_value *o
 gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, int rank, const int64_t *dims,
     const char *const *symbols, gale_value *out)
 {
-    GALE__NEED({"graph", g}, {"name", name}, {"dims", rank < 1 || dims}, {"out", out});
+    GALE__NEED({"graph", g}, {"name", name}, {"dims", rank < 1 || rank > GALE_MAX_RANK || dims}, {"out", out});
     gale__value_info v = {.node = -1, .input = g->n_inputs, .type = type, .rank = rank};
     GALE_TRY(check_open(g));
     if (rank < -1 || rank > GALE_MAX_RANK)

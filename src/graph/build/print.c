@@ -3,8 +3,8 @@
 #include "base/str.h"
 
 static const char *const prim_names[GALE__PRIM_COUNT - GALE__SCALAR_COUNT] = {"const", "input", "iota", "reshape",
-    "permute", "expand", "slice", "pad", "window", "unwindow", "reduce", "take", "put", "concat", "scan", "sort",
-    "loop", "loop_out", "copy", "routine"};
+    "permute", "expand", "slice", "pad", "window", "roll", "unwindow", "reduce", "take", "put", "concat", "scan",
+    "sort", "loop", "loop_out", "copy", "routine"};
 
 static const char *name_of(const gale__prim_node *p)
 {

@@ -322,15 +322,46 @@ int gale__fuse_emit_value(gale__fuse_emitter *e, gale__node n, const gale__map *
     return remember(e, n, m, instr);
 }
 
-/* The axes of the value as dimensions of the domain. */
-static bool set_domain(gale__fuse_emitter *e, const gale__prim_node *p, int *dim_of_axis)
+/* The axes of what is written as dimensions of the domain. */
+static bool set_domain(gale__fuse_emitter *e, int rank, const int64_t *dims, int *dim_of_axis)
 {
     e->domain.n = 0;
-    for (int a = 0; a < p->rank; a++) {
+    for (int a = 0; a < rank; a++) {
         dim_of_axis[a] = e->domain.n;
-        if (p->dims[a] > 1 && !gale__fuse_emit_axis(e, a, p->dims[a], false)) return false;
+        if (dims[a] > 1 && !gale__fuse_emit_axis(e, a, dims[a], false)) return false;
     }
-    dim_of_axis[p->rank] = e->domain.n;
+    dim_of_axis[rank] = e->domain.n;
+    return true;
+}
+
+/* How far the first reduction of the kernel below n lies rolled, by axis; false: there is none. */
+static bool find_rolled(const gale__fuse_emitter *e, gale__node n, int64_t *shift, int *budget)
+{
+    const gale__prim_node *p = gale__prim_at(e->g, n);
+    if (!e->fusion->over_reduce[n] && n != e->root) return false;
+    if (--*budget < 0) return false;
+    if (p->op == GALE__PRIM_ROLL) {
+        shift[p->attr[0]] += p->attr[1];
+        if (find_rolled(e, p->in[0], shift, budget)) return true;
+        shift[p->attr[0]] -= p->attr[1];
+        return false;
+    }
+    if (p->op >= GALE__SCALAR_COUNT && p->op != GALE__PRIM_COPY) return n != e->root;
+    for (int i = 0; i < p->n_in; i++)
+        if (find_rolled(e, p->in[i], shift, budget)) return true;
+    return false;
+}
+
+/* The kernel walks a rolled value as it was before, and writes it round the end: so what is below is found where its
+ * own loops are. */
+static bool unroll(gale__fuse_emitter *e, gale__map *m)
+{
+    const gale__prim_node *r = gale__prim_at(e->g, e->root);
+    int64_t shift[GALE_MAX_RANK] = {0};
+    int budget = 64;
+    if (!e->fusion->options.wraps || !find_rolled(e, e->root, shift, &budget)) return true;
+    for (int a = 0; a < r->rank; a++)
+        if (shift[a] && !gale__map_roll(m, &e->domain, a, r->dims[a], -shift[a])) return false;
     return true;
 }
 
@@ -344,18 +375,22 @@ static void split_factor(gale__fuse_emitter *e)
     f->f[at + 1] = e->split.inner;
 }
 
-static gale_status emit_once(
-    gale__fuse_emitter *e, gale__node value, int axis, int64_t offset, gale__fused *out, bool *restart)
+static gale_status emit_once(gale__fuse_emitter *e, const gale__fused_piece *piece, gale__fused *out, bool *restart)
 {
-    const gale__prim_node *p = gale__prim_at(e->g, value), *r = gale__prim_at(e->g, e->root);
+    const gale__prim_node *p = gale__prim_at(e->g, piece->value), *r = gale__prim_at(e->g, e->root);
     int dim_of_axis[GALE_MAX_RANK + 1];
-    int64_t strides[GALE_MAX_RANK];
-    if (!set_domain(e, p, dim_of_axis))
+    int64_t strides[GALE_MAX_RANK], dims[GALE_MAX_RANK];
+    bool part = piece->value == e->root && piece->axis >= 0;
+    memcpy(dims, p->dims, sizeof dims);
+    if (part) dims[piece->axis] = piece->extent;
+    if (!set_domain(e, p->rank, dims, dim_of_axis))
         return gale__fail(GALE_LIMIT, "a kernel needs more than %d dimensions", GALE__NEST_DIMS);
     gale__map *m = gale__fuse_emit_map(e);
     if (!m) return GALE_NO_MEMORY;
-    gale__map_identity(m, &e->domain, p->rank, p->dims, dim_of_axis);
-    int v = gale__fuse_emit_value(e, value, m, false);
+    gale__map_identity(m, &e->domain, p->rank, dims, dim_of_axis);
+    if (part) m->axis[piece->axis].c0 = piece->offset;
+    else if (piece->axis < 0 && !unroll(e, m)) return gale__fail(GALE_INTERNAL, "a rolled value cannot be planned");
+    int v = gale__fuse_emit_value(e, piece->value, m, false);
     *restart = v == RESTART;
     if (v == RESTART) return GALE_OK;
     if (v < 0) return e->status;
@@ -364,7 +399,7 @@ static gale_status emit_once(
     gale__nest_access access = {.buffer = buffer_of(e, e->root), .type = (gale_type)r->type, .guards = room};
     if (access.buffer < 0) return e->status;
     gale__map_access(m, strides, &access);
-    access.offset += offset * (axis >= 0 ? strides[axis] : 0);
+    if (piece->axis >= 0 && !part) access.offset += piece->offset * strides[piece->axis];
     int at = add_access(e, &access);
     if (at < 0) return e->status;
     note_region(e, r);
@@ -381,8 +416,7 @@ static void reset(gale__fuse_emitter *e, gale__fusion *f, gale__node root)
     e->status = GALE_OK;
 }
 
-gale_status gale__fuse_emit(
-    gale__fusion *f, gale__node root, gale__node value, int axis, int64_t offset, gale__fused *out)
+gale_status gale__fuse_emit(gale__fusion *f, gale__node root, const gale__fused_piece *piece, gale__fused *out)
 {
     if (!f->emitter) f->emitter = gale__calloc(1, sizeof(gale__fuse_emitter));
     gale__fuse_emitter *e = f->emitter;
@@ -393,7 +427,7 @@ gale_status gale__fuse_emit(
     do {
         restart = false;
         reset(e, f, root);
-        status = emit_once(e, value, axis, offset, out, &restart);
+        status = emit_once(e, piece, out, &restart);
         if (restart) split_factor(e);
     } while (restart && status == GALE_OK);
     out->root = root;

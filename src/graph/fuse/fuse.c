@@ -69,10 +69,26 @@ static gale_status emit_concat(gale__fusion *f, gale__node n)
         int64_t extent = gale__prim_at(f->g, p->in[i])->dims[p->attr[0]];
         if (gale__prim_elements(f->g, p->in[i]) > 0) {
             gale__fused k = {0};
-            GALE_TRY(gale__fuse_emit(f, n, p->in[i], (int)p->attr[0], at, &k));
+            gale__fused_piece piece = {p->in[i], (int)p->attr[0], at, extent};
+            GALE_TRY(gale__fuse_emit(f, n, &piece, &k));
             GALE_TRY(add_kernel(f, &k));
         }
         at += extent;
+    }
+    return GALE_OK;
+}
+
+/* The end, then the beginning: neither goes round. */
+static gale_status emit_roll(gale__fusion *f, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(f->g, n);
+    int axis = (int)p->attr[0];
+    int64_t end = p->dims[axis] - p->attr[1];
+    gale__fused_piece pieces[2] = {{n, axis, 0, end}, {n, axis, end, p->attr[1]}};
+    for (int i = 0; i < 2; i++) {
+        gale__fused k = {0};
+        GALE_TRY(gale__fuse_emit(f, n, &pieces[i], &k));
+        GALE_TRY(add_kernel(f, &k));
     }
     return GALE_OK;
 }
@@ -91,7 +107,8 @@ static gale_status emit_root(gale__fusion *f, gale__node n)
     case GALE__PRIM_ROUTINE: k.kind = GALE__FUSED_ROUTINE; return add_kernel(f, &k);
     default: break;
     }
-    GALE_TRY(gale__fuse_emit(f, n, n, -1, 0, &k));
+    if (p->op == GALE__PRIM_ROLL && !f->options.wraps) return emit_roll(f, n);
+    GALE_TRY(gale__fuse_emit(f, n, &(gale__fused_piece){.value = n, .axis = -1}, &k));
     return add_kernel(f, &k);
 }
 

@@ -27,6 +27,7 @@ typedef struct gale__fusion_options {
     bool no_fusion, fast;
     bool store_operands; /* what a contraction or a window reads several times is computed once and stored */
     bool matrix, groups; /* the device has matrix units; and four subgroups use them together */
+    bool wraps;          /* kernels can go round an axis (GALE__WRAPS); else what is rolled is copied in two pieces */
     int layout;          /* as in gale_program_options */
 } gale__fusion_options;
 
@@ -67,9 +68,14 @@ int64_t gale__fuse_root_elements(const gale__prim_graph *g, gale__node n);
 gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_outputs);
 void gale__fuse_make_root(gale__fusion *f, gale__node n);
 bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce);
-/* emit.c: the nest of `value` over its own domain, stored into `root` (value == root, or a piece of a CONCAT at
- * `offset` along `axis`). */
-gale_status gale__fuse_emit(
-    gale__fusion *f, gale__node root, gale__node value, int axis, int64_t offset, gale__fused *out);
+/* What one kernel writes of a root: `value` over its own domain, which is the root itself or a piece of a CONCAT; or,
+ * where it is the root and has an axis, `extent` of its elements along that. */
+typedef struct gale__fused_piece {
+    gale__node value;
+    int axis; /* -1: all of it */
+    int64_t offset, extent;
+} gale__fused_piece;
+/* emit.c */
+gale_status gale__fuse_emit(gale__fusion *f, gale__node root, const gale__fused_piece *piece, gale__fused *out);
 void gale__fuse_emitter_finish(gale__fusion *f);
 #endif

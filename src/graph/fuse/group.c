@@ -272,6 +272,7 @@ static bool decide_root(grouper *s, gale__node n)
     if (s->fusion->root[n] || (always_root(p->op) && !left_out(s, n))) return true;
     if (p->op == GALE__PRIM_COPY) return false;
     if (in_memory(p)) return false;
+    if (p->op == GALE__PRIM_ROLL && !s->fusion->options.wraps) return true;
     bool multi = s->fusion->group[n] == GALE__GROUP_MULTI;
     if (p->op == GALE__PRIM_CONST || p->op == GALE__PRIM_IOTA || gale__prim_is_view(p->op))
         return s->fusion->options.no_fusion && p->op == GALE__PRIM_IOTA;

@@ -248,6 +248,46 @@ static gale__map_result map_window(const gale__map_domain *domain, const gale__p
     return add_guard(out, x, in->dims[axis], domain, guarded) ? GALE__MAP_OK : GALE__MAP_FAIL;
 }
 
+static void drop_guard(gale__map *m, int guard)
+{
+    m->n_guards--;
+    memmove(&m->guards[guard], &m->guards[guard + 1], (size_t)(m->n_guards - guard) * sizeof *m->guards);
+    for (int a = 0; a < m->rank; a++) m->axis[a].guard -= m->axis[a].guard > guard;
+}
+
+bool gale__map_roll(gale__map *m, const gale__map_domain *domain, int axis, int64_t extent, int64_t shift)
+{
+    gale__map_axis *x = &m->axis[axis];
+    int64_t low, high;
+    if (x->div == GALE__WRAPS) {
+        int guard = x->guard;
+        x->div = 1;
+        x->guard = -1;
+        drop_guard(m, guard);
+    }
+    if (x->div != 1) return false;
+    x->c0 += shift;
+    axis_range(m, x, domain, &low, &high);
+    int64_t turns = (low - (low % extent + extent) % extent) / extent;
+    x->c0 -= turns * extent;
+    if (high - turns * extent < extent) return true;
+    if (high - turns * extent >= 2 * extent || m->n_guards == GALE__GUARDS) return false;
+    gale__nest_guard *guard = &m->guards[m->n_guards];
+    *guard = (gale__nest_guard){.c0 = x->c0, .extent = extent, .div = GALE__WRAPS};
+    memcpy(guard->coef, x->coef, (size_t)m->n * sizeof *x->coef);
+    x->div = GALE__WRAPS;
+    x->guard = m->n_guards++;
+    return true;
+}
+
+static gale__map_result map_roll(
+    const gale__map_domain *domain, const gale__prim_node *n, const gale__map *m, gale__map *out)
+{
+    int axis = (int)n->attr[0];
+    for (int a = 0; a < n->rank; a++) out->axis[a] = m->axis[a];
+    return gale__map_roll(out, domain, axis, n->dims[axis], n->attr[1]) ? GALE__MAP_OK : GALE__MAP_FAIL;
+}
+
 static gale__map_result map_unwindow(const gale__map_domain *domain, const gale__prim_node *n,
     const gale__prim_node *in, const gale__map *m, gale__map *out, bool *guarded)
 {
@@ -274,6 +314,7 @@ gale__map_result gale__map_view(const gale__prim_graph *g, gale__node node, cons
     case GALE__PRIM_SLICE: return map_slice(n, m, out);
     case GALE__PRIM_PAD: return map_pad(domain, n, in, m, out, guarded);
     case GALE__PRIM_WINDOW: return map_window(domain, n, in, m, out, guarded);
+    case GALE__PRIM_ROLL: return map_roll(domain, n, m, out);
     case GALE__PRIM_UNWINDOW: return map_unwindow(domain, n, in, m, out, guarded);
     case GALE__PRIM_PERMUTE:
         for (int a = 0; a < n->rank; a++) out->axis[n->attr[a]] = m->axis[a];
@@ -313,6 +354,7 @@ void gale__map_access(const gale__map *m, const int64_t *strides, gale__nest_acc
             out->guards[x->guard].stride += strides[a];
             continue;
         }
+        if (x->div == GALE__WRAPS) out->guards[x->guard].stride += out->guards[x->guard].extent * strides[a];
         out->offset += x->c0 * strides[a];
         for (int d = 0; d < m->n; d++) out->stride[d] += x->coef[d] * strides[a];
     }

@@ -6,10 +6,11 @@
 #define GALE_GRAPH_MAP_H
 #include "graph/build/graph.h"
 
-/* One axis: coordinate (c0 + sum coef[d] * index[d]) / div; div > 1 only under a guard that makes it whole. */
+/* One axis: coordinate (c0 + sum coef[d] * index[d]) / div; div > 1 only under a guard that makes it whole, and
+ * GALE__WRAPS under one by which it goes round. */
 typedef struct gale__map_axis {
     int64_t c0, div;
-    int guard; /* div > 1: the guard that holds it */
+    int guard; /* div is not 1: the guard that holds it */
     int64_t coef[GALE__NEST_DIMS];
 } gale__map_axis;
 
@@ -38,6 +39,8 @@ static inline int64_t gale__map_coef(const gale__map *m, int axis, int d)
 }
 /* Axis a is domain dimension first + a. */
 void gale__map_identity(gale__map *m, const gale__map_domain *domain, int rank, const int64_t *dims, int *dim_of_axis);
+/* Moves an axis of a value of this extent round by `shift`; false: the map cannot say that. */
+bool gale__map_roll(gale__map *m, const gale__map_domain *domain, int axis, int64_t extent, int64_t shift);
 /* The map of view `n`'s input, given the map of `n` itself.  *guarded: new guards were added (n is PAD, WINDOW or
  * UNWINDOW). */
 gale__map_result gale__map_view(const gale__prim_graph *g, gale__node n, const gale__map_domain *domain,

@@ -42,6 +42,7 @@ static void apply(gale__grad *s, gale__node n)
     case GALE__PRIM_SLICE:
     case GALE__PRIM_PAD:
     case GALE__PRIM_WINDOW:
+    case GALE__PRIM_ROLL:
     case GALE__PRIM_UNWINDOW: gale__grad_view(s, n, &p, d); break;
     case GALE__PRIM_REDUCE: gale__grad_reduce(s, n, &p, d); break;
     case GALE__PRIM_TAKE: gale__grad_take(s, n, &p, d); break;

@@ -116,6 +116,7 @@ void gale__grad_view(gale__grad *s, gale__node n, const gale__prim_node *p, gale
     case GALE__PRIM_SLICE: d = unslice(g, p, &in, d); break;
     case GALE__PRIM_PAD: d = unpad(g, p, &in, d); break;
     case GALE__PRIM_WINDOW: d = unwindow(g, p, &in, d); break;
+    case GALE__PRIM_ROLL: d = gale__prim_roll(g, d, (int)p->attr[0], -p->attr[1]); break;
     case GALE__PRIM_UNWINDOW: d = unshear(g, p, &in, d); break;
     default: break;
     }

@@ -64,6 +64,10 @@ static bool view_source(const gale__prim_node *p, const gale__prim_node *src, in
         break;
     case GALE__PRIM_PAD: there = pad_source(p, src, at, from); break;
     case GALE__PRIM_WINDOW: there = window_source(p, src, at, from); break;
+    case GALE__PRIM_ROLL:
+        memcpy(from, at, p->rank * sizeof *at);
+        from[p->attr[0]] = (at[p->attr[0]] + p->attr[1]) % p->dims[p->attr[0]];
+        break;
     case GALE__PRIM_UNWINDOW: there = unwindow_source(p, src, at, from); break;
     default: break;
     }
@@ -234,6 +238,7 @@ gale_status gale__reference_prim(const gale__prim_node *p, const gale__prim_node
     case GALE__PRIM_SLICE:
     case GALE__PRIM_PAD:
     case GALE__PRIM_WINDOW:
+    case GALE__PRIM_ROLL:
     case GALE__PRIM_UNWINDOW:
     case GALE__PRIM_COPY: view(p, src[0], in, out); return GALE_OK;
     case GALE__PRIM_REDUCE: return reduce(p, src[0], in, out);

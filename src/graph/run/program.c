@@ -1,6 +1,7 @@
 /* Programs: the plan for each signature is made once and kept; the plans used longest ago leave when there are many. */
 #include "graph/run/program.h"
 #include "base/hash.h"
+#include "graph/rewrite/merge_products.h"
 #include "graph/rewrite/precision.h"
 #include "graph/rewrite/recognise.h"
 #include "graph/run/run.h"
@@ -31,10 +32,13 @@ gale_status gale_program_create(
     gale_status status = p->plan_inputs ? gale__opgraph_plan_inputs(graph, p->plan_inputs) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale__recognise(graph, options && options->no_recognise, &p->arena, p->graph);
     if (status == GALE_OK) status = gale__index_rules(graph, &p->arena, &p->index_rules, &p->n_index_rules);
+    if (status == GALE_OK && !(options && options->no_recognise) && !device->info.caps.host_functions)
+        status = gale__merge_products(p->graph, &p->arena);
     if (status == GALE_OK && options && options->precision)
         status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
     if (status != GALE_OK) {
         gale__precision_finish(p->graph);
+        gale__merge_finish(p->graph, graph);
         gale__arena_finish(&p->arena);
         gale__free(p->plan_inputs);
         gale__free(p);
@@ -84,6 +88,7 @@ void gale_program_destroy(gale_program **program)
     }
     gale_graph *source = (gale_graph *)p->source;
     gale__precision_finish(p->graph);
+    gale__merge_finish(p->graph, source);
     gale_graph_destroy(&source);
     gale__arena_finish(&p->arena);
     gale_device_close(&p->device);
@@ -206,6 +211,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .groups = p->device->info.caps.matrix_groups,
         .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
         .fast = p->options.fast,
+        .wraps = !p->device->info.caps.host_functions,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
 done:

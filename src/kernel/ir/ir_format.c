@@ -144,6 +144,7 @@ gale__ir_val gale__ir_half_by_bits(gale__ir *ir, int op, gale__ir_val v)
 
 gale__ir_val gale__ir_encode(gale__ir *ir, gale_type to, gale__ir_val v)
 {
+    if (to == GALE_F16 && v && ir->code[v].op == GALE__IR_F16_TO_F32) return ir->code[v].a; /* it was a half already */
     if (to == GALE_F16) return gale__ir_op1(ir, GALE__IR_F32_TO_F16, GALE_U32, v);
     if (to == GALE_BF16) return encode_bf16(ir, v);
     if (to == GALE_F8E8M0) return encode_e8m0(ir, v);

@@ -349,6 +349,10 @@ static void print_access(const gale__nest *nest, const gale__nest_access *a, gal
     for (int g = 0; g < a->n_guards; g++) {
         gale__str_add(out, g ? ", " : " if ");
         print_affine(out, a->guards[g].coef, dims_of(nest), a->guards[g].c0);
+        if (a->guards[g].div == GALE__WRAPS) {
+            gale__str_addf(out, " round %" PRId64, a->guards[g].extent);
+            continue;
+        }
         gale__str_addf(out, " in [0, %" PRId64 ")", a->guards[g].extent * a->guards[g].div);
         if (a->guards[g].div > 1)
             gale__str_addf(out, " by %" PRId64 " at stride %" PRId64, a->guards[g].div, a->guards[g].stride);

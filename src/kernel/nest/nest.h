@@ -18,7 +18,10 @@
 #define GALE__NEST_CODE_MAX 512 /* instructions; fusion stops before */
 
 /* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access gives `fill`.
- * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride. */
+ * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride.
+ * div GALE__WRAPS: the coordinate is in [0, 2 extent), and from extent on the address is `stride` less: the axis goes
+ * round.  Only schedules know this, the CPU does not. */
+enum { GALE__WRAPS = -1 };
 typedef struct gale__nest_guard {
     int64_t coef[GALE__NEST_DIMS], c0, extent, div, stride;
 } gale__nest_guard;

@@ -197,8 +197,14 @@ static gale__ir_val address(gale__emit *e, int access, place p, gale__ir_val *ok
         const gale__emit_guard *gv = &vals->guard[g];
         gale__ir_val c =
             affine(e, e->guard_base[(access * GALE__GUARDS + g) * e->outer_blocks + p.outer_block], gv->coef, p);
-        *ok = gale__emit_and(
-            e, *ok, gale__ir_op2(ir, GALE__LT, GALE_BOOL, c, gv->limit)); /* negative ones are large: unsigned */
+        gale__ir_val below =
+            gale__ir_op2(ir, GALE__LT, GALE_BOOL, c, gv->limit); /* negative ones are large: unsigned */
+        if (a->guards[g].div == GALE__WRAPS) {
+            at = gale__ir_op3(
+                ir, GALE__SELECT, e->index, below, at, gale__ir_op2(ir, GALE__SUB, e->index, at, gv->stride));
+            continue;
+        }
+        *ok = gale__emit_and(e, *ok, below);
         if (a->guards[g].div <= 1) continue;
         gale__ir_val quotient, rest;
         gale__emit_divmod(e, c, &gv->div, &quotient, &rest);

@@ -352,8 +352,8 @@ static void store_sums(matrix *t, uint32_t row)
                              .imm = (uint64_t)row << 32 | i});
 }
 
-/* The lanes of a result: neighbours along the columns from (row, column) of the tile on. */
-static void place_result(matrix *t, gale__ir_val row, gale__ir_val column)
+/* The lanes of result number b: neighbours along the columns from (row, column) of the tile on. */
+static void place_result(matrix *t, int b, gale__ir_val row, gale__ir_val column)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
@@ -368,18 +368,21 @@ static void place_result(matrix *t, gale__ir_val row, gale__ir_val column)
         gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
             gale__schedule_tile_kind(e->schedule, w), coord);
     }
-    e->outer_valid[0] = gale__emit_and(e, valid[0], valid[1]);
-    gale__emit_outer_place(e, 0, coord, e->nest->n_outer);
+    e->outer_valid[b] = gale__emit_and(e, valid[0], valid[1]);
+    gale__emit_outer_place(e, b, coord, e->nest->n_outer);
 }
 
-static void emit_result(matrix *t, gale__ir_val at)
+/* at[b]: where the sums of result number b lie in work-group memory. */
+static void emit_results(matrix *t, const gale__ir_val *at)
 {
     gale__emit *e = &t->tiling.emit;
     const gale__nest *nest = e->nest;
     gale__ir_val lanes[4];
-    gale__emit_acc sums[4];
-    gale__ir_get_lanes(e->ir, t->results, GALE_F32, e->outer_vector, at, lanes);
-    for (int i = 0; i < e->outer_vector; i++) sums[i] = (gale__emit_acc){lanes[i], 0};
+    gale__emit_acc sums[4 * GALE__EMIT_OUTER_BLOCKS];
+    for (int b = 0; b < e->outer_blocks; b++) {
+        gale__ir_get_lanes(e->ir, t->results, GALE_F32, e->outer_vector, at[b], lanes);
+        for (int i = 0; i < e->outer_vector; i++) sums[b * e->outer_vector + i] = (gale__emit_acc){lanes[i], 0};
+    }
     gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
     gale__nest_mark_cone(nest, e->wanted);
@@ -396,9 +399,13 @@ static void store_columns(matrix *t, gale__ir_val slice, uint32_t row, uint32_t 
     const gale__schedule *s = e->schedule;
     gale__ir_val c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, per), s->vector);
     gale__ir_val first = op32(ir, GALE__IR_DIV, e->tid, per);
-    gale__ir_val i = loop(ir, s->slice, across, false), r = add32(ir, i, first);
-    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->slice), r), c);
-    emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
+    gale__ir_val i = loop(ir, s->slice, across * s->steps, false), at[GALE__EMIT_OUTER_BLOCKS];
+    for (int b = 0; b < s->steps; b++) {
+        gale__ir_val r = add32(ir, i, op32(ir, GALE__ADD, first, (uint32_t)b * across));
+        place_result(t, b, add32(ir, op32(ir, GALE__MUL, slice, s->slice), r), c);
+        at[b] = add32(ir, op32(ir, GALE__MUL, r, row), c);
+    }
+    emit_results(t, at);
     gale__emit_close(e);
 }
 
@@ -413,8 +420,9 @@ static void store_vectors(matrix *t, gale__ir_val slice, uint32_t row, uint32_t 
     if (vectors % group) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, gale__ir_u32(ir, vectors)));
     gale__ir_val r = op32(ir, GALE__IR_DIV, at, per),
                  c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, at, per), s->vector);
-    place_result(t, add32(ir, op32(ir, GALE__MUL, slice, s->slice), r), c);
-    emit_result(t, add32(ir, op32(ir, GALE__MUL, r, row), c));
+    gale__ir_val place = add32(ir, op32(ir, GALE__MUL, r, row), c);
+    place_result(t, 0, add32(ir, op32(ir, GALE__MUL, slice, s->slice), r), c);
+    emit_results(t, &place);
     if (vectors % group) gale__emit_close(e);
     gale__emit_close(e);
 }
@@ -464,7 +472,8 @@ gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__sche
     gale_status status;
     matrix *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->tiling.emit.outer_blocks = t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
+    t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
+    t->tiling.emit.outer_blocks = s->steps;
     t->tiling.emit.outer_vector = s->vector;
     gale__nest_contraction(nest, &t->tiling.contraction);
     ir->subgroup = s->lanes;

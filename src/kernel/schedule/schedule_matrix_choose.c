@@ -178,6 +178,34 @@ static bool loops_end(const gale__contraction *c, const gale_device_caps *caps, 
     return !caps->loop_max || c->k * (sums + 1) + 4096 < caps->loop_max;
 }
 
+#define RESULTS_AT_ONCE 4
+
+/* Whether what follows the sum reads something of each row: a residual, say. */
+static bool reads_rows(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
+{
+    for (int i = 0; i < nest->n_code; i++) {
+        const gale__nest_instr *in = &nest->code[i];
+        if (in->inner || (in->op != GALE__NEST_LOAD && in->op != GALE__NEST_TAKE)) continue;
+        for (int d = 0; d < nest->n_outer; d++)
+            if (c->kind[d] == (uint8_t)gale__schedule_tile_kind(s, 0) &&
+                gale__schedule_access_walks(&nest->accesses[in->access], d))
+                return true;
+    }
+    return false;
+}
+
+/* Rows that a thread finishes at once: all of them are read before the first is stored, so that they are waited for
+ * together. */
+static int choose_results(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s)
+{
+    uint32_t group[3], per = s->tile_n / s->vector, most = caps->software ? 2 : RESULTS_AT_ONCE;
+    gale__schedule_group(s, group);
+    if (group[0] % per || s->slice % (group[0] / per) || !reads_rows(nest, c, s)) return 1;
+    while (most > 1 && s->slice / (group[0] / per) % most) most /= 2;
+    return (int)most;
+}
+
 bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
     gale__contraction c;
@@ -200,6 +228,7 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     int64_t last = dim >= 0 ? nest->extent[dim] : 1;
     t.vector = (uint8_t)(last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
+    t.steps = (uint8_t)choose_results(nest, &c, caps, &t);
     *s = t;
     return true;
 }

@@ -133,10 +133,10 @@ static void walk_access(gale__emit_walk *w, const gale__nest_access *a, gale__em
         for (int d = 0; d < dims; d++) to->coef[d] = put_class(w, g->coef[d]);
         to->c0 = put_index(w, g->c0);
         to->limit = put_index(w, g->extent * (g->div > 1 ? g->div : 1));
-        key_byte(w, g->div > 1);
-        if (g->div <= 1) continue;
+        key_byte(w, g->div == GALE__WRAPS ? 2 : g->div > 1);
+        if (g->div == 1) continue;
         to->stride = put_class(w, g->stride);
-        to->div = put_divisor(w, g->div);
+        if (g->div > 1) to->div = put_divisor(w, g->div);
     }
     if (a->n_guards) key_bytes(w, a->fill, 8);
 }

@@ -1,0 +1,11 @@
+/* Products that share their left factor as one product. */
+#ifndef GALE_GRAPH_MERGE_PRODUCTS_H
+#define GALE_GRAPH_MERGE_PRODUCTS_H
+#include "graph/build/opgraph.h"
+
+/* The products (with their biases) that make the queries, keys and values of an attention from one value become one
+ * product whose columns are split.  Call after recognition; the lists of values and nodes may be new, in `arena`.  What
+ * it makes goes with gale__merge_finish, also after a failure. */
+gale_status gale__merge_products(gale_graph *graph, gale__arena *arena);
+void gale__merge_finish(gale_graph *graph, const gale_graph *source);
+#endif

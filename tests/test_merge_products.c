@@ -1,0 +1,161 @@
+/* Products that make queries, keys and values of one value run as one, with the results they had; others stay apart. */
+#include "device/null/null.h"
+#include "device/registry.h"
+#include "graph/run/program.h"
+#include "op_graph.h"
+#include <math.h>
+
+enum { BATCH = 2, ROWS = 9, WIDTH = 24, HEADS = 3, SIZE = 8 };
+
+static gale_value weights(og *t, int rank, int64_t rows, int64_t columns)
+{
+    const int64_t dims[2] = {rows, columns};
+    float data[WIDTH * WIDTH];
+    for (int64_t i = 0; i < (rank == 2 ? rows : 1) * columns; i++) data[i] = og_random(t) / 8;
+    return og_constant(t, rank, dims + 2 - rank, data);
+}
+
+static gale_value project(og *t, gale_value x, bool bias)
+{
+    gale_value y = og_op2(t, "MatMul", x, weights(t, 2, WIDTH, HEADS * SIZE));
+    return bias ? og_op2(t, "Add", weights(t, 1, 1, HEADS * SIZE), y) : y;
+}
+
+static gale_value heads(og *t, gale_value x, bool turned)
+{
+    gale_value y = og_reshape(t, x, OG_INTS(t, BATCH, ROWS, HEADS, SIZE));
+    return turned ? OG_TRANSPOSE(t, y, 0, 2, 3, 1) : OG_TRANSPOSE(t, y, 0, 2, 1, 3);
+}
+
+static void attend(og *t, gale_value q, gale_value k, gale_value v)
+{
+    gale_value scores = og_op2(t, "MatMul", heads(t, q, false), heads(t, k, true));
+    og_output(t, og_op2(t, "MatMul", og_softmax(t, scores, -1), heads(t, v, false)));
+}
+
+static void with_biases(og *t)
+{
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), q = project(t, x, true), k = project(t, x, true);
+    attend(t, q, k, project(t, x, true));
+}
+
+static void without_biases(og *t)
+{
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), q = project(t, x, false), k = project(t, x, false);
+    attend(t, q, k, project(t, x, false));
+}
+
+/* Keys often have no bias. */
+static void with_two_biases(og *t)
+{
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), q = project(t, x, true), k = project(t, x, false);
+    attend(t, q, k, project(t, x, true));
+}
+
+/* Exporters ask for shapes of what they reshape. */
+static void with_shapes(og *t)
+{
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), q = project(t, x, true), k = project(t, x, true);
+    gale_value shape = og_op1(t, "Shape", q);
+    attend(t, og_op2(t, "Reshape", q, shape), k, project(t, x, true));
+}
+
+static void queries_are_an_output(og *t)
+{
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), q = project(t, x, true), k = project(t, x, true);
+    attend(t, q, k, project(t, x, true));
+    og_output(t, q);
+}
+
+/* Queries of one value, keys and values of another; values are scaled on their way. */
+static void across(og *t)
+{
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), y = OG_INPUT(t, BATCH, ROWS, WIDTH);
+    gale_value q = project(t, x, true), k = project(t, y, true);
+    attend(t, q, k, og_op2(t, "Mul", project(t, y, true), og_number(t, 3)));
+}
+
+static const struct {
+    const char *name;
+    void (*make)(og *);
+    int products; /* of three */
+} graphs[] = {{"biases", with_biases, 1}, {"no biases", without_biases, 1}, {"two biases", with_two_biases, 1},
+    {"shapes", with_shapes, 1}, {"an output", queries_are_an_output, 2}, {"across", across, 3}};
+enum { GRAPHS = sizeof graphs / sizeof *graphs };
+
+static int products_of(const gale_program *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->graph->n_nodes; i++) n += !strcmp(p->graph->nodes[i].name, "MatMul");
+    return n;
+}
+
+static bool run(og *t, gale_device *device, int products, gale_tensor **y)
+{
+    gale_program *p = NULL;
+    bool ok = CHECK_OK(gale_program_create(t->graph, device, NULL, &p)) && CHECK_EQ(products_of(p), products) &&
+              CHECK_OK(gale_program_run(p, t->inputs, y, true));
+    gale_program_destroy(&p);
+    return ok;
+}
+
+static double distance(gale_tensor *a, gale_tensor *b)
+{
+    const float *x = gale_tensor_data(a), *y = gale_tensor_data(b);
+    double worst = 0;
+    for (size_t i = 0; i < gale_tensor_size_bytes(a) / sizeof *x; i++) worst = fmax(worst, fabs((double)x[i] - y[i]));
+    return worst;
+}
+
+static void compare_on(const gale__backend *backend)
+{
+    gale_device *cpu = NULL, *device = NULL;
+    if (gale__device_open_one(backend, 0, NULL, &device) != GALE_OK) {
+        SKIP("%s", gale_error());
+        return;
+    }
+    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
+    for (int i = 0; i < GRAPHS; i++) {
+        og t;
+        gale_tensor *want[2] = {0}, *have[2] = {0};
+        og_begin(&t);
+        graphs[i].make(&t);
+        bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run(&t, cpu, 3, want) &&
+                  run(&t, device, graphs[i].products, have);
+        for (int k = 0; ok && k < t.n_outputs; k++) ok &= CHECK(distance(want[k], have[k]) < 1e-5);
+        if (!ok) printf("  %s\n", graphs[i].name);
+        for (int k = 0; k < 2; k++) gale_tensor_destroy(&want[k]), gale_tensor_destroy(&have[k]);
+        og_end(&t);
+    }
+    gale_device_close(&device);
+    gale_device_close(&cpu);
+}
+
+TEST(opencl) { compare_on(&gale__backend_opencl); }
+TEST(vulkan) { compare_on(&gale__backend_vulkan); }
+TEST(cuda) { compare_on(&gale__backend_cuda); }
+
+/* Whatever allocation fails, nothing is lost. */
+TEST(faults)
+{
+    gale_device *null = NULL;
+    og t;
+    og_begin(&t);
+    with_two_biases(&t);
+    CHECK_OK(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
+    gale_status status = GALE_NO_MEMORY;
+    uint64_t n = 1;
+    for (; status == GALE_NO_MEMORY && n < 500; n++) {
+        gale_program *p = NULL;
+        gale__alloc_fail_at(n);
+        status = gale_program_create(t.graph, null, NULL, &p);
+        gale__alloc_fail_at(0);
+        gale_program_destroy(&p);
+    }
+    CHECK_OK(status);
+    CHECK(n > 10);
+    gale_device_close(&null);
+    og_end(&t);
+}
+
+TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(faults))
