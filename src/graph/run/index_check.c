@@ -1,6 +1,7 @@
 /* Rules are found once, when a program is made, so that a run looks at nothing but the indices themselves. */
 #include "graph/run/index_check.h"
 #include "graph/run/tensor.h"
+#include <stdio.h>
 #include <string.h>
 
 /* Operators whose input 1 points into an axis of input 0. */
