@@ -9,7 +9,7 @@ typedef struct row {
 } row;
 static const row rows[] = {
 #define A(op, names) {op, names},
-#include "ops/attributes.def"
+#include "ops/op_attributes.def"
 #undef A
 };
 
