@@ -16,17 +16,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import onnx_suite  # noqa: E402
 
 
-def known(provider):
-    """Cases that cannot pass on this provider, with the reason."""
-    rows = {}
-    for line in (pathlib.Path(__file__).parent / "conformance.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            providers, pattern, why = line.split(None, 2)
-            if provider in providers.split(","):
-                rows[pattern] = why
-    return rows
-
-
 def main():
     gale, source, build, provider, every = sys.argv[1:6]
     suite, why = onnx_suite.find(source, build)
@@ -42,9 +31,8 @@ def main():
         print(f"{'SKIP' if missing else 'FAIL'} conformance {provider}: {done.stderr.strip()[-300:]}\n0 passed, {int(not missing)} failed, {int(missing)} skipped")
         return int(not missing)
     passed, failed, skipped = map(int, sums.groups())
-    rows = known(provider)
     for name, reason in re.findall(r"^FAIL \S*?/(\S+): (.*)$", done.stdout, flags=re.M):
-        excuse = next((why for pattern, why in rows.items() if re.fullmatch(pattern, name)), None)
+        excuse = onnx_suite.excuse(provider, name)
         if excuse:
             failed, skipped = failed - 1, skipped + 1
             print(f"SKIP conformance {provider} {name}: {excuse}")

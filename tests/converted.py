@@ -52,9 +52,13 @@ def main():
     if not sums:
         print(f"FAIL conformance: {done.stderr.strip()[-300:]}\n0 passed, 1 failed, 0 skipped")
         return 1
-    print(done.stdout[-2000:] if int(sums[2]) else "", end="")
-    print(f"{sums[1]} passed, {int(sums[2]) + failed} failed, {sums[3]} skipped")
-    return int(bool(failed or int(sums[2])))
+    skipped = int(sums[3])
+    for name, reason in re.findall(r"^FAIL \S*?/(\S+): (.*)$", done.stdout, flags=re.M):
+        excuse = onnx_suite.excuse("cpu", name)
+        print(f"SKIP {name}: {excuse}" if excuse else f"FAIL {name}: {reason}")
+        failed, skipped = failed + (not excuse), skipped + bool(excuse)
+    print(f"{sums[1]} passed, {failed} failed, {skipped} skipped")
+    return int(failed > 0)
 
 
 if __name__ == "__main__":

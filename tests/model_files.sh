@@ -80,11 +80,11 @@ expect 0 '' convert "$models/shapes.onnx" -o "$folder/folded.onnx" --pin a=2 --p
 expect 0 '^nodes      2$' inspect "$folder/folded.onnx"
 expect 0 '^s: i64 3' run "$folder/folded.onnx" --provider cpu --random
 expect 0 '' convert "$models/old.onnx" -o "$folder/new.onnx" --opset newest
-expect 0 '^opsets     ai.onnx 27$' inspect "$folder/new.onnx"
-expect 2 "'12' is neither 13 to 27 nor newest" convert "$models/old.onnx" -o "$folder/x.onnx" --opset 12
+expect 0 '^opsets     ai.onnx 28$' inspect "$folder/new.onnx"
+expect 2 "'12' is neither 13 to 28 nor newest" convert "$models/old.onnx" -o "$folder/x.onnx" --opset 12
 expect 0 '' convert "$models/conv.onnx" -o "$folder/raised.onnx" --opset 17
 expect 0 '^opsets .*17' inspect "$folder/raised.onnx"
-expect 1 'needs opset 27, and 17 was asked for: models are brought up, not down' convert "$folder/new.onnx" -o "$folder/x.onnx" --opset 17
+expect 1 'needs opset 28, and 17 was asked for: models are brought up, not down' convert "$folder/new.onnx" -o "$folder/x.onnx" --opset 17
 expect 0 '' convert "$models/gemm.onnx" -o "$folder/int8.onnx" --precision int8
 expect 0 '^ *1   DequantizeLinear$' inspect "$folder/int8.onnx"
 echo '[[0.5, -1, 2]]' >"$folder/sample.json"

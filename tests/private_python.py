@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-PACKAGES = {"numpy": "numpy", "onnx": "onnx==1.22.*", "onnxruntime": "onnxruntime", "OpenEXR": "OpenEXR==3.*", "PIL": "pillow", "tokenizers": "tokenizers==0.23.3", "sentencepiece": "sentencepiece==0.2.2"}  # module: what pip installs
+PACKAGES = {"numpy": "numpy", "onnx": "onnx==1.23.*", "onnxruntime": "onnxruntime", "OpenEXR": "OpenEXR==3.*", "PIL": "pillow", "tokenizers": "tokenizers==0.23.3", "sentencepiece": "sentencepiece==0.2.2"}  # module: what pip installs
 
 
 def folder_of(build):

@@ -68,6 +68,16 @@ static inline bool test_check_ok(gale_status status, const char *file, int line,
         return;                       \
     } while (0)
 
+/* Built with the address sanitizer. */
+static inline bool test_sanitized(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return true;
+#else
+    return false;
+#endif
+}
+
 /* Under an emulator or a sanitizer time is dear: heavy tests then do a part of their work. */
 static inline bool test_light(void)
 {

@@ -211,6 +211,33 @@ TEST(refuses)
     CHECK_EQ(gale__alloc_live(), 0);
 }
 
+/* Expressions run compiled: one that needs more stack than that has is interpreted, and one that would never end stops
+ * at the limit of steps. */
+TEST(expressions)
+{
+#define SPLIT_BY(regex)                                                                \
+    "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex \
+    "\"},\"behavior\":\"Isolated\",\"invert\":false}}"
+    static const char *const json[2] = {SPLIT_BY("(?:(a)|b)*c"), SPLIT_BY("(?:a|aa)+[cd]")};
+    static char text[20000];
+    for (size_t i = 0; i < sizeof text; i++) text[i] = i % 2 ? 'b' : 'a';
+    text[sizeof text - 1] = 'c';
+    for (int i = 0; i < 2; i++) {
+        gale_tokenizer *t = NULL;
+        gale_encoder *e = NULL;
+        gale_encoding a;
+        gale_status status = open_text(json[i], &t);
+        if (is_built_without(status)) SKIP("built without PCRE2");
+        if (i) memset(text, 'a', sizeof text);
+        if (!CHECK_OK(status) || !CHECK_OK(gale_encoder_create(t, &e))) break;
+        status = gale_tokenizer_encode(t, e, text, i ? 200 : sizeof text, NULL, 0, NULL, &a);
+        if (i) CHECK_FAILS(status, LIMIT);
+        else if (CHECK_OK(status)) CHECK_EQ(a.count, 1);
+        gale_encoder_destroy(&e);
+        gale_tokenizer_destroy(&t);
+    }
+}
+
 static void encode_in_thread(void *arg)
 {
     const gale_tokenizer *t = arg;
@@ -273,5 +300,5 @@ TEST(allocation_faults)
     }
 }
 
-TESTS(ROW(cases), ROW(remembers), ROW(options), ROW(vocabulary), ROW(broken_utf8), ROW(refuses), ROW(threads),
-    ROW(allocation_faults))
+TESTS(ROW(cases), ROW(remembers), ROW(options), ROW(vocabulary), ROW(broken_utf8), ROW(refuses), ROW(expressions),
+    ROW(threads), ROW(allocation_faults))

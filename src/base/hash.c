@@ -1,4 +1,5 @@
-/* Hashes: a quick 64-bit one by multiplication and folding, and SHA-1 and SHA-256 as FIPS 180-4 describes them. */
+/* Hashes: a quick 64-bit one by multiplication and folding, and SHA-1 and SHA-256 as FIPS 180-4 describes them: two
+ * short functions, for which no build has to have a library of cryptography. */
 #include "base/hash.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,7 @@
-/* The JSON reader (RFC 8259).  It takes text from strangers: nesting is bounded, every read is checked against the
- * end, strings have to be UTF-8 without zero bytes, and all memory comes from the caller's arena. */
+/* The JSON reader (RFC 8259).  Every build needs it (models, tokenizers, options), also one without libraries, and
+ * libraries such as Jansson and cJSON allocate each node by themselves.  It takes text from strangers: nesting is
+ * bounded, every read is checked against the end, strings have to be UTF-8 without zero bytes, and all memory comes
+ * from the caller's arena. */
 #include "base/json.h"
 #include "base/utf8.h"
 #include <ctype.h>

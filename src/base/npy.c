@@ -1,5 +1,6 @@
-/* NumPy's .npy files, format versions 1 to 3.  The header is a Python literal; only the shape NumPy itself writes is
- * understood, and nothing in it is believed before it is checked against the file's size. */
+/* NumPy's .npy files, format versions 1 to 3; there is no library for them in Debian.  The header is a Python literal;
+ * only the shape NumPy itself writes is understood, and nothing in it is believed before it is checked against the
+ * file's size. */
 #include "base/npy.h"
 #include <ctype.h>
 #include <stdio.h>

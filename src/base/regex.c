@@ -1,5 +1,7 @@
-/* Regular expressions run as sets of states, all alternatives at once (Thompson's construction).  A text is read once,
- * and each state is looked at once per character, so the worst pattern costs no more than text times states. */
+/* Regular expressions of ONNX's RegexFullMatch, whose patterns come from models and may be hostile.  PCRE2, which
+ * tokenizers use, backtracks: it takes exponential time on some patterns or stops at a limit.  Here they run as sets of
+ * states, all alternatives at once (Thompson's construction).  A text is read once, and each state is looked at once
+ * per character, so the worst pattern costs no more than text times states. */
 #include "base/regex.h"
 #include "base/regex_tree.h"
 #include "base/utf8.h"

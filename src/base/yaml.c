@@ -1,4 +1,7 @@
-/* A reader for the useful part of YAML.  It takes hostile text: every read is checked against the end, nesting is
+/* A reader for the useful part of YAML.  libyaml is not used, because it calls malloc itself and takes no allocator:
+ * tests that make each allocation of a manifest fail could not reach it, and its limits on depth and size are not
+ * ours.  Manifests, catalogues and data lists are the only YAML there is, so the builds with and without libraries read
+ * the same.  It takes hostile text: every read is checked against the end, nesting is
  * bounded, memory is the arena's. `at` always stands on the first character of what is to be read, and `column` is the
  * indentation that this place has. */
 #include "base/yaml.h"

@@ -1,5 +1,6 @@
-/* Zip archives.  The directory at the end says where entries lie; nothing in it is believed before it is checked
- * against the file. */
+/* Zip archives.  zlib unpacks entries but knows nothing of archives, and libraries that do (libzip, minizip) work on
+ * files and allocate by themselves; these are 200 lines over memory, fuzzed.  The directory at the end says where
+ * entries lie; nothing in it is believed before it is checked against the file. */
 #include "base/zip.h"
 #include "base/inflate.h"
 #include <string.h>

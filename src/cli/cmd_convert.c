@@ -19,7 +19,7 @@ static const gale__arg args[] = {
     {"free", 0, GALE__ARG_TEXT, "INPUT[:AXIS]", NULL, NULL, "open the extents of an input, or one of them",
         .many = true},
     {"opset", 0, GALE__ARG_TEXT, "N|newest", NULL, NULL,
-        "bring an older model up to opset N, 13 to 27, or to the newest: operators in its form, functions inlined"},
+        "bring an older model up to opset N, 13 to 28, or to the newest: operators in its form, functions inlined"},
     {"fold", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
         "compute what depends on constants alone, join what is equal, drop what nothing reads"},
     {"precision", 0, GALE__ARG_CHOICE, NULL, NULL, "fp16|bf16|int8",

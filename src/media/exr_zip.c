@@ -1,4 +1,4 @@
-/* ZIP chunks by libdeflate, which inflates about twice as fast as zlib (without it by our own), and the predictor
+/* ZIP chunks by libdeflate, which inflates about twice as fast as zlib (base/inflate.h otherwise), and the predictor
  * undone by vectors: the bytes are differences of neighbours, first those of all low bytes, then those of all high
  * ones. */
 #include "media/exr_pack.h"

@@ -128,6 +128,14 @@ LOWER(Sigmoid) { apply(L, gale__lower_sigmoid); }
 LOWER(Gelu) { apply(L, gelu); }
 LOWER(Swish) { apply(L, swish); }
 LOWER(Mish) { apply(L, mish); }
+/* Swish of the gate times the value; unlike in most operators of two inputs, shapes must be equal. */
+LOWER(SwiGLU)
+{
+    gale__node gate = gale__lower_wide(L, L->in[0]), value = gale__lower_wide(L, L->in[1]);
+    if (gale__lower_good(L) && !gale__prim_same_shape(L->g, gate, value))
+        gale__lower_refuse(L, "gate and value have different shapes");
+    L->out[0] = gale__prim_cast(L->g, gale__prim_mul(L->g, swish(L, gate), value), gale__lower_type_of(L->g, L->in[0]));
+}
 LOWER(Softplus) { apply(L, gale__lower_softplus); }
 LOWER(Softsign) { apply(L, softsign); }
 LOWER(HardSigmoid) { apply(L, hard_sigmoid); }

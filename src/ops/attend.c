@@ -113,14 +113,14 @@ static gale__node ungrouped(gale__lower *L, gale__node x)
 static bool offer(gale__lower *L, const gale__attend *a, const gale__node *qkv, int64_t groups, gale__node *y)
 {
     gale__node in[6] = {qkv[0], qkv[1], qkv[2], grouped(L, a->bias, groups), GALE__NIL, grouped(L, a->keep, groups)};
-    gale_attr attrs[4] = {
-        GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1), GALE_INT("seen", a->seen)};
+    gale_attr attrs[5] = {GALE_FLOAT("scale", a->scale), GALE_FLOAT("fill", a->hidden), GALE_INT("turned", 1),
+        GALE_INT("seen", a->seen), GALE_INT("blind", a->blind_rows)};
     gale__op_node node = {.name = "Attention",
         .path = gale__fast_paths_first("Attention"),
         .n_in = 6,
         .n_out = 1,
         .attrs = attrs,
-        .n_attrs = 4,
+        .n_attrs = 5,
         .body = L->node,
         .n_body = 1};
     gale__node was = *y;
@@ -156,6 +156,23 @@ static gale__node claimed(gale__lower *L, const gale__attend *a, const gale__nod
     return y;
 }
 
+/* Whether a row sees any key, [.., rows or 1, 1]; NIL where all do.  Masks decide, not scores, which may be NaN. */
+static gale__node sees_any(gale__lower *L, const gale__attend *a, gale__node keep)
+{
+    gale__prim_graph *g = L->g;
+    gale__node open =
+        a->bias >= 0 ? gale__prim_binary(g, GALE__GT, a->bias, gale__lower_value(L, a->bias, -INFINITY)) : GALE__NIL;
+    if (!a->blind_rows || (a->keep < 0 && open < 0)) return GALE__NIL;
+    open = gale__lower_both(L, keep, open);
+    int rank = gale__lower_rank_of(g, open);
+    return rank > 0 ? gale__prim_reduce(g, GALE__RMAX, open, 1u << (rank - 1), true) : open;
+}
+
+static gale__node zero_unless(gale__lower *L, gale__node sees, gale__node x)
+{
+    return sees >= 0 ? gale__prim_select(L->g, sees, x, gale__lower_value(L, x, 0)) : x;
+}
+
 /* Scores to result, with the parts of `a` as they are. */
 static gale__node attend(gale__lower *L, gale__attend *a)
 {
@@ -183,8 +200,11 @@ static gale__node attend(gale__lower *L, gale__attend *a)
     s = modified(L, a->score_mod.body, a->score_mod.captured, gale__prim_cast(g, s, a->softmax_type));
     gale__node p = a->sink >= 0 ? softmax_beside(L, s, gale__prim_cast(g, a->sink, a->softmax_type))
                                 : gale__lower_softmax(L, s, 1u << 3);
-    a->stage[3] = p = modified(L, a->prob_mod.body, a->prob_mod.captured, p);
-    gale__node y = gale__prim_matmul(g, grouped(L, p, groups), gale__prim_cast(g, qkv[2], a->softmax_type));
+    p = modified(L, a->prob_mod.body, a->prob_mod.captured, p);
+    gale__node sees = sees_any(L, a, keep),
+               y = gale__prim_matmul(g, grouped(L, p, groups), gale__prim_cast(g, qkv[2], a->softmax_type));
+    a->stage[3] = zero_unless(L, sees, p);
+    y = zero_unless(L, grouped(L, sees, groups), y);
     return gale__lower_good(L) ? ungrouped(L, claimed(L, a, qkv, groups, y)) : GALE__NIL;
 }
 

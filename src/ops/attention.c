@@ -48,6 +48,50 @@ static gale__node within_lengths(gale__lower *L, int64_t n)
         gale__lower_along(L, gale__prim_cast(L->g, lengths, GALE_I64), 4, 0));
 }
 
+/* The bounds of the window that the attributes give, around the position of a row; -1: none. */
+typedef struct window {
+    int64_t left, right;
+} window;
+
+static window read_window(gale__lower *L)
+{
+    window w = {gale__attr_i(L, "left_window_size", -1), gale__attr_i(L, "right_window_size", -1)};
+    if (w.left < -1 || w.right < -1)
+        gale__lower_refuse(L, "a window of %lld to the left and %lld to the right: sizes are -1 or more",
+            (long long)w.left, (long long)w.right);
+    if (gale__attr_i(L, "is_causal", 0)) w.right = 0;
+    return w;
+}
+
+/* Which keys lie in the window: row i is at position i + offset. */
+static gale__node within_window(gale__lower *L, const int64_t *dims, gale__node offset, window w)
+{
+    gale__prim_graph *g = L->g;
+    gale__node row = gale__prim_add(g, gale__prim_iota(g, 2, dims, 0), offset), at = gale__prim_iota(g, 2, dims, 1),
+               keep = GALE__NIL;
+    if (w.right >= 0) keep = gale__prim_binary(g, GALE__LE, at, gale__prim_add(g, row, gale__lower_index(L, w.right)));
+    if (w.left >= 0)
+        keep = gale__lower_both(
+            L, keep, gale__prim_binary(g, GALE__GE, at, gale__prim_sub(g, row, gale__lower_index(L, w.left))));
+    return keep;
+}
+
+/* Rows follow the keys of the cache: `past` of them, or, where the cache is given whole, lengths[b] less the rows.
+ * A bound to the right that is the same for all items is left to `seen`, which routines take without a mask. */
+static void set_window(gale__lower *L, gale__attend *a, int64_t past)
+{
+    gale__prim_graph *g = L->g;
+    const int64_t dims[2] = {gale__lower_peek(g, a->q).dims[2], gale__lower_peek(g, a->k).dims[2]};
+    gale__node lengths = gale__lower_arg(L, LENGTHS), offset = gale__lower_index(L, past);
+    window w = read_window(L);
+    if (!gale__lower_good(L)) return;
+    if (lengths >= 0 && gale__lower_arg(L, PAST_KEY) < 0)
+        offset = gale__prim_sub(
+            g, gale__lower_along(L, gale__prim_cast(g, lengths, GALE_I64), 4, 0), gale__lower_index(L, dims[0]));
+    else if (w.right >= 0 && w.right < dims[1]) a->seen = past + w.right + 1, w.right = -1;
+    a->keep = gale__lower_both(L, a->keep, within_window(L, dims, offset, w));
+}
+
 static void set_masks(gale__lower *L, gale__attend *a, int64_t past)
 {
     gale__prim_node q = gale__lower_peek(L->g, a->q), k = gale__lower_peek(L->g, a->k);
@@ -55,7 +99,7 @@ static void set_masks(gale__lower *L, gale__attend *a, int64_t past)
     bool chooses = gale__lower_type_of(L->g, mask) == GALE_BOOL;
     a->bias = mask >= 0 && !chooses ? gale__prim_cast(L->g, mask, (gale_type)q.type) : GALE__NIL;
     a->keep = gale__lower_both(L, mask >= 0 && chooses ? mask : GALE__NIL, within_lengths(L, k.dims[2]));
-    if (gale__attr_i(L, "is_causal", 0)) a->seen = past + 1;
+    set_window(L, a, past);
 }
 
 static gale_type softmax_type(gale__lower *L, gale_type type)
@@ -78,6 +122,7 @@ LOWER(Attention)
         .k = gale__lower_wide(L, k),
         .v = gale__lower_wide(L, v),
         .hidden = -INFINITY,
+        .blind_rows = true,
         .sink = GALE__NIL};
     a.scale = gale__attend_scale(L, q);
     a.softcap = gale__attr_f(L, "softcap", 0);

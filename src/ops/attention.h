@@ -16,6 +16,7 @@ typedef struct gale__attend {
     gale__node bias;       /* added to the scores; NIL: none */
     gale__node keep;       /* BOOL: where not, the score is `hidden`; NIL: everywhere */
     double hidden;
+    bool blind_rows; /* rows that no key is left to give 0, not NaN */
     int64_t seen;    /* row i sees the first i + seen keys; 0: all of them */
     gale__node sink; /* a score of each head that takes its share and gives nothing, [heads]; NIL: none */
     gale_type softmax_type;

@@ -79,17 +79,19 @@ LOWER(Mean)
         L->g, gale__prim_div(L->g, all, gale__lower_value(L, all, L->n_in)), gale__lower_type_of(L->g, L->in[0]));
 }
 
-/* The remainder has the divisor's sign, unless fmod asks for the dividend's. */
+/* The remainder has the divisor's sign, also where it is 0, unless fmod asks for the dividend's. */
 LOWER(Mod)
 {
     gale__prim_graph *g = L->g;
     gale__node x = L->in[0], y = L->in[1], r = gale__prim_binary(g, GALE__REM, x, y), zero = gale__lower_value(L, x, 0);
-    bool plain = gale__attr_i(L, "fmod", 0) || gale__type_table[gale__lower_type_of(g, x)].kind == 'u';
+    gale_type type = gale__lower_type_of(g, x);
+    bool plain = gale__attr_i(L, "fmod", 0) || gale__type_table[type].kind == 'u';
     if (!plain) {
-        gale__node signs = gale__prim_binary(
-            g, GALE__NE, gale__prim_binary(g, GALE__LT, r, zero), gale__prim_binary(g, GALE__LT, y, zero));
-        gale__node off = gale__prim_binary(g, GALE__AND, signs, gale__prim_binary(g, GALE__NE, r, zero));
-        r = gale__prim_select(g, off, gale__prim_add(g, r, y), r);
+        gale__node below = gale__prim_binary(g, GALE__LT, y, zero), some = gale__prim_binary(g, GALE__NE, r, zero),
+                   signs = gale__prim_binary(g, GALE__NE, gale__prim_binary(g, GALE__LT, r, zero), below);
+        r = gale__prim_select(g, gale__prim_binary(g, GALE__AND, signs, some), gale__prim_add(g, r, y), r);
+        if (gale__type_is_float(type))
+            r = gale__prim_select(g, some, r, gale__prim_select(g, below, gale__lower_value(L, x, -0.0), zero));
     }
     L->out[0] = r;
 }

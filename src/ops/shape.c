@@ -208,12 +208,14 @@ LOWER(SpaceToDepth)
 {
     gale__prim_node p = gale__lower_peek(L->g, L->in[0]);
     int64_t b = gale__attr_i(L, "blocksize", 1);
+    bool crd = !strcmp(gale__attr_s(L, "mode", "DCR"), "CRD");
     if (p.rank != 4 || b < 1 || b > INT32_MAX || p.dims[2] % b || p.dims[3] % b)
         gale__lower_refuse(L, "blocks of %lld do not fill the input", (long long)b);
     if (!gale__lower_good(L)) return;
     int64_t dims[6] = {p.dims[0], p.dims[1], p.dims[2] / b, b, p.dims[3] / b, b},
             out[4] = {p.dims[0], p.dims[1] * b * b, p.dims[2] / b, p.dims[3] / b};
-    gale__node x = gale__prim_permute(L->g, gale__prim_reshape(L->g, L->in[0], 6, dims), (int[]){0, 3, 5, 1, 2, 4});
+    gale__node x = gale__prim_permute(
+        L->g, gale__prim_reshape(L->g, L->in[0], 6, dims), crd ? (int[]){0, 1, 3, 5, 2, 4} : (int[]){0, 3, 5, 1, 2, 4});
     L->out[0] = gale__prim_reshape(L->g, x, 4, out);
 }
 

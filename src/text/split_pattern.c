@@ -198,6 +198,9 @@ static gale_status search(const gale__split_pattern *p, gale__split_pattern_stat
     gale__split_pattern_walk *w, bool *found)
 {
     int rc = pcre2_match(p->code, (PCRE2_SPTR)text, size, w->at, PCRE2_NO_UTF_CHECK, s->match, p->limits);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter keeps what it may come back to in memory of ours */
+        rc =
+            pcre2_match(p->code, (PCRE2_SPTR)text, size, w->at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->match, p->limits);
     *found = rc >= 0;
     if (rc == PCRE2_ERROR_NOMATCH) return GALE_OK;
     if (rc == PCRE2_ERROR_NOMEMORY) return GALE_NO_MEMORY;

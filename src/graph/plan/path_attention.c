@@ -54,6 +54,7 @@ static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__
     a->fill = gale__claim_attr(c, "fill", 0);
     a->seen = (int64_t)gale__claim_attr(c, "seen", 0);
     a->causal = a->seen > 0;
+    a->blind = gale__claim_attr(c, "blind", 0) != 0 && (a->masked || a->hides);
     if (q.dims[n_lead] != a->m || v.dims[n_lead + 1] != a->c || a->n < 1 || a->d < 1) return false;
     for (int i = 0; i < GALE__CPU_LEAD; i++)
         a->lead[i] = i < GALE__CPU_LEAD - n_lead ? 1 : out.dims[i - GALE__CPU_LEAD + n_lead];

@@ -1,9 +1,10 @@
 /* Downloads.  libcurl is opened when something is fetched and not before: most uses of gale never need it, and it
- * brings a long train of libraries.  Its numbers below are its binary interface, which it has kept since version 7.  */
+ * brings a long train of libraries. */
 #include "jobs/models/fetch.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "device/library.h"
+#include "jobs/models/curl_names.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -22,52 +23,19 @@ gale_status gale__file_sha256(const char *path, char hex[65], uint64_t *size_byt
 }
 
 #ifdef GALE_HAVE_CURL
-enum { HTTP = 1, HTTPS = 2, LOCAL = 1 << 10 };
 enum { SLOW_BYTES = 1, SLOW_SECONDS = 60, CONNECT_SECONDS = 30, REDIRECTS_MOST = 10 };
-typedef enum code {
-    CODE_OK = 0,
-    CODE_UNREAD = 37,
-    CODE_HTTP = 22,
-    CODE_WRITE = 23,
-    CODE_RANGE = 33,
-    CODE_RESUME = 36,
-    CODE_CANCELLED = 42,
-    CODE_TOO_LARGE = 63,
-    CODE_NOT_THERE = 78
-} code;
-typedef enum option {
-    OPTION_LOW_SPEED_LIMIT = 19,
-    OPTION_LOW_SPEED_TIME = 20,
-    OPTION_NOPROGRESS = 43,
-    OPTION_FAILONERROR = 45,
-    OPTION_FOLLOWLOCATION = 52,
-    OPTION_MAXREDIRS = 68,
-    OPTION_CONNECTTIMEOUT = 78,
-    OPTION_NOSIGNAL = 99,
-    OPTION_PROTOCOLS = 181,
-    OPTION_REDIR_PROTOCOLS = 182,
-    OPTION_WRITEDATA = 10001,
-    OPTION_URL = 10002,
-    OPTION_ERRORBUFFER = 10010,
-    OPTION_USERAGENT = 10018,
-    OPTION_XFERINFODATA = 10057,
-    OPTION_WRITEFUNCTION = 20011,
-    OPTION_XFERINFOFUNCTION = 20219,
-    OPTION_RESUME_FROM_LARGE = 30116,
-} option;
-enum { INFO_RESPONSE_CODE = 0x200002 };
 
 static const char *const sonames[] = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.so", NULL};
 static const char *const symbols[] = {"curl_global_init", "curl_easy_init", "curl_easy_setopt", "curl_easy_perform",
     "curl_easy_getinfo", "curl_easy_cleanup", "curl_easy_strerror"};
 static struct {
-    code (*global_init)(long flags);
-    void *(*init)(void);
-    code (*set)(void *handle, option o, ...);
-    code (*perform)(void *handle);
-    code (*info)(void *handle, int what, ...);
-    void (*cleanup)(void *handle);
-    const char *(*text)(code c);
+    CURLcode (*global_init)(long flags);
+    CURL *(*init)(void);
+    CURLcode (*set)(CURL *handle, CURLoption option, ...);
+    CURLcode (*perform)(CURL *handle);
+    CURLcode (*info)(CURL *handle, CURLINFO what, ...);
+    void (*cleanup)(CURL *handle);
+    const char *(*text)(CURLcode code);
 } curl;
 static gale__library library = {sonames, symbols, sizeof symbols / sizeof *symbols, &curl, "it is too old", NULL};
 
@@ -102,34 +70,36 @@ static int show(void *user, int64_t total, int64_t now, int64_t up_total, int64_
 static void set_up(void *h, transfer *t, char *reason)
 {
     const struct {
-        option which;
+        CURLoption which;
         long value;
-    } numbers[] = {{OPTION_FOLLOWLOCATION, 1}, {OPTION_MAXREDIRS, REDIRECTS_MOST}, {OPTION_FAILONERROR, 1},
-        {OPTION_NOSIGNAL, 1}, {OPTION_NOPROGRESS, 0}, {OPTION_CONNECTTIMEOUT, CONNECT_SECONDS},
-        {OPTION_LOW_SPEED_LIMIT, SLOW_BYTES}, {OPTION_LOW_SPEED_TIME, SLOW_SECONDS},
-        {OPTION_PROTOCOLS, HTTP | HTTPS | LOCAL},
-        {OPTION_REDIR_PROTOCOLS, HTTP | HTTPS}}; /* a server may not send us to files of ours */
+    } numbers[] = {{CURLOPT_FOLLOWLOCATION, 1}, {CURLOPT_MAXREDIRS, REDIRECTS_MOST}, {CURLOPT_FAILONERROR, 1},
+        {CURLOPT_NOSIGNAL, 1}, {CURLOPT_NOPROGRESS, 0}, {CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS},
+        {CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES}, {CURLOPT_LOW_SPEED_TIME, SLOW_SECONDS},
+        {CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS | CURLPROTO_FILE},
+        {CURLOPT_REDIR_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS}}; /* a server may not send us to files of ours */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) curl.set(h, numbers[i].which, numbers[i].value);
-    curl.set(h, OPTION_URL, t->fetch->url);
-    curl.set(h, OPTION_USERAGENT, "gale");
-    curl.set(h, OPTION_ERRORBUFFER, reason);
-    curl.set(h, OPTION_WRITEFUNCTION, take);
-    curl.set(h, OPTION_WRITEDATA, t);
-    curl.set(h, OPTION_XFERINFOFUNCTION, show);
-    curl.set(h, OPTION_XFERINFODATA, t);
-    curl.set(h, OPTION_RESUME_FROM_LARGE, (int64_t)t->begun);
+    curl.set(h, CURLOPT_URL, t->fetch->url);
+    curl.set(h, CURLOPT_USERAGENT, "gale");
+    curl.set(h, CURLOPT_ERRORBUFFER, reason);
+    curl.set(h, CURLOPT_WRITEFUNCTION, take);
+    curl.set(h, CURLOPT_WRITEDATA, t);
+    curl.set(h, CURLOPT_XFERINFOFUNCTION, show);
+    curl.set(h, CURLOPT_XFERINFODATA, t);
+    curl.set(h, CURLOPT_RESUME_FROM_LARGE, (int64_t)t->begun);
 }
 
 /* *again: the server cannot go on in the middle, or the part does not fit: from the beginning, then. */
-static gale_status judge(transfer *t, code c, long response, const char *reason, bool *again)
+static gale_status judge(transfer *t, CURLcode c, long response, const char *reason, bool *again)
 {
     const char *kept = t->have ? "; what has come is kept, and the same command goes on from there" : "";
     if (t->status != GALE_OK)
         return t->status == GALE_IO ? gale__fail_within(t->status, "%s", t->fetch->url) : t->status;
-    if (c == CODE_CANCELLED) return gale__fail(GALE_CANCELLED, "%s: cancelled%s", t->fetch->url, kept);
-    *again = t->begun && (c == CODE_RANGE || c == CODE_RESUME || (c == CODE_HTTP && response == 416));
-    if (c == CODE_OK || *again) return GALE_OK;
-    if (c == CODE_UNREAD || c == CODE_NOT_THERE || (c == CODE_HTTP && (response == 404 || response == 410)))
+    if (c == CURLE_ABORTED_BY_CALLBACK) return gale__fail(GALE_CANCELLED, "%s: cancelled%s", t->fetch->url, kept);
+    *again = t->begun && (c == CURLE_RANGE_ERROR || c == CURLE_BAD_DOWNLOAD_RESUME ||
+                             (c == CURLE_HTTP_RETURNED_ERROR && response == 416));
+    if (c == CURLE_OK || *again) return GALE_OK;
+    if (c == CURLE_FILE_COULDNT_READ_FILE || c == CURLE_REMOTE_FILE_NOT_FOUND ||
+        (c == CURLE_HTTP_RETURNED_ERROR && (response == 404 || response == 410)))
         return gale__fail(GALE_NOT_FOUND, "%s: there is no such file (%s)", t->fetch->url, reason);
     return gale__fail(GALE_IO, "%s: %s%s", t->fetch->url, reason, kept);
 }
@@ -142,8 +112,8 @@ static gale_status attempt(transfer *t, bool *again)
     if (!h) return gale__fail(GALE_NO_MEMORY, "libcurl does not start");
     t->begun = t->have;
     set_up(h, t, reason);
-    code c = curl.perform(h);
-    curl.info(h, INFO_RESPONSE_CODE, &response);
+    CURLcode c = curl.perform(h);
+    curl.info(h, CURLINFO_RESPONSE_CODE, &response);
     curl.cleanup(h);
     return judge(t, c, response, *reason ? reason : curl.text(c), again);
 }
@@ -187,7 +157,7 @@ gale_status gale__fetch_run(const gale__fetch *f)
     transfer t = {.fetch = f};
     if (gale__library_load(&library) != GALE_OK)
         return gale__fail_within(GALE_UNSUPPORTED, "fetching needs libcurl (Debian's libcurl4t64 or libcurl4)");
-    if (curl.global_init(3) != CODE_OK) return gale__fail(GALE_UNSUPPORTED, "libcurl does not start");
+    if (curl.global_init(3) != CURLE_OK) return gale__fail(GALE_UNSUPPORTED, "libcurl does not start");
     GALE_TRY(gale__file_resume(f->path, &t.out, &t.have));
     gale_status status = fetch_and_check(&t);
     if (status == GALE_OK) return gale__file_end(&t.out);

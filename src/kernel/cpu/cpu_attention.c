@@ -3,6 +3,7 @@
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
+#include <math.h>
 #include <string.h>
 
 enum { BLOCK = 64, FEW = 2 }; /* rows of q in a task; rows for which nothing is packed */
@@ -98,6 +99,29 @@ static void mask_row(const job *j, float *scores, size_t number, size_t row)
     }
 }
 
+/* Whether masks hide every key from a row whose scores do not matter then. */
+static bool is_blind(const job *j, size_t number, size_t row)
+{
+    const gale__cpu_attention *a = j->args;
+    int64_t n = (int64_t)visible(a, row), i = 0;
+    if (!a->blind) return false;
+    const float *mask = a->masked ? j->mask + head(a, &a->mask, number) + (int64_t)row * a->mask.row : NULL;
+    const uint8_t *hide = a->hides ? j->hide + head(a, &a->hide, number) + (int64_t)row * a->hide.row : NULL;
+    while (
+        i < n && ((mask && mask[i * a->mask.column] == -INFINITY) || (hide && hide[i * a->hide.column] == a->hidden)))
+        i++;
+    return i == n;
+}
+
+/* The weights of a row's n keys in the place of their scores; gives their sum. */
+static float weigh(const job *j, float *scores, size_t number, size_t row, size_t n)
+{
+    mask_row(j, scores, number, row);
+    if (!is_blind(j, number, row)) return j->simd->rows.exp(scores, scores, n);
+    memset(scores, 0, n * sizeof *scores);
+    return 1;
+}
+
 /* Rows [first, first + rows) of one head, of which `keys` keys and values lie packed in s. */
 static void attend(const job *j, float *s, size_t number, size_t first, size_t rows, size_t keys)
 {
@@ -116,9 +140,8 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
         tile(scores + at, l->n, s + l->q, s + l->keys + at * (size_t)a->d, (size_t)a->d);
     for (size_t r = 0; r < rows; r++) {
         float *row = scores + r * l->n;
-        mask_row(j, row, number, first + r);
         size_t end = visible(a, first + r);
-        total[r] = j->simd->rows.exp(row, row, end);
+        total[r] = weigh(j, row, number, first + r, end);
         memset(row + end, 0, (n - end) * sizeof *row);
     }
     pack(s + l->p, scores, (int64_t)l->n, 1, rows, l->mr, n);
@@ -147,8 +170,7 @@ static void attend_few(const job *j, float *s, size_t number)
         for (int64_t i = 0; i < a->d; i++) row[i] = q[r * a->q.row + i * a->q.column] * (float)a->scale;
         size_t n = visible(a, (size_t)r);
         j->simd->rows.dots(scores, row, k, a->k.row, n, (size_t)a->d);
-        mask_row(j, scores, number, (size_t)r);
-        float total = j->simd->rows.exp(scores, scores, n);
+        float total = weigh(j, scores, number, (size_t)r, n);
         j->simd->rows.taps[0](out, v, place, scores, n, 0, (size_t)a->c);
         j->simd->rows.scale(out, out, 1 / total, (size_t)a->c);
     }

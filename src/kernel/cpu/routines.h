@@ -21,7 +21,8 @@ typedef struct gale__cpu_view {
  * c].  Where hide [lead, m, n], bytes, is hidden (1 or 0) the score is fill.  When causal, row i sees the first i +
  * seen keys alone.  Buffers: result, q, k, v, then mask and hide where they are. */
 typedef struct gale__cpu_attention {
-    int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden, causal, seen;
+    int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden, causal, seen,
+        blind; /* rows that see no key give 0, not NaN */
     gale__cpu_view q, k, v, mask, hide;
     double scale, fill;
 } gale__cpu_attention;

@@ -262,6 +262,14 @@ void gale__attention_count(const attention *t, int row, gale__ir_val sum)
     write(t, t->sum[row], all);
 }
 
+gale__ir_val gale__attention_inverse(const attention *t, int row)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val sum = read(t, t->sum[row]), zero = gale__ir_f32(ir, 0);
+    gale__ir_val inverse = gale__ir_op2(ir, GALE__IR_FAST_DIV, GALE_F32, gale__ir_f32(ir, 1), sum);
+    return t->s->blind ? pick(ir, test(ir, GALE__EQ, sum, zero), zero, inverse) : inverse;
+}
+
 /* --- Steps. --- */
 
 static void begin_rows(const attention *t)

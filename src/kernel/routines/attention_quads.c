@@ -105,8 +105,8 @@ static void store_pair(const attention *t, gale__ir_val row, gale__ir_val column
 void gale__attention_quads_finish(const attention *t)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val inverse[2], v[2], one = gale__ir_f32(ir, 1);
-    for (int r = 0; r < 2; r++) inverse[r] = gale__ir_op2(ir, GALE__IR_FAST_DIV, GALE_F32, one, read(t, t->sum[r]));
+    gale__ir_val inverse[2], v[2];
+    for (int r = 0; r < 2; r++) inverse[r] = gale__attention_inverse(t, r);
     gale__ir_val m = unrolled(ir, t->s->c16 / 16, 1);
     for (uint32_t at = 0; at < 4; at++) {
         uint32_t r = at / 2, half = at % 2;

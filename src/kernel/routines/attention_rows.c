@@ -142,9 +142,9 @@ void gale__attention_rows_finish(const attention *t)
     gale__ir *ir = t->ir;
     const gale__attention_shape *s = t->s;
     uint32_t by = s->wide_result ? 8 : 1, per = s->c16 / by;
-    gale__ir_val first = times(ir, t->warp, 16), one = gale__ir_f32(ir, 1);
+    gale__ir_val first = times(ir, t->warp, 16);
     if (s->online) put_back(t);
-    set(ir, t->inverse, add(ir, first, t->at), gale__ir_op2(ir, GALE__IR_FAST_DIV, GALE_F32, one, read(t, t->sum[0])));
+    set(ir, t->inverse, add(ir, first, t->at), gale__attention_inverse(t, 0));
     sub_barrier(ir);
     gale__ir_val i = begin_for(ir, t->lane, u32(ir, 16 * per), s->lanes), r = add(ir, first, over(ir, i, per));
     gale__ir_val column = times(ir, rest(ir, i, per), by), row = add(ir, t->first, r);

@@ -7,7 +7,7 @@
 #include "onnx/wire/schema.h"
 #include <string.h>
 
-enum { IR_NEWEST = 13, OPSET_LEAST = 13, ML_NEWEST = 5, DOMAINS = 16 };
+enum { IR_NEWEST = 14, OPSET_LEAST = 13, ML_NEWEST = 5, DOMAINS = 16 };
 
 typedef struct export
 {
@@ -393,7 +393,10 @@ static gale_status write_graph(scope *s, gale__pb_graph *to)
 /* The version of the file format that came with the opset; 4 and later know weights that are no inputs. */
 static int64_t ir_of(int opset)
 {
-    return opset < 15 ? 7 : opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : opset < 24 ? 11 : IR_NEWEST;
+    static const int since[] = {0, 15, 19, 21, 23, 24, 25, 28}; /* IR 7, 8, ... */
+    int ir = IR_NEWEST;
+    while (ir > 7 && opset < since[ir - 7]) ir--;
+    return ir;
 }
 
 static gale_status write_model(export *x, const gale__onnx_net *net, gale__pb_model *model)

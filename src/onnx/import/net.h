@@ -8,7 +8,7 @@
 #include "onnx/wire/proto.h"
 
 typedef struct gale__onnx_net gale__onnx_net;
-#define GALE__OPSET_NEWEST 27
+#define GALE__OPSET_NEWEST 28
 
 /* What a value is, as far as it is known before a run: a kind, and for sequences and maps the kind of their elements.
  */
