@@ -55,6 +55,8 @@ expect 0 'ceilings  copy [0-9.]* GB/s, upload' devices
 for f in "$folder"/cache/ceilings/*; do echo garbage >"$f"; done
 expect 0 'ceilings  not measured yet' devices
 expect 0 '^ok  *cpu  ' doctor
+expect 0 '^ok  *pictures  .*bmp' doctor
+expect 0 '"kind": "pictures"' doctor --json
 expect 0 '^cpu works here$' doctor --try cpu
 expect 0 '^null works here$' doctor --try null
 expect 2 "'nix' is no provider" doctor --try nix
@@ -252,9 +254,18 @@ echo 'params: [' >"$folder/models/twice.yml"
 expect 0 'warning: .*twice.yml: .*the model is left out' models --models "$folder/models"
 printf 'name: twice\n' >"$folder/models/twice.yml"
 expect 2 'info needs' models info
-expect 2 'gif' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.gif"
+expect 2 'psd' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models" -o "$folder/x.psd"
 
-expect 2 'needs bash or zsh' --completion fish
+expect 2 'needs bash, zsh or fish' --completion csh
+expect 0 'complete -c gale -n .__fish_seen_subcommand_from upscale. -l model -s m -r -F -a' --completion fish
+expect 0 '^cpu$' --complete providers
+expect 0 '^zoom2x$' --complete models
+expect 2 'needs providers or models' --complete nothing
+printf 'models:\n  - {name: large, url: "https://example.org/large.onnx", licence: CC0, size: 2048}\n  - {name: small, url: "https://example.org/s.onnx"}\n' >"$folder/catalogue.yml"
+expect 0 '^large  *2.0 KiB  *CC0  *no  *https' models search --catalogue "$folder/catalogue.yml"
+expect 0 '^1 of 2 models' models search cc0 --catalogue "$folder/catalogue.yml"
+expect 0 '"name": "small"' models search SMALL --catalogue "$folder/catalogue.yml" --json
+expect 1 'no catalogue' models search --models "$folder/none"
 expect 0 '_arguments' --completion zsh
 expect 0 '^\.TH GALE 1' --manual
 expect 0 '^\.TH GALE-CACHE 1' --manual cache
@@ -278,8 +289,16 @@ check() { # check NAME COMMAND...
 full_disk() { "$gale" --help >/dev/full 2>/dev/null; [ $? -eq 1 ]; }
 no_escapes() { ! NO_COLOR= "$gale" cache --limit x 2>&1 | grep -q "$(printf '\033')"; }
 completes() {
+    bash -c 'source <("$0" --completion bash); COMP_WORDS=("$0" upscale --provider cp) COMP_CWORD=3; _gale; [ "${COMPREPLY[*]}" = "cpu" ]' "$gale" &&
     bash -c 'source <("$0" --completion bash); COMP_WORDS=(gale cache cl) COMP_CWORD=2; _gale; [ "${COMPREPLY[*]}" = "clean clear" ]' "$gale"
 }
+parses() { "$gale" --completion "$1" >"$folder/completion" && "$1" -n "$folder/completion"; }
+for shell in bash zsh fish; do
+    if command -v $shell >/dev/null; then check "$shell reads its completion" parses $shell; else
+        echo "SKIP $shell reads its completion: no $shell"
+        skipped=$((skipped + 1))
+    fi
+done
 check 'a full disk is an error' full_disk
 check 'no colour in a pipe' no_escapes
 if command -v bash >/dev/null; then check 'bash completes' completes; else

@@ -118,16 +118,21 @@ fi
 # Inputs that have a value in the file, kept and given.
 echo '[[1, 0, 0], [0, 1, 1]]' >"$folder/x.json"
 echo '[1, 2, 2]' >"$folder/s.json"
-expect 0 '^y: f32 4$' run "$models/default.onnx" --input "$folder/x.json" --provider cpu
-expect 0 '^y: f32 1x2x2$' run "$models/default.onnx" --input "$folder/x.json" --input s="$folder/s.json" --provider cpu
-expect 0 '^y: f32 4$' run "$models/default.onnx" --input "$folder/x.json" --shape w=3x2 --random --provider cpu
+expect 0 '^y: f32 4  ' run "$models/default.onnx" --input "$folder/x.json" --provider cpu
+expect 0 '^y: f32 1x2x2  ' run "$models/default.onnx" --input "$folder/x.json" --input s="$folder/s.json" --provider cpu
+expect 0 '^y: f32 4  ' run "$models/default.onnx" --input "$folder/x.json" --shape w=3x2 --random --provider cpu
 expect 0 ' agree, 0 depart' verify "$models/default.onnx" --shape w=3x2 --provider cpu
 expect 1 'no such input' run "$models/default.onnx" --input "$folder/x.json" --input p="$folder/s.json" --provider cpu
 
 # Plans, precision, pictures, checks of a device, and costs.
 expect 0 '^plan on .* 1 kernels on the device' inspect "$models/gemm.onnx" --plan --provider cpu
-expect 0 '^y: f32 1x2$' run "$models/gemm.onnx" --random --precision fp16 --provider cpu
+expect 0 '^y: f32 1x2  ' run "$models/gemm.onnx" --random --precision fp16 --provider cpu
 expect 0 ' agree, 0 depart' verify "$models/conv.onnx" --provider cpu
+# Two models: outputs of the second against those of the first.
+expect 0 '1 agree, 0 depart' verify "$models/conv.onnx" "$models/conv.onnx" --provider cpu
+expect 0 '' convert "$models/conv.onnx" --precision int8 -o "$folder/conv-int8.onnx" --overwrite
+expect 4 '1 depart' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 1e-6
+expect 0 '1 agree, 0 depart' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 0.1
 expect 0 'kernels and copies' explain "$models/conv.onnx" --provider cpu --html "$folder/graph.html"
 if ! grep -q '<svg' "$folder/graph.html"; then
     echo 'FAIL explain --html: no graph is drawn'
@@ -135,6 +140,8 @@ if ! grep -q '<svg' "$folder/graph.html"; then
 fi
 expect 0 '^batch of 2' bench "$models/gemm.onnx" --provider cpu --repeats 3 --batches 2
 printf 'P5 5 5 255 abcdefghijklmnopqrstuvwxy' >"$folder/grey.pgm"
+expect 0 '"deviation": ' run "$models/conv.onnx" --random --provider cpu --json
+expect 0 ', mean ' run "$models/conv.onnx" --random --provider cpu
 expect 0 ': f32 ' run "$models/conv.onnx" --input "$folder/grey.pgm" --provider cpu --profile "$folder/profile.json"
 if ! grep -q traceEvents "$folder/profile.json"; then
     echo 'FAIL run --profile: no trace'

@@ -1,8 +1,10 @@
 /* Files of values: what is written comes back, what NumPy and zlib packed is unpacked, and what is cut, changed or of
  * the wrong shape is refused. */
+#include "base/file.h"
 #include "base/inflate.h"
 #include "base/zip.h"
 #include "jobs/model/data_file.h"
+#include "jobs/model/data_picture.h"
 #include "object_text.h"
 #include "packed.h"
 #include <unistd.h>
@@ -251,6 +253,47 @@ TEST(faults)
     gale_object_destroy(&value);
 }
 
+/* A picture gets the extents that the input fixes; what comes out gets those of the picture. */
+TEST(pictures)
+{
+    gale_model_value v = {.name = "x", .kind = GALE_OBJECT_TENSOR, .type = GALE_F32, .rank = 4, .dims = {1, 1, 2, 2}};
+    gale_picture *p = NULL;
+    gale_object *o = NULL;
+    char in[100], out[100];
+    snprintf(in, sizeof in, "%s", in_folder("in.pgm"));
+    snprintf(out, sizeof out, "%s", in_folder("out.pgm"));
+    CHECK_OK(gale_picture_create(4, 4, 1, GALE_U8, &p));
+    memcpy(p->data, "\0\0\377\377\0\0\377\377\377\377\0\0\377\377\0\0", 16);
+    CHECK_OK(gale_picture_write(p, in, NULL));
+    gale_picture_destroy(&p);
+    for (uint64_t n = 0; n < 200; n++) { /* whole first, then with each allocation failing once */
+        gale__alloc_fail_at(n);
+        gale_status status = gale__picture_to_input(in, &v, &(gale_pixel_options){0}, &o);
+        if (status == GALE_OK) status = gale__picture_from_output(out, o, &(gale_pixel_options){0}, 4, 4);
+        bool reached = gale__alloc_count() >= n;
+        gale__alloc_fail_at(0);
+        const float *x = o ? gale_tensor_data(gale_object_get_tensor(o)) : NULL;
+        if (x) CHECK(x[0] < 0.3f && x[1] > 0.7f && x[2] > 0.7f && x[3] < 0.3f);
+        gale_object_destroy(&o);
+        if (n) CHECK(status == GALE_OK || status == GALE_NO_MEMORY);
+        else CHECK_OK(status);
+        if (n && !reached) break;
+    }
+    if (CHECK_OK(gale_picture_read(out, NULL, &p)))
+        CHECK(p->width == 4 && p->height == 4 && ((uint8_t *)p->data)[0] < 90 && ((uint8_t *)p->data)[3] > 165);
+    gale_picture_destroy(&p);
+    gale_tensor *t = NULL; /* two classes of a 2 x 1 picture: the larger counts */
+    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 4, (int64_t[]){1, 2, 1, 2}, (float[]){0.9f, 0.2f, 0.1f, 0.8f}, &t));
+    CHECK_OK(gale__onnx_object_take(&t, &o));
+    CHECK(gale__picture_is_output(o));
+    CHECK_OK(gale__picture_from_output(out, o, &(gale_pixel_options){0}, 0, 0));
+    if (CHECK_OK(gale_picture_read(out, NULL, &p))) CHECK(p->width == 2 && !memcmp(p->data, "\0\377", 2));
+    gale_picture_destroy(&p);
+    gale_object_destroy(&o);
+    CHECK_OK(gale__file_remove(in));
+    CHECK_OK(gale__file_remove(out));
+}
+
 TEST(cleans_up)
 {
     gale__file_info *list = NULL;
@@ -262,4 +305,4 @@ TEST(cleans_up)
 }
 
 TESTS(ROW(inflates), ROW(inflates_hostile), ROW(reads_texts), ROW(reads_npz), ROW(npz_hostile), ROW(back_and_forth),
-    ROW(refused), ROW(faults), ROW(cleans_up))
+    ROW(refused), ROW(faults), ROW(pictures), ROW(cleans_up))

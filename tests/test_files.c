@@ -3,7 +3,9 @@
 #include "base/thread.h"
 #include "jobs/batch/files.h"
 #include "picture_make.h"
+#include "base/claim.h"
 #include "test.h"
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { FILES = 12 };
@@ -71,4 +73,31 @@ TEST(in_order)
     CHECK_OK(gale__files_run(&job, tasks, 0));
 }
 
-TESTS(ROW(in_order))
+/* One of several has the claim; nothing is left of it afterwards. */
+TEST(claims)
+{
+    char folder[] = "/tmp/gale-claims-XXXXXX", path[64], hidden[64];
+    gale__work_claim a = {0}, b = {0};
+    bool taken = false;
+    if (!CHECK(mkdtemp(folder) != NULL)) return;
+    snprintf(path, sizeof path, "%s/out.png", folder);
+    snprintf(hidden, sizeof hidden, "%s/.out.png.claim", folder);
+    CHECK_OK(gale__work_claim_take(path, &a, &taken));
+    CHECK(taken && gale__file_exists(hidden));
+    CHECK_OK(gale__work_claim_take(path, &b, &taken));
+    CHECK(!taken && !b.path);
+    gale__work_claim_release(&a);
+    CHECK(!gale__file_exists(hidden));
+    CHECK_OK(gale__work_claim_take(path, &b, &taken));
+    CHECK(taken);
+    gale__work_claim_release(&b);
+    gale__work_claim_release(&b);
+    CHECK_OK(gale__work_claim_take("/nowhere/at/all.png", &b, &taken)); /* no locks there: whoever asks has it */
+    CHECK(taken && !b.path);
+    gale__alloc_fail_at(1);
+    CHECK_FAILS(gale__work_claim_take(path, &b, &taken), NO_MEMORY);
+    gale__alloc_fail_at(0);
+    rmdir(folder);
+}
+
+TESTS(ROW(in_order), ROW(claims))

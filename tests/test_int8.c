@@ -116,6 +116,8 @@ TEST(weights)
     gale__int8 how = {0};
     CHECK_OK(gale__edit_int8(b, root(b), &how));
     CHECK(how.n_weights == 4 && how.n_values == 0);
+    CHECK_EQ(how.n_layers, 4);
+    for (size_t i = 0; i < how.n_layers; i++) CHECK(how.layers[i].relative > 1e-4 && how.layers[i].relative < 0.01);
     CHECK_EQ(count_ops(root(b)->graph, "DequantizeLinear"), 4);
     CHECK_EQ(root(b)->graph->initializer.n, 9); /* two for each weight, and the bias as it was */
     gale_tensor *x = run(a), *y = run(b);
@@ -331,6 +333,60 @@ TEST(left_out)
     gale__onnx_close(&f);
 }
 
+/* Two lookups in one table, and one in a table that a product reads too. */
+static gale__onnx *make_tables(void)
+{
+    maker m;
+    gale__onnx *f = NULL;
+    make_begin(&m, 13);
+    make_input(&m, "ids", 7, "2,5");
+    make_output(&m, "y", 1, NULL);
+    make_initializer(&m, make_floats(&m, "words", "1000,4", noise(4000, 6), 4000));
+    make_initializer(&m, make_floats(&m, "tied", "1000,4", noise(4000, 8), 4000));
+    make_node(&m, "Gather", "words,ids", "a");
+    make_attr_i(&m, make_node(&m, "Gather", "words,ids", "b"), "axis", 0);
+    make_node(&m, "Gather", "tied,ids", "c");
+    make_node(&m, "Add", "a,b", "d");
+    make_node(&m, "Add", "c,d", "e");
+    make_node(&m, "Transpose", "tied", "turned");
+    make_node(&m, "MatMul", "e,turned", "y");
+    CHECK_OK(make_file(&m, &f));
+    return f;
+}
+
+TEST(embeddings)
+{
+    gale__onnx *a = make_tables(), *b = make_tables();
+    double relative, cosine;
+    gale__int8 how = {0};
+    CHECK_OK(gale__edit_int8(b, root(b), &how));
+    CHECK_EQ(how.n_weights, 1);
+    const gale__pb_graph *g = root(b)->graph;
+    CHECK(count_ops(g, "Gather") == 5 && count_ops(g, "Cast") == 2 && g->initializer.n == 3);
+    gale_tensor *x = run(a), *y = run(b);
+    differ(x, y, &relative, &cosine);
+    CHECK(relative < 0.01 && relative > 0);
+    gale_tensor_destroy(&x);
+    gale_tensor_destroy(&y);
+    gale__onnx_close(&b);
+    b = make_tables(); /* one of the lookups is left, and so the table must stay */
+    how = (gale__int8){.left = (const char *const[]){"a"}, .n_left = 1};
+    CHECK_OK(gale__edit_int8(b, root(b), &how));
+    CHECK_EQ(how.n_weights, 0);
+    gale__onnx_close(&b);
+    gale__onnx_close(&a);
+    gale_status status = GALE_NO_MEMORY;
+    for (uint64_t n = 1; status != GALE_OK && n < 1000; n++) {
+        gale__onnx *f = make_tables();
+        gale__alloc_fail_at(n);
+        status = gale__edit_int8(f, root(f), &(gale__int8){0});
+        gale__alloc_fail_at(0);
+        if (status != GALE_OK) CHECK_EQ(status, GALE_NO_MEMORY);
+        gale__onnx_close(&f);
+    }
+    CHECK_OK(status);
+}
+
 TEST(language_model)
 {
     const char *data = getenv("GALE_TEST_DATA");
@@ -380,7 +436,7 @@ TEST(every_allocation_fails)
 }
 
 static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(uneven_channels), ROW(biases),
-    ROW(left_out), ROW(language_model), ROW(every_allocation_fails)};
+    ROW(left_out), ROW(embeddings), ROW(language_model), ROW(every_allocation_fails)};
 
 int main(int argc, char **argv)
 {

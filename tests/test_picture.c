@@ -24,6 +24,9 @@ static bool same_shape(const gale_picture *a, const gale_picture *b)
     return a->width == b->width && a->height == b->height && a->channels == b->channels && a->type == b->type;
 }
 
+/* Few colours, and alpha that is there or not: what comes back is not close (its own test says how close). */
+static bool is_rough(const char *format) { return !strcmp(format, "gif"); }
+
 /* Out and in again; NULL when either fails. */
 static gale_picture *again(const gale_picture *p, const gale_picture_write_options *o)
 {
@@ -44,7 +47,8 @@ static void round_trip(const gale__format *f, gale_type type, int channels, int6
     p->premultiplied = f->premultiplied && channels % 2 == 0;
     p->dpi_x = p->dpi_y = 300;
     gale_picture *back = again(p, &o);
-    if (back && CHECK(same_shape(p, back))) {
+    if (back && is_rough(o.format)) CHECK(back->width == w && back->height == h);
+    else if (back && CHECK(same_shape(p, back))) {
         int64_t step = largest_step(p, back);
         if (step > (!strcmp(o.format, "jpeg") ? 16 : 0))
             printf("FAIL %s %s %d %lldx%lld: off by %lld\n", o.format, gale_type_name(type), channels, (long long)w,
@@ -97,7 +101,7 @@ TEST(whatever_is_given)
                 gale_picture *p = picture_make(20, 12, c, types[t]),
                              *back = again(p, &(gale_picture_write_options){.format = name, .lossless = true}),
                              *same = NULL;
-                if (back && (c % 2 || back->channels % 2 == 0) &&
+                if (back && !is_rough(name) && (c % 2 || back->channels % 2 == 0) &&
                     CHECK_OK(gale__picture_make(back, (gale__picture_kind){p->type, c, false, false}, &same))) {
                     double most = !strcmp(name, "jpeg")                            ? 16
                                   : back->type == GALE_U8                          ? 0.51
@@ -390,7 +394,7 @@ TEST(files)
     CHECK_OK(gale__file_remove(path));
     CHECK_FAILS(gale_picture_read(path, NULL, &back), NOT_FOUND);
     CHECK_FAILS(gale_picture_write(p, "/tmp/none", NULL), INVALID);
-    CHECK_FAILS(gale_picture_write(p, "/tmp/none.gif", NULL), INVALID);
+    CHECK_FAILS(gale_picture_write(p, "/tmp/none.psd", NULL), INVALID);
     CHECK_FAILS(gale_picture_to_memory(p, NULL, (void **)&list, &count), INVALID);
     rmdir(folder);
     gale_picture_destroy(&p);

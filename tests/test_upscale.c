@@ -504,6 +504,33 @@ TEST(last)
     CHECK(!network_device);
 }
 
+/* The network inside pads with black; the padding around the picture keeps that from its edges. */
+TEST(edges_have_no_tint)
+{
+    static const uint8_t colours[][3] = {{255, 0, 0}, {0, 255, 0}, {0, 0, 255}, {20, 200, 90}};
+    static const int64_t sides[] = {1, 3, 40};
+    gale_upscaler *u = NULL;
+    if (!CHECK_OK(gale_upscaler_open(NULL, the_device(), NULL, &u))) return;
+    for (int i = 0; i < 12; i++) {
+        const uint8_t *c = colours[i % 4];
+        gale_picture *p = NULL, *out = NULL;
+        gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+        o.no_check = true;
+        CHECK_OK(gale_picture_create(sides[i / 4], sides[i / 4], 3, GALE_U8, &p));
+        for (int64_t k = 0; k < p->width * p->height * 3; k++) ((uint8_t *)p->data)[k] = c[k % 3];
+        int worst = 255;
+        if (CHECK_OK(gale_upscale(u, p, &o, NULL, &out))) worst = 0;
+        for (int64_t k = 0; out && k < out->width * out->height * 3; k++) {
+            int d = abs(((uint8_t *)out->data)[k] - c[k % 3]);
+            if (d > worst) worst = d;
+        }
+        CHECK(worst <= 1);
+        gale_picture_destroy(&p);
+        gale_picture_destroy(&out);
+    }
+    gale_upscaler_close(&u);
+}
+
 TESTS(ROW(every_kind), ROW(soft_edge), ROW(luma_alone), ROW(tiled_equals_whole), ROW(blended_anywhere), ROW(precisions),
     ROW(wrong_multiple), ROW(resizing), ROW(side_by_side), ROW(batches_that_are_none), ROW(cancelled_and_checked),
-    ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last))
+    ROW(by_memory), ROW(faults), ROW(real_gain), ROW(last), ROW(edges_have_no_tint))

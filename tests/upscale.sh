@@ -86,17 +86,60 @@ expect 2 'output: .*twice.onnx is an input as well (--model)' upscale "$folder/i
 expect 1 '\*.xyz: no file has such a name' upscale "$folder/*.xyz" -m twice
 # What a folder has besides pictures is counted; what is no file is not waited for.
 mkdir "$folder/mixed"
-for name in a.ppm A.HEIC b.heic c.gif d .hidden; do cp "$folder/in/b.ppm" "$folder/mixed/$name"; done
+for name in a.ppm A.JXL b.jxl c.psd d .hidden; do cp "$folder/in/b.ppm" "$folder/mixed/$name"; done
 mkfifo "$folder/mixed/wait.ppm"
 ln -s nowhere "$folder/mixed/gone.ppm"
-expect 0 '^2 .heic files left out: no format of pictures that is read here; the first is .*mixed/A.HEIC$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^2 .jxl files left out: no format of pictures that is read here; the first is .*mixed/A.JXL$' upscale "$folder/mixed" -m twice -O "$folder/out"
 expect 0 '^1 file left out: no extension, so give it by its own name if it is a picture; it is .*mixed/d$' upscale "$folder/mixed" -m twice -O "$folder/out"
 expect 0 '^2 files left out: not regular files; the first is .*mixed/gone.ppm$' upscale "$folder/mixed" -m twice -O "$folder/out"
 expect 0 '^1 done, 0 failed' upscale "$folder/mixed/*.ppm" -m twice -O "$folder/out"
 expect 0 '"count": 2' upscale "$folder/mixed" -m twice -O "$folder/out" --json
-expect 0 '"extension": "gif"' upscale "$folder/mixed" -m twice -O "$folder/out" --json
+expect 0 '"extension": "psd"' upscale "$folder/mixed" -m twice -O "$folder/out" --json
 rm "$folder/mixed/a.ppm"
-expect 1 'mixed: there are no pictures in this folder in a format that is read here; it has .*A.HEIC' upscale "$folder/mixed" -m twice
+expect 1 'mixed: there are no pictures in this folder in a format that is read here; it has .*A.JXL' upscale "$folder/mixed" -m twice
+# Halves on a CPU that cannot compute with them.
+slow=$(GALE_ISA=scalar "$gale" upscale "$folder/in/b.ppm" -m twice --precision fp16 -o "$folder/slow.ppm" 2>&1)
+case $slow in *'no arithmetic of fp16'*) passed=$((passed + 1)) ;; *) fail "no word of fp16 that is slow: $slow" ;; esac
+# A folder that is watched: what appears is done, an empty folder is none yet, and an interruption ends it.
+mkdir "$folder/inbox" "$folder/watched"
+expect 2 'watch needs --output-dir' upscale "$folder/inbox" -m twice --watch
+"$gale" upscale "$folder/inbox" -m twice --watch -O "$folder/watched" -f ppm >"$folder/watch.log" 2>&1 &
+watcher=$!
+sleep 1
+cp "$folder/in/b.ppm" "$folder/inbox/late.ppm"
+i=0
+while [ ! -e "$folder/watched/late-twice.ppm" ] && [ $i -lt 150 ]; do sleep 0.1; i=$((i + 1)); done
+kill -TERM $watcher
+wait $watcher
+holds -s "$folder/watched/late-twice.ppm"
+# Two processes with one folder share its work: nothing is done twice.
+mkdir "$folder/shared" "$folder/halves"
+for i in 1 2 3 4 5 6 7 8; do cp "$folder/small.ppm" "$folder/shared/$i.ppm"; done
+"$gale" upscale "$folder/shared" -m twice --skip-existing -O "$folder/halves" >"$folder/first.log" 2>&1 &
+other=$!
+"$gale" upscale "$folder/shared" -m twice --skip-existing -O "$folder/halves" >"$folder/second.log" 2>&1
+wait $other
+holds "$(cat "$folder/first.log" "$folder/second.log" | grep -c ' -> ')" -eq 8
+holds "$(ls -A "$folder/halves" | grep -c claim)" -eq 0
+# Animations stay animations, frame by frame; formats that are only read become another.
+corpus=$(dirname "$0")/../fuzz/corpus/picture
+if "$gale" compare "$corpus/gif-parts.gif" "$corpus/gif-parts.gif" >/dev/null 2>&1; then
+    expect 0 'moving.gif: 12 x 8, 4 frames, ' upscale "$corpus/gif-parts.gif" -m twice -o "$folder/moving.gif"
+    expect 0 '"frames": 4' upscale "$folder/moving.gif" -m twice -o "$folder/moving.webp" --json
+    expect 0 'again.png: 48 x 32, 4 frames, ' upscale "$folder/moving.webp" -m twice -o "$folder/again.png"
+    expect 0 'frame-%02d.png: 12 x 8, 4 frames, ' upscale "$corpus/gif-parts.gif" -m twice -o "$folder/frame-%02d.png"
+    holds -s "$folder/frame-01.png" -a -s "$folder/frame-04.png" -a ! -e "$folder/frame-05.png"
+    expect 0 'jpg holds no animation: of 4 frames the first is taken' upscale "$corpus/gif-parts.gif" -m twice -o "$folder/moving.jpg"
+else
+    echo 'SKIP animations: built without GIF'
+fi
+if "$gale" compare "$corpus/heic-turned.heic" "$corpus/heic-turned.heic" >/dev/null 2>&1; then
+    expect 0 'heic-turned-twice.jpg: 32 x 48, ' upscale "$corpus/heic-turned.heic" -m twice -O "$folder/out"
+    expect 0 'avif-deep-twice.png: 48 x 32, ' upscale "$corpus/avif-deep.avif" -m twice -O "$folder/out"
+    expect 2 'heic is only read here; write jpg' upscale "$folder/in/b.ppm" -m twice -o "$folder/x.heic"
+else
+    echo 'SKIP HEIC and AVIF: built without'
+fi
 mkdir "$folder/empty"
 expect 1 'empty: there are no pictures in this folder' upscale "$folder/empty" -m twice
 expect 1 'is for one picture, and there are [0-9]' upscale "$folder/in" -m twice -o "$folder/x.ppm"
@@ -133,8 +176,8 @@ cp "$folder/in/b.ppm" "$folder/$(printf 'b\303\244\377.ppm')"
 expect 0 "\"input\": \".*/b$(printf '\303\244')\\\\udcff.ppm\"" upscale "$folder/$(printf 'b\303\244\377.ppm')" -m twice -o "$folder/x.ppm" --json
 
 # What can be known before the network runs is said then: `none` would not be found if it were opened.
-expect 2 'format: no format of pictures is called "gif"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f gif
-expect 2 'output: no format of pictures is called "gif"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.gif"
+expect 2 'format: no format of pictures is called "psd"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f psd
+expect 2 'output: no format of pictures is called "psd"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.psd"
 expect 1 'page.html: cannot be written' upscale "$folder/in/b.ppm" -m none --report "$folder/nowhere/page.html"
 expect 2 'empty is a folder; use --output-dir' upscale "$folder/in/b.ppm" -m none -o "$folder/empty"
 expect 2 'nowhere/ is a folder; use --output-dir' upscale "$folder/in/b.ppm" -m none -o "$folder/nowhere/"
@@ -218,7 +261,7 @@ else
 fi
 
 # Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.
-expect 0 '320 x 240, 1 tile of 160 x 120, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"
+expect 0 '320 x 240, 1 tile of 176 x 136, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"
 GALE_POOL_LIMIT_MB=24 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/tiled.pgm"
 GALE_POOL_LIMIT_MB=12 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 -o "$folder/least.pgm"
 expect 0 'largest' compare "$folder/whole.pgm" "$folder/tiled.pgm" --min-psnr 60

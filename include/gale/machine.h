@@ -64,7 +64,8 @@ typedef enum gale_doctor_kind {
     GALE_DOCTOR_PROVIDER,
     GALE_DOCTOR_FILE, /* a device file; listed only where it is denied */
     GALE_DOCTOR_LIBRARY,
-    GALE_DOCTOR_CACHE
+    GALE_DOCTOR_CACHE,
+    GALE_DOCTOR_PICTURES /* a format of pictures */
 } gale_doctor_kind;
 typedef struct gale_doctor_item {
     gale_doctor_kind kind;

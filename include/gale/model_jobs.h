@@ -45,6 +45,8 @@ typedef struct gale_input_options {
     int n_files;
     const char *const *shapes; /* "NAME=1x3x256x256": extents of inputs that are made up */
     int n_shapes;
+    const char *const *dims; /* "batch_size=2": open extents of inputs that are made up, or pictures, by their names */
+    int n_dims;
     bool random; /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
     uint64_t seed;
     gale_pixel_options pixels;
@@ -59,6 +61,9 @@ typedef struct gale_verify_options {
     double tolerance; /* largest relative difference (L2 norm) of a value; 0: 1e-4, for halves 1e-2 (f16) or 5e-2
                          (bf16); less than 0: none at all */
     gale_job_control control;
+    const char *other; /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
+                          outputs alone are compared, by their names, or by their order where those differ; NULL: the
+                          same model */
     uint64_t reserved[4]; /* 0 */
 } gale_verify_options;
 typedef struct gale_verify_value {
@@ -121,11 +126,17 @@ typedef struct gale_convert_loss {
     double relative; /* L2, over all samples */
     double psnr_db;  /* 0: no error, or nothing to hold it against */
 } gale_convert_loss;
+typedef struct gale_convert_layer {
+    const char *node; /* by its name or its first result, as `leave` takes it */
+    double relative;  /* what rounding took from its weights: L2 */
+} gale_convert_layer;
 struct gale_convert_result {
     const char *path;
     int n_weights, n_activations; /* INT8: what is held to 8 bit */
     int n_smoothed;               /* INT8: of the activations, evened out by channel */
     int n_samples;
+    const gale_convert_layer *layers; /* INT8: by weight, that which lost most first */
+    size_t n_layers;
     const gale_convert_loss *losses; /* INT8 with samples: what the outputs lost; those of floats alone */
     size_t n_losses;
 };

@@ -38,7 +38,8 @@ typedef struct gale_picture {
     gale_picture_bytes texts; /* chunks of a PNG with texts, and with what its colours mean where it has no profile, as
                                  they stand there; written again to PNG */
     gale_picture_bytes
-        exr; /* attributes of an EXR header (comments, chromaticities, camera ...) that are written again to EXR */
+        exr;    /* attributes of an EXR header (comments, chromaticities, camera ...) that are written again to EXR */
+    int frames; /* of the animation whose first frame it is; 0 or 1: a still picture */
     const char *format; /* that it was read from, such as "png"; NULL: made here */
 } gale_picture;
 
@@ -55,6 +56,7 @@ typedef struct gale_picture_read_options {
                           that viewers show first; of a TIFF: the number of a page, from "1" */
     bool tolerant; /* a truncated JPEG is grey where it ends, and samples that are infinite or no numbers are 0, with a
                       line in the log, instead of an error or of trouble later */
+    bool first_frame; /* of an animation the first frame is wanted: nothing is said about the others */
     uint64_t reserved[4]; /* 0 */
 } gale_picture_read_options;
 /* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT, but for `tolerant`.
@@ -82,6 +84,37 @@ GALE_API gale_status gale_picture_to_memory(
  * white; grey is ITU-R 601 luma. Between integers and linear values the sRGB curve is applied. */
 GALE_API gale_status gale_picture_convert(
     const gale_picture *picture, gale_type type, int channels, gale_picture **out);
+
+/* Animations, frame by frame: GIF, WebP and PNG, in and out.  Each frame is the whole picture as it is shown, of RGB
+ * or, where something of it is transparent, RGBA; profile, EXIF and the like go with each. */
+typedef struct gale_animation gale_animation;
+typedef struct gale_animation_info {
+    int64_t width, height;
+    int frames;         /* that the file says there are */
+    int loops;          /* how often it is shown; 0: for ever */
+    const char *format; /* "gif", "webp" or "png" */
+} gale_animation_info;
+/* GALE_UNSUPPORTED: the format has none, or none that are read.  A still picture is an animation of one frame, but for
+ * PNG, whose still pictures have none. */
+GALE_API gale_status gale_animation_open(
+    const char *path, const gale_picture_read_options *options, gale_animation **out);
+GALE_API const gale_animation_info *gale_animation_get_info(const gale_animation *animation);
+/* *frame is NULL past the last. */
+GALE_API gale_status gale_animation_next(gale_animation *animation, gale_picture **frame, int *milliseconds);
+GALE_API void gale_animation_close(gale_animation **animation);
+
+/* Frames are encoded as they come.  options->format must be given: "gif" (at most 255 colours a frame, hundredths of
+ * seconds), "webp" or "png".  The first frame says size, notes and, for PNG, depth. */
+typedef struct gale_animation_writer gale_animation_writer;
+GALE_API gale_status gale_animation_writer_create(
+    const gale_picture_write_options *options, int loops, gale_animation_writer **out);
+GALE_API gale_status gale_animation_writer_add(
+    gale_animation_writer *writer, const gale_picture *frame, int milliseconds);
+/* Either ends the animation: what is left is to destroy the writer. */
+GALE_API gale_status gale_animation_writer_write(gale_animation_writer *writer, const char *path);
+GALE_API gale_status gale_animation_writer_to_memory(
+    gale_animation_writer *writer, void **data /* gale_free */, size_t *size);
+GALE_API void gale_animation_writer_destroy(gale_animation_writer **writer);
 
 typedef struct gale_picture_format {
     const char *name, *extensions; /* "jpeg"; "jpg jpeg jpe jfif" */

@@ -79,6 +79,13 @@ typedef struct gale_upscale_report {
 GALE_API gale_status gale_upscale(gale_upscaler *upscaler, const gale_picture *in, const gale_upscale_options *options,
     gale_upscale_report *report, gale_picture **out);
 
+/* An animation, frame by frame; `take` gets each frame before and after, and for how long it is shown.  Frames that are
+ * the same as the one before are not run again.  report: of all frames together. */
+typedef gale_status gale_frame_take(
+    void *user, const gale_picture *before, const gale_picture *after, int milliseconds);
+GALE_API gale_status gale_upscale_animation(gale_upscaler *upscaler, gale_animation *in,
+    const gale_upscale_options *options, gale_upscale_report *report, gale_frame_take *take, void *user);
+
 #ifdef __cplusplus
 }
 #endif

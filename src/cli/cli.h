@@ -67,6 +67,10 @@ void gale__help_command(const gale__command_row *row, gale__str *out);
 void gale__help_env(gale__str *out);
 void gale__complete_bash(gale__str *out);
 void gale__complete_zsh(gale__str *out);
+void gale__complete_fish(gale__str *out);
+/* Words that are found when a shell asks: of "providers" or "models", a line each. */
+int gale__complete_words(const char *kind);
+const char *gale__complete_kind(const gale__arg *a);             /* which of them an argument takes; NULL: none */
 void gale__manual(const gale__command_row *row, gale__str *out); /* NULL row: the program's own page */
 
 /* Adds text broken into lines of 80 columns, each indented; the first continues at column `at`. */

@@ -63,10 +63,33 @@ static gale_status read_options(const gale__args *a, gale__arena *arena, gale_co
     return gale__args_list(a, "leave", arena, &o->leave, &o->n_leave);
 }
 
+/* The weights that lose most, which are the first to leave in single precision.  Without samples nothing is known of
+ * what the outputs lose, which is said where weights lose much. */
+static void print_layers(const gale_convert_result *r)
+{
+    enum { ROWS = 5 };
+    const double much = 0.03;
+    gale__table t = {.align = "lr"};
+    if (!r->n_layers) return;
+    gale__table_cell(&t, "node");
+    gale__table_cell(&t, "its weights lose (relative L2)");
+    for (size_t i = 0; i < r->n_layers && i < ROWS; i++) {
+        gale__table_cell(&t, "%.80s", r->layers[i].node);
+        gale__table_cell(&t, "%.2e", r->layers[i].relative);
+    }
+    gale__table_print(&t, stdout);
+    if (r->n_samples || r->layers[0].relative <= much) return;
+    gale__log(GALE__WARN,
+        "%s loses %.0f %% of its weights; give samples (--calibrate) to see what outputs lose, compare with `gale "
+        "verify`, or leave it (--leave %s)",
+        r->layers[0].node, 100 * r->layers[0].relative, r->layers[0].node);
+}
+
 /* Before the file is written, which may fail. */
 static bool print_losses(void *user, const gale_convert_result *r)
 {
     (void)user;
+    print_layers(r);
     if (!r->n_samples) return true;
     gale__table t = {.align = "lrr"};
     gale__table_cell(&t, "output");

@@ -3,14 +3,29 @@
 #include "cli/cli.h"
 #include "device/registry.h"
 #include "gale/machine.h"
+#include <string.h>
 
 static const gale__arg args[] = {
     {"try", 't', GALE__ARG_TEXT, "PROVIDER", NULL, NULL,
         "run the provider's first steps in a child process and say which one fails"},
     {"device", 'd', GALE__ARG_INT, "N", NULL, "0..1023", "device index, counted per provider", "GALE_DEVICE"},
     {"debug-layer", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "turn on the driver's own checks", "GALE_DEBUG_LAYER"},
+    GALE__ARG_JSON,
     {0},
 };
+
+/* One line for all that work. */
+static void add_pictures(const gale_doctor_result *r, gale__str *out)
+{
+    int n = 0;
+    for (size_t i = 0; i < r->n_items; i++) {
+        const gale_doctor_item *item = &r->items[i];
+        if (item->kind != GALE_DOCTOR_PICTURES || item->state != GALE_DOCTOR_OK) continue;
+        bool only = item->text && !strchr(item->text, ' ');
+        gale__str_addf(out, "%s%s%s", n++ ? ", " : "ok       pictures  ", item->name, only ? " (read only)" : "");
+    }
+    if (n) gale__str_add(out, "\n");
+}
 
 static int print_items(const gale_doctor_result *r)
 {
@@ -18,20 +33,28 @@ static int print_items(const gale_doctor_result *r)
     gale__str out = {0};
     for (size_t i = 0; i < r->n_items; i++) {
         const gale_doctor_item *item = &r->items[i];
+        if (item->kind == GALE_DOCTOR_PICTURES && item->state == GALE_DOCTOR_OK) continue;
         if (item->kind == GALE_DOCTOR_FILE)
             gale__str_addf(&out, "%-8s %s: %s\n", states[item->state], item->name, item->text);
         else gale__str_addf(&out, "%-8s %-9s %s\n", states[item->state], item->name, item->text);
         for (size_t k = 0; k < item->n_advice; k++) gale__str_addf(&out, "                   %s\n", item->advice[k]);
     }
+    add_pictures(r, &out);
     gale__str_add(&out, "\n`gale doctor --try PROVIDER` runs a provider's first steps in a process of its own.\n");
     return gale__print(&out);
 }
 
-static int examine(void)
+static int print_json(const gale_doctor_result *r)
+{
+    char *text = NULL;
+    return gale__print_json(gale_doctor_result_json(r, &text), &text);
+}
+
+static int examine(bool json)
 {
     gale_doctor_result *r = NULL;
     gale_status status = gale_doctor_examine(NULL, &r);
-    int code = status == GALE_OK ? print_items(r) : gale__report(status);
+    int code = status != GALE_OK ? gale__report(status) : json ? print_json(r) : print_items(r);
     gale_doctor_result_destroy(&r);
     return code;
 }
@@ -63,7 +86,7 @@ static int try_provider(const char *name)
 static int run(const gale__args *a)
 {
     const char *name = gale__args_text(a, "try");
-    if (!name) return examine();
+    if (!name) return examine(gale__args_flag(a, "json"));
     if (!gale__provider_find(name))
         return gale__usage("doctor", "doctor: '%s' is no provider (`gale devices` lists them)", name);
     return try_provider(name);
@@ -72,9 +95,11 @@ static int run(const gale__args *a)
 const gale__command gale__command_doctor = {
     .args = args,
     .run = run,
-    .about = "Says for every provider whether it works here, and if not what to install or change. With --try the "
-             "first steps of one "
-             "provider are run in a child process: a driver that crashes or hangs is named with the step it did not "
-             "survive.",
-    .examples = "  gale doctor\n  gale doctor --try vulkan",
+    .about =
+        "Says for every provider and every format of pictures whether it works here, and if not what to install or "
+        "change. With --try the "
+        "first steps of one "
+        "provider are run in a child process: a driver that crashes or hangs is named with the step it did not "
+        "survive.",
+    .examples = "  gale doctor\n  gale doctor --try vulkan\n  gale doctor --json",
 };

@@ -12,16 +12,17 @@
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "list", "list|info|check|pull",
-        "list the folder, show one network, try each of them, or fetch one"},
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "list", "list|info|check|search|pull",
+        "list the folder, show one network, try each of them, look through the catalogue, or fetch one"},
     {"NAME", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "info and check: a network, by name or file; check: all unless given; pull: a name in the catalogue, or a URL"},
+        "info and check: a network, by name or file; check: all unless given; pull: a name in the catalogue, or a URL; "
+        "search: a part of a name, licence or URL, and everything unless given"},
     {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given",
         "GALE_MODELS"},
     {"sha256", 0, GALE__ARG_TEXT, "HEX", NULL, NULL, "pull: what the file is held to"},
     {"unverified", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "pull: take a file for which no SHA-256 is known"},
     {"name", 'n', GALE__ARG_TEXT, NULL, NULL, NULL, "pull: what to call it here; as it is called there unless given"},
-    {"catalogue", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pull: where names are looked up", "GALE_CATALOGUE"},
+    {"catalogue", 0, GALE__ARG_FILE, NULL, NULL, NULL, "pull and search: where names are looked up", "GALE_CATALOGUE"},
     GALE__ARGS_DEVICE,
     GALE__ARG_JSON,
     {0},
@@ -282,6 +283,7 @@ static int run(const gale__args *a)
     gale_device *device = NULL;
     if (!strcmp(action, "list")) return run_list(a);
     if (!strcmp(action, "pull")) return gale__models_pull(a);
+    if (!strcmp(action, "search")) return gale__models_search(a);
     if (!strcmp(action, "info") && !name) return gale__usage("models", "info needs the name of a network");
     gale_status status = gale_device_open(NULL, &device);
     int code = status != GALE_OK ? gale__report(status)
@@ -301,5 +303,6 @@ const gale__command gale__command_models = {
         "the file is in place only when it is complete and its SHA-256 is the one asked for.",
     .examples = "  gale models --models ~/models\n  gale models info zoom2x-ctrl --models ~/models\n  gale models "
                 "check --models ~/models --provider cpu\n"
+                "  gale models search zoom --catalogue models.yml\n"
                 "  gale models pull https://example.org/zoom2x.onnx --sha256 HEX",
 };

@@ -7,14 +7,17 @@ static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
     GALE__ARGS_MODEL_INPUTS,
     {"output", 'o', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,
-        "where an output goes (.npy, .npz, .pb, .json, raw); of the only one without NAME=", .many = true,
-        .writes = true},
+        "where an output goes (.npy, .npz, .pb, .json, raw, a picture); without NAME= the only one, or, for a picture, "
+        "the "
+        "first that is one",
+        .many = true, .writes = true},
     GALE__ARG_OVERWRITE,
     GALE__ARGS_MODEL_OPTIONS,
     {"profile", 0, GALE__ARG_FILE, NULL, NULL, NULL,
         "times of kernels and copies: a trace for chrome://tracing when the file ends in .json, else a table",
         .writes = true},
     {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "what ran where, and why, on stderr"},
+    GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
     {0},
@@ -24,24 +27,31 @@ static void print_output(void *user, const gale_run_output *output)
 {
     char text[256];
     gale_tensor *t = gale_object_get_tensor(output->value);
+    gale__statistics s;
     (void)user;
-    if (gale_object_get_kind(output->value) == GALE_OBJECT_TENSOR)
-        printf("%s: %s %s\n", output->name, gale_type_name(gale_tensor_type(t)),
+    if (gale_object_get_kind(output->value) == GALE_OBJECT_TENSOR) {
+        printf("%s: %s %s", output->name, gale_type_name(gale_tensor_type(t)),
             gale__shape_text(gale_tensor_rank(t), gale_tensor_dims(t), NULL, text));
-    else printf("%s: %zu items\n", output->name, gale_object_count(output->value));
+        if (gale__tensor_statistics(t, &s)) printf("  %g to %g, mean %g", s.least, s.largest, s.mean);
+        if (s.not_finite) printf(", %llu not finite", (unsigned long long)s.not_finite);
+        printf("\n");
+    } else printf("%s: %zu items\n", output->name, gale_object_count(output->value));
 }
 
 static gale_status work(const gale__args *a, gale_device *device)
 {
-    gale_run_options options = {
-        .profile = gale__args_text(a, "profile"), .report = gale__args_flag(a, "report"), .done = print_output};
+    gale_run_options options = {.profile = gale__args_text(a, "profile"),
+        .report = gale__args_flag(a, "report"),
+        .done = gale__args_flag(a, "json") ? NULL : print_output};
     gale_run_result *result = NULL;
+    char *json = NULL;
     gale__arena arena = {0};
     gale_status status;
     GALE_GO(gale__model_job_options(a, &arena, &options.job));
     GALE_GO(gale__args_list(a, "output", &arena, &options.outputs, &options.n_outputs));
     GALE_GO(gale_model_run_files(gale__args_text(a, "MODEL"), device, &options, &result));
-    if (result->report) fputs(result->report, stderr);
+    if (gale__args_flag(a, "json")) gale__print_json(gale_run_result_json(result, &json), &json);
+    else if (result->report) fputs(result->report, stderr);
 done:
     gale_run_result_destroy(&result);
     gale__arena_finish(&arena);
@@ -53,10 +63,14 @@ static int run(const gale__args *a) { return gale__on_device(a, work); }
 const gale__command gale__command_run = {
     .args = args,
     .run = run,
-    .about = "Runs an ONNX model once. Inputs come from files or are made up; one that has a value in the model file "
-             "keeps it unless another is given. Outputs go to files, and their types and shapes are printed. A result "
-             "without a single finite number fails "
-             "with an exit code of its own unless that is allowed.",
+    .about =
+        "Runs an ONNX model once. Inputs come from files or are made up; one that has a value in the model file "
+        "keeps it unless another is given. Outputs go to files, and their types, shapes and ranges are printed. "
+        "Pictures are "
+        "resized where the model fixes their extents, and pictures out of it have the extents of the one that went "
+        "in. A result "
+        "without a single finite number fails "
+        "with an exit code of its own unless that is allowed.",
     .examples =
         "  gale run model.onnx --random --shape x=1x3x256x256\n"
         "  gale run model.onnx --input x=photo.npy --output y=out.npy --provider cuda --report\n"

@@ -2,78 +2,23 @@
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "cli/progress.h"
+#include "cli/upscale_args.h"
+#include "cli/upscale_frames.h"
 #include "cli/upscale_report.h"
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/thread.h"
 #include "gale/upscale.h"
-#include "jobs/upscale/embedded.h"
 #include "jobs/batch/files.h"
 #include "jobs/batch/inputs.h"
 #include "jobs/batch/output.h"
+#include "jobs/batch/folder_watch.h"
 #include "jobs/upscale/upscale.h"
 #include "media/picture.h"
 #include <string.h>
 #include <unistd.h>
 
 #define STDIN "/dev/stdin"
-
-static const gale__arg args[] = {
-    {"INPUT", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "pictures to enlarge or restore, folders of them, or patterns such as '*.png'; - is standard input, and then "
-        "standard output unless -o or -O says otherwise",
-        NULL, true, true},
-    {"recursive", 'r', GALE__ARG_FLAG, NULL, NULL, NULL,
-        "folders: also those inside; --output-dir gets the same folders"},
-    {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
-        "of EXR: a part, a layer such as diffuse, PART.LAYER, or a channel; the colours that viewers show first unless "
-        "given; of TIFF: the number of a page"},
-    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL,
-        "ONNX file, or a name in the folder of models; its manifest NAME.yml is read where there is one; zoom2x is "
-        "inside the program"},
-    {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
-        "where the only picture goes; - is standard output, in the format of --format or of the input", .writes = true},
-    {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "where pictures go; beside the inputs unless given"},
-    {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
-        "added to names; '-' and the model's name unless given; may be empty", NULL, false, false, true},
-    {"format", 'f', GALE__ARG_TEXT, NULL, NULL, NULL,
-        "png, jpeg, webp, tiff, exr ...; what the name of the result says unless given, and where that says nothing, "
-        "as the input"},
-    {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "of JPEG, WebP and JPEG 2000, which lose something"},
-    {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "WebP and JPEG 2000: lose nothing; so is a WebP that loses nothing itself, unless --quality is given"},
-    {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "times as large; the network's own scale unless given"},
-    {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000",
-        "pixels of the result; the height follows unless given as well"},
-    {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000",
-        "pixels of the result; the width follows unless given as well"},
-    {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536",
-        "pixels of a tile; 0: the whole picture, or the largest tile that memory holds; the manifest's unless given"},
-    {"overlap", 0, GALE__ARG_INT, NULL, NULL, "0..4096", "pixels that tiles share; the manifest's unless given"},
-    {"batch", 'b', GALE__ARG_INT, NULL, "1", "0..256", "tiles in one run of the network; 0: by memory"},
-    {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..256",
-        "runs side by side, each with a thread or a stream of its own; 0: as many as the device has use for and memory "
-        "holds"},
-    {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL,
-        "a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
-    {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "leave pictures that are there already"},
-    {"tolerant", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "take damaged pictures as far as they go: a truncated JPEG is grey where it ends, and samples that are "
-        "infinite "
-        "or no numbers are 0"},
-    {"no-self-check", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "take a result of one colour for a result"},
-    {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,
-        "write a page (HTML) with the first picture before and after at full resolution, to zoom into, and a table of "
-        "all",
-        .writes = true},
-    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "the folder of models; ~/.local/share/gale/models unless given",
-        "GALE_MODELS"},
-    GALE__ARG_PRECISION,
-    GALE__ARGS_DEVICE,
-    GALE__ARG_THREADS,
-    GALE__ARG_JSON,
-    {0},
-};
 
 typedef struct job {
     const gale__args *args;
@@ -86,6 +31,7 @@ typedef struct job {
     size_t begun, todo; /* files */
     uint64_t begun_ns;
     bool to_stdout;
+    gale__folder_watch *watch; /* NULL: the pictures that there are, once */
 } job;
 
 /* By their names in the file system they are files like others, but for the words that are printed, and for what a
@@ -126,6 +72,12 @@ static const char *format_of(const gale__args *a)
 {
     const char *text = gale__args_text(a, "format");
     return text && *text == '.' ? text + 1 : text;
+}
+
+static gale_picture_read_options read_options(const gale__args *a)
+{
+    return (gale_picture_read_options){
+        .layer = gale__args_text(a, "layer"), .tolerant = gale__args_flag(a, "tolerant"), .first_frame = true};
 }
 
 static gale_picture_write_options write_options(const gale__args *a)
@@ -192,7 +144,7 @@ static gale_status check_memory(const gale_picture *p, int64_t width, int64_t he
 static gale_status check_output(const job *j, gale__file_task *t, const gale_upscale_options *o)
 {
     const char *given = format_of(j->args), *extension = extension_of(t->output);
-    if (!given && !(extension && gale__format_of_name(extension))) t->format = t->picture->format;
+    if (!given && !(extension && gale__format_of_name(extension))) t->format = gale__format_instead(t->picture->format);
     GALE_TRY(gale__format_check(given ? given : t->format ? t->format : extension, o->width, o->height));
     if (t->output) GALE_TRY(gale__file_check(t->output));
     int64_t width = t->picture->width, height = t->picture->height;
@@ -238,12 +190,9 @@ static gale_status note_device(job *j, gale__upscale_where *where)
 /* What a person means by 0, which in the options stands for the usual. */
 static int64_t or_zero(int64_t given, int64_t zero) { return given ? given : zero; }
 
-static gale_status upscale(void *user, gale__file_task *t)
+static gale_upscale_options upscale_options(job *j)
 {
-    job *j = user;
-    gale__upscale_row *r = t->user;
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
-    gale_picture *out = NULL;
     if (gale__args_given(j->args, "tile")) o.tile = or_zero(gale__args_int(j->args, "tile"), GALE_TILE_WHOLE);
     if (gale__args_given(j->args, "overlap"))
         o.overlap = or_zero(gale__args_int(j->args, "overlap"), GALE_OVERLAP_NONE);
@@ -252,19 +201,65 @@ static gale_status upscale(void *user, gale__file_task *t)
     o.no_check = gale__args_flag(j->args, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;
+    return o;
+}
+
+static void on_first(void *user, const gale_picture *before, const gale_picture *after)
+{
+    keep_pictures(user, before, after);
+}
+
+/* The format that the result gets. */
+static const char *format_for(const job *j, const gale__file_task *t)
+{
+    const char *given = format_of(j->args);
+    return given ? given : t->format ? t->format : extension_of(t->output);
+}
+
+/* All frames, which are written here; then there is no file to write. */
+static gale_status animate(job *j, gale__file_task *t, const gale_upscale_options *o)
+{
+    gale__upscale_row *r = t->user;
+    gale__frames_task f = {t->input, t->output, read_options(j->args), write_options(j->args), *o, on_first, j};
+    f.write.format = format_for(j, t);
+    GALE_TRY(gale__upscale_frames(j->upscaler, &f, &r->report));
+    memcpy(r->size, f.size, sizeof r->size);
+    r->frames = f.frames;
+    t->output = NULL;
+    return GALE_OK;
+}
+
+static gale_status run_network(job *j, gale__file_task *t, const gale_upscale_options *o)
+{
+    gale_picture *out = NULL;
+    gale__upscale_row *r = t->user;
+    bool animated = t->picture->frames > 1;
+    if (animated && gale__upscale_takes_frames(t->output, format_for(j, t))) return animate(j, t, o);
+    if (animated)
+        gale__log(
+            GALE__WARN, "%s holds no animation: of %d frames the first is taken", format_for(j, t), t->picture->frames);
+    GALE_TRY(gale_upscale(j->upscaler, t->picture, o, &r->report, &out));
+    keep_pictures(j, t->picture, out);
+    memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
+    gale_picture_destroy(&t->picture);
+    t->picture = out;
+    return GALE_OK;
+}
+
+static gale_status upscale(void *user, gale__file_task *t)
+{
+    job *j = user;
+    gale__upscale_row *r = t->user;
+    gale_upscale_options o = upscale_options(j);
     set_size(j, t->picture, &o);
     gale_status status = check_output(j, t, &o);
     if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
     uint64_t begun = gale__time_ns();
     gale__progress_begin(&j->progress, label(j, t->input), "tiles", 0);
-    status = gale_upscale(j->upscaler, t->picture, &o, &r->report, &out);
+    status = run_network(j, t, &o);
     gale__progress_end(&j->progress);
     if (status != GALE_OK) return gale__fail_within(status, "%s", t->input);
     r->seconds = (double)(gale__time_ns() - begun) / 1e9;
-    keep_pictures(j, t->picture, out);
-    memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
-    gale_picture_destroy(&t->picture);
-    t->picture = out;
     return note_device(j, &r->where);
 }
 
@@ -281,14 +276,32 @@ static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
     return written ? GALE_OK : gale__fail(GALE_IO, "standard output: cannot write");
 }
 
+static bool skips_existing(const job *j) { return j->watch || gale__args_flag(j->args, "skip-existing"); }
+
+/* Whether the picture is ours: nobody else is at it, and nobody has done it since the list was made. */
+static gale_status claim(const job *j, gale__file_task *t, bool *ours)
+{
+    gale__upscale_row *r = t->user;
+    *ours = true;
+    if (!skips_existing(j) || !t->output || gale__upscale_is_numbered(t->output)) return GALE_OK;
+    GALE_TRY(gale__work_claim_take(t->output, &r->claim, ours));
+    if (gale__file_exists(t->output)) *ours = false;
+    r->elsewhere = !*ours;
+    if (!*ours) t->output = NULL;
+    return GALE_OK;
+}
+
 static gale_status upscale_one(void *user, gale__file_task *t)
 {
     job *j = user;
-    const char *format = t->picture->format;
+    bool ours = true;
+    const char *format = gale__format_instead(t->picture->format);
     if (gale__ending) return gale__fail(GALE_CANCELLED, "%s: not begun, since the program was ended", t->input);
     const char *before = gale__log_about(t->input);
-    gale_status status = upscale(user, t);
-    if (status == GALE_OK && j->to_stdout) status = to_stdout(j, t, format);
+    gale_status status = claim(j, t, &ours);
+    if (status == GALE_OK && ours) status = upscale(user, t);
+    if (status == GALE_OK && ours && j->to_stdout && !((gale__upscale_row *)t->user)->frames)
+        status = to_stdout(j, t, format);
     gale__log_about(before);
     return status;
 }
@@ -298,6 +311,12 @@ static void finish_file(void *user, gale__file_task *t)
 {
     job *j = user;
     gale__upscale_row *r = t->user;
+    gale__work_claim_release(&r->claim);
+    if (r->elsewhere) j->sum.skipped++;
+    bool held = r->elsewhere && !gale__file_exists(r->output); /* by one that may yet end without having done it */
+    bool told = !j->watch || held || gale__folder_watch_note(j->watch, t->input, t->status);
+    if (t->status != GALE_OK && !told) return; /* it may not be complete yet */
+    if (r->elsewhere) return;
     if (t->status != GALE_OK) {
         const char *why = t->message
                               ? t->message
@@ -315,8 +334,10 @@ static void finish_file(void *user, gale__file_task *t)
     j->sum.tiles += (uint64_t)r->report.tiles;
     j->sum.run_seconds += r->seconds;
     if (j->to_stdout || gale__args_flag(j->args, "json")) return;
-    printf("%s: %lld x %lld -> %s: %lld x %lld, %lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
-        (long long)r->size[0], (long long)r->size[1], t->output, (long long)r->size[2], (long long)r->size[3],
+    char frames[32] = "";
+    if (r->frames) snprintf(frames, sizeof frames, "%d frames, ", r->frames);
+    printf("%s: %lld x %lld -> %s: %lld x %lld, %s%lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
+        (long long)r->size[0], (long long)r->size[1], r->output, (long long)r->size[2], (long long)r->size[3], frames,
         (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width,
         (long long)r->report.tile_height, r->report.by_memory ? " by memory" : "", r->seconds);
     fflush(stdout);
@@ -330,20 +351,23 @@ static gale_status list_inputs(job *j)
         if (is_piped(argument)) argument = STDIN;
         gale_status status = gale__inputs_add(&j->inputs, argument, gale__args_flag(j->args, "recursive"));
         if (status == GALE_NO_MEMORY) return status;
+        if (status == GALE_NOT_FOUND && j->watch) continue; /* a folder that is empty still */
         if (status != GALE_OK) gale__report(status), j->sum.failed++;
     }
     j->sum.failed += (int)j->inputs.unread;
     j->sum.ignored = j->inputs.ignored;
     j->sum.ignored_count = j->inputs.ignored_count;
-    return name_outputs(j);
+    return GALE_OK;
 }
 
 static gale_status make_tasks(job *j, gale__file_task *tasks)
 {
     for (size_t i = 0; i < j->inputs.count; i++) {
         const gale__input *in = &j->inputs.list[i];
-        if (gale__args_flag(j->args, "skip-existing") && !j->to_stdout && gale__file_exists(in->output)) {
-            j->sum.skipped++;
+        if (j->watch && !gale__folder_watch_is_ready(j->watch, in->path)) continue;
+        if (skips_existing(j) && !j->to_stdout && gale__file_exists(in->output)) {
+            if (j->watch) gale__folder_watch_note(j->watch, in->path, GALE_OK);
+            else j->sum.skipped++;
             continue;
         }
         const char *slash = *in->below ? strrchr(in->output, '/') : NULL;
@@ -357,26 +381,64 @@ static gale_status make_tasks(job *j, gale__file_task *tasks)
     return GALE_OK;
 }
 
-static gale_status run_files(job *j)
+/* The pictures that are listed, or of those the ones that are ready. */
+static gale_status run_listed(job *j)
 {
-    gale__file_job files = {.work = upscale_one,
-        .done = finish_file,
-        .user = j,
-        .read.layer = gale__args_text(j->args, "layer"),
-        .read.tolerant = gale__args_flag(j->args, "tolerant")};
+    gale__file_job files = {.work = upscale_one, .done = finish_file, .user = j, .read = read_options(j->args)};
     files.write = write_options(j->args);
-    GALE_TRY(list_inputs(j));
+    GALE_TRY(name_outputs(j));
     gale__file_task *tasks = gale__calloc(j->inputs.count + 1, sizeof *tasks);
     j->sum.rows = gale__calloc(j->inputs.count + 1, sizeof *j->sum.rows);
     gale_status status = tasks && j->sum.rows ? make_tasks(j, tasks) : GALE_NO_MEMORY;
     j->todo = j->sum.count;
-    if (j->todo > 1)
+    if (j->todo > 1 && !j->watch)
         gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
-    gale__ends_itself = gale__args_flag(j->args, "json"); /* what is done is to be told */
+    gale__ends_itself = j->watch || gale__args_flag(j->args, "json"); /* what is done is to be told */
     if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
-
     gale__free(tasks);
     return status;
+}
+
+static gale_status watch_once(job *j)
+{
+    bool *ready = NULL, any = false;
+    gale_status status;
+    GALE_GO(list_inputs(j));
+    ready = gale__calloc(j->inputs.count + 1, sizeof *ready);
+    GALE_GO(ready ? gale__folder_watch_look(j->watch, &j->inputs, ready) : GALE_NO_MEMORY);
+    for (size_t i = 0; i < j->inputs.count; i++) any |= ready[i];
+    if (any) GALE_GO(run_listed(j));
+done:
+    gale__free(ready);
+    gale__free(j->sum.rows);
+    j->sum.rows = NULL;
+    j->sum.count = j->begun = 0;
+    gale__inputs_finish(&j->inputs);
+    return status;
+}
+
+/* Until the program is ended. */
+static gale_status run_watch(job *j)
+{
+    gale__folder_watch w = {0};
+    gale_status status = GALE_OK;
+    j->watch = &w;
+    gale__ends_itself = true;
+    while (!gale__ending && status == GALE_OK) {
+        status = watch_once(j);
+        for (int i = 0; i < 10 && !gale__ending && status == GALE_OK; i++) gale__sleep_ns(100000000);
+    }
+    gale__folder_watch_finish(&w);
+    j->watch = NULL;
+    j->sum.ignored_count = 0; /* what there was of it is gone */
+    return status;
+}
+
+static gale_status run_files(job *j)
+{
+    if (gale__args_flag(j->args, "watch")) return run_watch(j);
+    GALE_TRY(list_inputs(j));
+    return run_listed(j);
 }
 
 static gale_status write_page(const job *j)
@@ -424,6 +486,9 @@ static int check_usage(const gale__args *a, bool to_stdout)
         return gale__usage("upscale", "--output is for a file, and %s is a folder; use --output-dir", output);
     if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height")))
         return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
+    if (gale__args_flag(a, "watch") &&
+        (!gale__args_given(a, "output-dir") || gale__args_flag(a, "json") || gale__args_given(a, "report")))
+        return gale__usage("upscale", "--watch needs --output-dir, and goes with neither --json nor --report");
     if (to_stdout && gale__args_flag(a, "json"))
         return gale__usage("upscale", "standard output takes the picture or the JSON, not both");
     if (to_stdout && isatty(STDOUT_FILENO))
@@ -462,7 +527,7 @@ static int run(const gale__args *a)
 }
 
 const gale__command gale__command_upscale = {
-    .args = args,
+    .args = gale__upscale_args,
     .run = run,
     .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of "
              "any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF, XMP and "
@@ -472,6 +537,7 @@ const gale__command gale__command_upscale = {
                 "  gale upscale *.jpg --output-dir large --width 4000          # many, to a width\n"
                 "  gale upscale holidays --recursive --output-dir large        # a folder; again with --skip-existing "
                 "after an interruption\n"
+                "  gale upscale inbox --watch --output-dir large               # whatever appears there\n"
                 "  gale upscale noisy.png --model scunet.onnx -o clean.png     # with a network of your own\n"
                 "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",
 };

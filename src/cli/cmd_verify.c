@@ -7,6 +7,8 @@
 
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
+    {"OTHER", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "a second ONNX file: outputs of this one on the device are compared with those of the first on the CPU"},
     GALE__ARGS_MODEL_INPUTS,
     {"tolerance", 0, GALE__ARG_REAL, "X", "1e-4", "0..1",
         "largest relative difference (L2 norm) of a node's result; fp16: 1e-2, bf16: 5e-2 unless given"},
@@ -67,7 +69,7 @@ static int print_json(const gale_verify_result *r)
 
 static gale_status work(const gale__args *a, gale_device *device, gale__arena *arena, gale_verify_result **out)
 {
-    gale_verify_options options = {0};
+    gale_verify_options options = {.other = gale__args_text(a, "OTHER")};
     gale__model_options(a, &options.model);
     GALE_TRY(gale__input_options(a, arena, &options.inputs));
     if (gale__args_given(a, "tolerance")) options.tolerance = gale__args_real(a, "tolerance");
@@ -99,8 +101,9 @@ const gale__command gale__command_verify = {
              "departs, and a table of those that differ most. Nodes are run without "
              "fusion across them for that; the fused run is compared at its outputs. In half precision outputs alone "
              "are compared, with the CPU in "
-             "single precision. Exit code 4 when something departs.",
+             "single precision; with a second model outputs of the two are. Exit code 4 when something departs.",
     .examples = "  gale verify model.onnx --provider cuda --shape x=1x3x256x256\n"
                 "  gale verify model.onnx --provider cuda --precision fp16\n"
+                "  gale verify model.onnx model-int8.onnx --tolerance 0.05\n"
                 "  gale verify model.onnx --provider vulkan --input x=photo.npy --worst 30",
 };

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
-#include "jobs/exr/exr_watch.h"
+#include "jobs/batch/folder_watch.h"
 #include "media/picture.h"
 #include <stdlib.h>
 #include <string.h>
@@ -236,14 +236,14 @@ static void clear(job *j)
 }
 
 /* Keeps of the lists what is ready. */
-static gale_status keep_ready(job *j, gale__exr_watch *w, size_t *count)
+static gale_status keep_ready(job *j, gale__folder_watch *w, size_t *count)
 {
     bool *ready = gale__calloc(j->inputs.count + 1, sizeof *ready);
-    gale_status status = ready ? gale__exr_watch_look(w, &j->inputs, ready) : GALE_NO_MEMORY;
+    gale_status status = ready ? gale__folder_watch_look(w, &j->inputs, ready) : GALE_NO_MEMORY;
     *count = 0;
     for (size_t i = 0; i < j->inputs.count && status == GALE_OK; i++) {
         bool there = j->options.skip_existing && gale__file_exists(j->out[i]);
-        if (ready[i] && there) gale__exr_watch_note(w, j->in[i], GALE_OK);
+        if (ready[i] && there) gale__folder_watch_note(w, j->in[i], GALE_OK);
         else if (ready[i]) j->in[*count] = j->in[i], j->out[(*count)++] = j->out[i];
     }
     gale__free(ready);
@@ -251,7 +251,7 @@ static gale_status keep_ready(job *j, gale__exr_watch *w, size_t *count)
 }
 
 /* One look at the folders, and the files that are ready. */
-static gale_status watch_once(job *j, gale_device *device, gale__exr_watch *w)
+static gale_status watch_once(job *j, gale_device *device, gale__folder_watch *w)
 {
     size_t count = 0;
     gale_status status;
@@ -261,7 +261,7 @@ static gale_status watch_once(job *j, gale_device *device, gale__exr_watch *w)
     if (count) GALE_GO(gale_exr_batch_run(device, j->in, j->out, count, &j->options, &j->batch));
     for (size_t i = 0; j->batch && i < j->batch->count; i++) {
         const gale_exr_item *item = &j->batch->items[i];
-        bool told = gale__exr_watch_note(w, item->input, item->status);
+        bool told = gale__folder_watch_note(w, item->input, item->status);
         if (item->status == GALE_OK) printf("%s -> %s\n", item->input, item->output), fflush(stdout);
         else if (told) gale__report(gale__fail(item->status, "%s", item->message)), j->failed++;
     }
@@ -277,7 +277,7 @@ static bool while_watching(void *user, const gale_exr_progress *p, const gale_ex
 
 static gale_status watch(job *j, gale_device *device)
 {
-    gale__exr_watch w = {0};
+    gale__folder_watch w = {0};
     gale_status status = GALE_OK;
     clear(j);
     j->options.progress = while_watching;
@@ -286,7 +286,7 @@ static gale_status watch(job *j, gale_device *device)
         if (status == GALE_NOT_FOUND) status = GALE_OK; /* a folder that is empty still */
         for (int i = 0; i < 10 && !gale__ending; i++) gale__sleep_ns(100000000);
     }
-    gale__exr_watch_finish(&w);
+    gale__folder_watch_finish(&w);
     return status;
 }
 

@@ -50,7 +50,8 @@ static int run_completion(const char *shell)
     gale__str out = {0};
     if (shell && !strcmp(shell, "bash")) gale__complete_bash(&out);
     else if (shell && !strcmp(shell, "zsh")) gale__complete_zsh(&out);
-    else return gale__usage(NULL, "--completion needs bash or zsh");
+    else if (shell && !strcmp(shell, "fish")) gale__complete_fish(&out);
+    else return gale__usage(NULL, "--completion needs bash, zsh or fish");
     return gale__print(&out);
 }
 
@@ -94,6 +95,7 @@ static int run(int argc, char **argv)
     }
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) return run_help(next);
     if (!strcmp(word, "--completion")) return run_completion(next);
+    if (!strcmp(word, "--complete")) return gale__complete_words(next);
     if (!strcmp(word, "--manual")) return run_manual(next);
     if (!strcmp(word, "--version") || !strcmp(word, "-V")) {
         printf("gale %s\n", gale_version());

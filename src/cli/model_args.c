@@ -38,6 +38,7 @@ gale_status gale__input_options(const gale__args *a, gale__arena *arena, gale_in
     *out = (gale_input_options){.random = gale__args_flag(a, "random"), .seed = (uint64_t)gale__args_int(a, "seed")};
     gale__pixel_options(a, &out->pixels);
     GALE_TRY(gale__args_list(a, "input", arena, &out->files, &out->n_files));
+    GALE_TRY(gale__args_list(a, "dim", arena, &out->dims, &out->n_dims));
     return gale__args_list(a, "shape", arena, &out->shapes, &out->n_shapes);
 }
 

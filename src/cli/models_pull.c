@@ -3,7 +3,6 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "cli/progress.h"
-#include "jobs/models/catalogue.h"
 #include "jobs/models/fetch.h"
 #include "jobs/models/manifest.h"
 #include <string.h>
@@ -148,8 +147,7 @@ static gale_status pull_offer(const gale__args *a, const gale__offer *o, const c
     return *o->manifest ? pull_manifest(a, o, name) : GALE_OK;
 }
 
-/* GALE_CATALOGUE, else catalogue.yml or .json in the folder of models. */
-static gale_status find_catalogue(gale__str *path)
+gale_status gale__models_catalogue(gale__str *path)
 {
     const char *own = gale__env_get(GALE__ENV_CATALOGUE);
     gale__str folder = {0};
@@ -177,7 +175,7 @@ static gale_status pull_name(const gale__args *a, const char *name, const char *
     gale__catalogue c = {0};
     const gale__offer *offer = NULL;
     gale_status status;
-    GALE_GO(find_catalogue(&path));
+    GALE_GO(gale__models_catalogue(&path));
     GALE_GO(gale__catalogue_read(path.text, &c));
     GALE_GO(gale__catalogue_find(&c, name, &offer));
     status = pull_offer(a, offer, sha256);

@@ -30,9 +30,11 @@ static void add_value_cases(gale__str *out, const gale__command_row *r)
         if (gale__arg_is_positional(a) || a->type == GALE__ARG_FLAG) continue;
         gale__str_addf(out, "        %s:--%s%s", r->name, a->name, a->letter ? "|" : "");
         if (a->letter) gale__str_addf(out, "%s:-%c", r->name, a->letter);
-        gale__str_add(out, ") words='");
-        if (a->type == GALE__ARG_CHOICE) add_choices(out, a->range);
-        gale__str_addf(out, "'; files=%d ;;\n", a->type == GALE__ARG_FILE);
+        const char *kind = gale__complete_kind(a);
+        if (kind) gale__str_addf(out, ") words=$(\"${COMP_WORDS[0]}\" --complete %s 2>/dev/null)", kind);
+        else gale__str_add(out, ") words='");
+        if (!kind && a->type == GALE__ARG_CHOICE) add_choices(out, a->range);
+        gale__str_addf(out, "%s; files=%d ;;\n", kind ? "" : "'", a->type == GALE__ARG_FILE);
     }
 }
 
@@ -64,7 +66,7 @@ void gale__complete_bash(gale__str *out)
                        "        :*) words='");
     add_command_names(out);
     gale__str_add(out, " --help --version --completion --manual' ;;\n");
-    gale__str_add(out, "        --completion:*) words='bash zsh' ;;\n        --manual:*|--help:*) words='");
+    gale__str_add(out, "        --completion:*) words='bash zsh fish' ;;\n        --manual:*|--help:*) words='");
     add_command_names(out);
     gale__str_add(out, " env' ;;\n");
     for (const gale__command_row *r = gale__commands; r->name; r++) {
@@ -78,6 +80,14 @@ void gale__complete_bash(gale__str *out)
                        "complete -o filenames -F _gale gale\n");
 }
 
+/* Inside single quotes; zsh gives some signs a meaning of their own. */
+static void add_zsh_text(gale__str *out, const char *text, const char *special)
+{
+    for (const char *p = text; *p; p++)
+        if (*p == '\'') gale__str_add(out, "'\\''");
+        else gale__str_addf(out, strchr(special, *p) ? "\\%c" : "%c", *p);
+}
+
 /* zsh's own notation: '(-j --json)'{-j,--json}'[help]:value:action'. */
 static void add_zsh_arg(gale__str *out, const gale__arg *a)
 {
@@ -86,12 +96,14 @@ static void add_zsh_arg(gale__str *out, const gale__arg *a)
     else if (a->letter) gale__str_addf(out, "{-%c,--%s}'[", a->letter, a->name);
     else gale__str_addf(out, "'--%s[", a->name);
     if (!gale__arg_is_positional(a)) {
-        for (const char *p = a->help; *p; p++)
-            if (*p == '\'') gale__str_add(out, "'\\''");
-            else gale__str_addf(out, strchr("[]:", *p) ? "\\%c" : "%c", *p);
+        add_zsh_text(out, a->help, "[]:");
         gale__str_addf(out, a->type == GALE__ARG_FLAG ? "]" : "]:%s", a->name);
     }
-    if (a->type == GALE__ARG_CHOICE) {
+    const char *kind = gale__complete_kind(a);
+    if (kind && a->type == GALE__ARG_FILE)
+        gale__str_addf(out, ":{compadd -- $(gale --complete %s 2>/dev/null); _files}", kind);
+    else if (kind) gale__str_addf(out, ":{compadd -- $(gale --complete %s 2>/dev/null)}", kind);
+    else if (a->type == GALE__ARG_CHOICE) {
         gale__str_add(out, ":(");
         add_choices(out, a->range);
         gale__str_add(out, ")");
@@ -110,8 +122,11 @@ void gale__complete_zsh(gale__str *out)
                        "_gale() {\n"
                        "    if (( CURRENT == 2 )); then\n"
                        "        local -a commands=(");
-    for (const gale__command_row *r = gale__commands; r->name; r++)
-        gale__str_addf(out, "\n            '%s:%s'", r->name, r->help);
+    for (const gale__command_row *r = gale__commands; r->name; r++) {
+        gale__str_addf(out, "\n            '%s:", r->name);
+        add_zsh_text(out, r->help, ":");
+        gale__str_add(out, "'");
+    }
     gale__str_add(out,
         ")\n        _describe command commands\n        return\n    fi\n    local command=$words[2]\n    shift words\n"
         "    (( CURRENT-- ))\n    case $command in\n");

@@ -78,6 +78,7 @@ static void row_json(gale__json_out *j, const gale__upscale_row *r)
         key_text(j, "device", r->where.device);
         key_number(j, "width", r->size[2]);
         key_number(j, "height", r->size[3]);
+        if (r->frames) key_number(j, "frames", r->frames);
         key_number(j, "tiles", r->report.tiles);
         key_number(j, "tile", r->report.tile_width);
         key_number(j, "batch", r->report.batch);

@@ -1,6 +1,7 @@
 /* What a run of gale upscale came to: for the last line, as JSON and as a page. */
 #ifndef GALE_CLI_UPSCALE_REPORT_H
 #define GALE_CLI_UPSCALE_REPORT_H
+#include "base/claim.h"
 #include "base/str.h"
 #include "gale/upscale.h"
 #include "jobs/batch/inputs.h"
@@ -12,8 +13,11 @@ typedef struct gale__upscale_where {
 typedef struct gale__upscale_row {
     const char *input, *output;
     const char *error;         /* NULL: it was done */
+    gale__work_claim claim;    /* while it is worked on, so that another process leaves it alone */
+    bool elsewhere;            /* another process has it, or has just done it */
     gale__upscale_where where; /* it was done */
     int64_t size[4];           /* width and height, before and after */
+    int frames;                /* of an animation; 0: a still picture */
     gale_upscale_report report;
     double seconds; /* in the network, with tiles and blending */
     double read_seconds, write_seconds;

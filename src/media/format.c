@@ -1,5 +1,6 @@
 /* The one table of formats.  A row whose library was not there when gale was built stays, so that the message can say
  * what to install. */
+#include "media/animation.h"
 #include "media/formats.h"
 #include <string.h>
 
@@ -17,6 +18,33 @@ static bool is_tiff(const uint8_t *d, size_t n)
 static bool is_exr(const uint8_t *d, size_t n) { return n >= 4 && !memcmp(d, "\x76\x2f\x31\x01", 4); }
 static bool is_jp2(const uint8_t *d, size_t n) { return n >= 12 && !memcmp(d, "\0\0\0\x0cjP  \r\n\x87\n", 12); }
 static bool is_j2k(const uint8_t *d, size_t n) { return n >= 4 && !memcmp(d, "\xff\x4f\xff\x51", 4); }
+static bool is_gif(const uint8_t *d, size_t n)
+{
+    return n >= 6 && (!memcmp(d, "GIF87a", 6) || !memcmp(d, "GIF89a", 6));
+}
+
+/* Whether the first box names the brand: as the main one, or among those that the file is compatible with. */
+static bool has_brand(const uint8_t *d, size_t n, const char *brand, bool first)
+{
+    if (n < 16 || memcmp(d + 4, "ftyp", 4)) return false;
+    if (first) return !memcmp(d + 8, brand, 4);
+    size_t end = gale__be32(d) < n ? gale__be32(d) : n;
+    for (size_t at = 16; at + 4 <= end; at += 4)
+        if (!memcmp(d + at, brand, 4)) return true;
+    return false;
+}
+static bool is_avif(const uint8_t *d, size_t n)
+{
+    return has_brand(d, n, "avif", true) || has_brand(d, n, "avis", true) ||
+           (has_brand(d, n, "mif1", true) && has_brand(d, n, "avif", false));
+}
+static bool is_heic(const uint8_t *d, size_t n)
+{
+    static const char *const brands[] = {"heic", "heix", "heim", "heis", "hevc", "hevx", "mif1", "msf1"};
+    for (size_t i = 0; i < sizeof brands / sizeof *brands; i++)
+        if (has_brand(d, n, brands[i], true)) return true;
+    return false;
+}
 static bool is_bmp(const uint8_t *d, size_t n)
 {
     return n >= 18 && d[0] == 'B' && d[1] == 'M' && gale__le32(d + 14) >= 12 && gale__le32(d + 14) <= 256;
@@ -34,13 +62,14 @@ static bool is_pfm(const uint8_t *d, size_t n)
 
 enum { U8 = GALE__PIC_U8, U16 = GALE__PIC_U16, HALF = GALE__PIC_F16, FLOAT = GALE__PIC_F32 };
 enum { GREY = 1 << 1, GREY_A = 1 << 2, RGB = 1 << 3, RGBA = 1 << 4, ALL = GREY | GREY_A | RGB | RGBA };
+#define ANIMATED(name) .frames_in = &gale__frames_in_##name, .frames_out = &gale__frames_out_##name
 #define BOTH(name) gale__read_##name, gale__write_##name
 #define DOES(r, w, pack) .about.reads = r, .about.writes = w, .about.package = pack
 #define LIBRARY(package) DOES(true, true, package)
 #define WITHOUT(package) NULL, NULL, DOES(false, false, package)
 
 #ifdef GALE_HAVE_PNG
-#define PNG BOTH(png), LIBRARY("libpng-dev")
+#define PNG BOTH(png), LIBRARY("libpng-dev"), ANIMATED(png)
 #else
 #define PNG WITHOUT("libpng-dev")
 #endif
@@ -50,7 +79,7 @@ enum { GREY = 1 << 1, GREY_A = 1 << 2, RGB = 1 << 3, RGBA = 1 << 4, ALL = GREY |
 #define JPEG WITHOUT("libjpeg62-turbo-dev")
 #endif
 #ifdef GALE_HAVE_WEBP
-#define WEBP BOTH(webp), LIBRARY("libwebp-dev")
+#define WEBP BOTH(webp), LIBRARY("libwebp-dev"), ANIMATED(webp)
 #else
 #define WEBP WITHOUT("libwebp-dev")
 #endif
@@ -71,6 +100,16 @@ enum { GREY = 1 << 1, GREY_A = 1 << 2, RGB = 1 << 3, RGBA = 1 << 4, ALL = GREY |
 #define JP2 WITHOUT("libopenjp2-7-dev")
 #define J2K WITHOUT("libopenjp2-7-dev")
 #endif
+#ifdef GALE_HAVE_HEIF
+#define HEIF(name) gale__read_##name, NULL, DOES(true, false, "libheif-dev")
+#else
+#define HEIF(name) WITHOUT("libheif-dev")
+#endif
+#ifdef GALE_HAVE_GIF
+#define GIF BOTH(gif), LIBRARY("libgif-dev"), ANIMATED(gif)
+#else
+#define GIF WITHOUT("libgif-dev")
+#endif
 #define OURS(name) BOTH(name), DOES(true, true, NULL)
 
 const gale__format gale__formats[] = {
@@ -83,6 +122,9 @@ const gale__format gale__formats[] = {
     {{"exr", "exr"}, is_exr, EXR, .types = HALF | FLOAT, .channels = ALL, .linear_floats = true, .premultiplied = true},
     {{"jp2", "jp2"}, is_jp2, JP2, .types = U8 | U16, .channels = ALL},
     {{"j2k", "j2k j2c jpc"}, is_j2k, J2K, .types = U8 | U16, .channels = ALL},
+    {{"gif", "gif"}, is_gif, GIF, .types = U8, .channels = RGB | RGBA, .side_most = 65535},
+    {{"avif", "avif"}, is_avif, HEIF(avif), .instead = "png"},
+    {{"heic", "heic heif hif"}, is_heic, HEIF(heic), .instead = "jpg"},
     {{"bmp", "bmp dib"}, is_bmp, OURS(bmp), .types = U8, .channels = RGB | RGBA},
     {{"pnm", "ppm pgm pbm pnm"}, is_pnm, OURS(pnm), .types = U8 | U16, .channels = GREY | RGB},
     {{"pam", "pam"}, is_pam, OURS(pam), .types = U8 | U16, .channels = ALL},
@@ -124,4 +166,10 @@ const gale__format *gale__format_of_name(const char *name)
             in_list(gale__formats[i].about.extensions, name))
             return &gale__formats[i];
     return NULL;
+}
+
+const char *gale__format_instead(const char *name)
+{
+    const gale__format *f = gale__format_of_name(name);
+    return !f ? NULL : f->instead && !f->write ? f->instead : name + (*name == '.');
 }

@@ -13,9 +13,12 @@ GALE__FORMAT(tiff);
 GALE__FORMAT(exr);
 GALE__FORMAT(jp2);
 GALE__FORMAT(j2k);
+GALE__FORMAT(gif);
 GALE__FORMAT(bmp);
 GALE__FORMAT(pnm);
 GALE__FORMAT(pam);
 GALE__FORMAT(pfm);
 #undef GALE__FORMAT
+gale_status gale__read_heic(gale__picture_source *in, gale_picture **out);
+gale_status gale__read_avif(gale__picture_source *in, gale_picture **out);
 #endif

@@ -2,6 +2,7 @@
  * the outermost function, whose struct holds whatever must be freed.  A file that ends before its last pixel is an
  * error; one that only lacks the end marker is not. Who is tolerant gets grey for what is missing. */
 #include "media/formats.h"
+#include "media/profile.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@ typedef struct jpeg {
     bool ended;          /* the source has run dry */
     bool tolerant, said; /* of that; it was said */
     gale_picture *picture;
-    uint8_t *row; /* of CMYK */
+    uint8_t *row;           /* of CMYK */
+    gale__profile *profile; /* that brings it to RGB; NULL: none */
     gale__str *out;
     uint8_t block[16384];
 } jpeg;
@@ -174,8 +176,19 @@ static void read_pixels(jpeg *j)
     while (d->output_scanline < d->output_height) {
         JSAMPROW to = gale__picture_row(j->picture, d->output_scanline), row = inks ? j->row : to;
         jpeg_read_scanlines(d, &row, 1);
-        if (inks) from_cmyk(j->row, to, d->output_width, d->saw_Adobe_marker);
+        if (inks && j->profile) gale__profile_run(j->profile, j->row, to, d->output_width);
+        else if (inks) from_cmyk(j->row, to, d->output_width, d->saw_Adobe_marker);
     }
+}
+
+/* Inks become RGB row by row; afterwards their profile means nothing. */
+static gale_status prepare_inks(jpeg *j)
+{
+    gale_picture *p = j->picture;
+    if (!(j->row = gale__alloc((size_t)p->width * 4))) return GALE_NO_MEMORY;
+    GALE_TRY(gale__profile_open(
+        &p->icc, j->d.saw_Adobe_marker ? GALE__PROFILE_CMYK_INVERTED : GALE__PROFILE_CMYK, GALE_U8, &j->profile));
+    return gale__picture_bytes_set(&p->icc, NULL, 0);
 }
 
 static void read_picture(jpeg *j, const gale__picture_source *in)
@@ -195,12 +208,11 @@ static void read_picture(jpeg *j, const gale__picture_source *in)
     else d->out_color_space = d->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
     gale_status status = gale__picture_begin(
         in, d->image_width, d->image_height, d->out_color_space == JCS_GRAYSCALE ? 1 : 3, GALE_U8, &j->picture);
+    if (status == GALE_OK) status = read_notes(j);
+    if (status == GALE_OK && d->out_color_space == JCS_CMYK) status = prepare_inks(j);
     if (status != GALE_OK) leave(j, status);
-    if (d->out_color_space == JCS_CMYK && !(j->row = gale__alloc((size_t)d->image_width * 4))) leave(j, GALE_NO_MEMORY);
     jpeg_start_decompress(d);
     read_pixels(j);
-    status = read_notes(j);
-    if (status != GALE_OK) leave(j, status);
     jpeg_finish_decompress(d);
 }
 
@@ -217,6 +229,7 @@ gale_status gale__read_jpeg(gale__picture_source *in, gale_picture **out)
     gale_status status = j->status;
     if (status == GALE_OK) *out = j->picture;
     else gale_picture_destroy(&j->picture);
+    gale__profile_close(&j->profile);
     gale__free(j->row);
     gale__free(j);
     return status;

@@ -148,8 +148,7 @@ static void clear_strange(gale_picture *p)
             found == 1 ? " is" : "s are", found == 1 ? "" : "s");
 }
 
-/* What follows from notes: the way up, and a resolution. */
-static gale_status finish_reading(const gale__picture_source *in, bool keep_orientation, gale_picture **p)
+gale_status gale__picture_finish_reading(const gale__picture_source *in, bool keep_orientation, gale_picture **p)
 {
     gale_picture_bytes *exif = &(*p)->exif;
     if (!gale__icc_fits(*p)) {
@@ -180,10 +179,9 @@ static gale_status unknown(const uint8_t *data, size_t size)
     static const struct {
         size_t at;
         const char *bytes, *name;
-    } others[] = {{0, "GIF8", "GIF"}, {4, "ftypavif", "AVIF"}, {4, "ftypavis", "AVIF"}, {4, "ftyphei", "HEIC"},
-        {4, "ftyphev", "HEIC"}, {4, "ftypmif1", "HEIF"}, {4, "JXL \r\n", "JPEG XL"}, {0, "\xff\x0a", "JPEG XL"},
-        {0, "8BPS", "Photoshop's own format"}, {0, "qoif", "QOI"}, {0, "<svg", "SVG"}, {0, "<?xml", "XML"},
-        {0, "%PDF", "PDF"}, {0, "#?RADIANCE", "Radiance HDR"}, {4, "ftypcrx", "a camera's raw format"},
+    } others[] = {{4, "JXL \r\n", "JPEG XL"}, {0, "\xff\x0a", "JPEG XL"}, {0, "8BPS", "Photoshop's own format"},
+        {0, "qoif", "QOI"}, {0, "<svg", "SVG"}, {0, "<?xml", "XML"}, {0, "%PDF", "PDF"},
+        {0, "#?RADIANCE", "Radiance HDR"}, {4, "ftypcrx", "a camera's raw format"},
         {0, "FUJIFILM", "a camera's raw format"}, {4, "ftyp", "a video"}, {0, "\x1a\x45\xdf\xa3", "a video"},
         {0, "PK\3\4", "a ZIP archive"}, {0, "<!DOCTYPE", "a web page"}, {0, "<!doctype", "a web page"},
         {0, "<html", "a web page"}, {0, "version https://git-lfs", "a pointer of Git LFS, not the file itself"}};
@@ -196,18 +194,25 @@ static gale_status unknown(const uint8_t *data, size_t size)
     return gale__fail(GALE_FORMAT, "no picture in a format that is known here");
 }
 
+void gale__picture_source_init(const gale_picture_read_options *options, gale__picture_source *out)
+{
+    const gale_picture_read_options none = {0}, *o = options ? options : &none;
+    *out = (gale__picture_source){.max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS,
+        .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES,
+        .layer = o->layer,
+        .tolerant = o->tolerant};
+}
+
 gale_status gale_picture_from_memory(
     const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
 {
     GALE__NEED({"data", data}, {"out", out});
     GALE__OPTIONS(options);
     const gale_picture_read_options none = {0}, *o = options ? options : &none;
-    gale__picture_source in = {.data = data,
-        .size = size,
-        .max_pixels = o->max_pixels ? o->max_pixels : MAX_PIXELS,
-        .max_bytes = o->max_bytes ? o->max_bytes : MAX_BYTES,
-        .layer = o->layer,
-        .tolerant = o->tolerant};
+    gale__picture_source in;
+    gale__picture_source_init(options, &in);
+    in.data = data;
+    in.size = size;
     gale_picture *p = NULL;
     if (!size) return gale__fail(GALE_FORMAT, "it is empty");
     const gale__format *f = gale__format_of_bytes(data, size);
@@ -218,8 +223,11 @@ gale_status gale_picture_from_memory(
     gale_status status = f->read(&in, &p);
     if (status == GALE_OK) {
         p->format = f->about.name;
+        p->frames = in.frames;
+        if (in.frames > 1 && !o->first_frame)
+            gale__log(GALE__WARN, "of an animation of %d frames the first is read", in.frames);
         if (o->tolerant) clear_strange(p);
-        status = finish_reading(&in, o->keep_orientation, &p);
+        status = gale__picture_finish_reading(&in, o->keep_orientation, &p);
     }
     if (status == GALE_OK) *out = p;
     else gale_picture_destroy(&p);
@@ -293,7 +301,9 @@ static gale__picture_kind kind_for(const gale__format *f, const char *name, cons
 static gale_status can_hold(const gale__format *f, int64_t width, int64_t height)
 {
     if (!f->write)
-        return f->about.package ? lacks(f, "written") : gale__fail(GALE_UNSUPPORTED, "%s is read only", f->about.name);
+        return f->about.reads ? gale__fail(GALE_UNSUPPORTED, "%s is only read here; write %s", f->about.name,
+                                    f->instead ? f->instead : "PNG")
+                              : lacks(f, "written");
     if (!f->side_most || (width <= f->side_most && height <= f->side_most)) return GALE_OK;
     return gale__fail(GALE_LIMIT,
         "%s holds at most %lld pixels a side, not %lld x %lld; choose another format, or a smaller picture",
@@ -305,6 +315,21 @@ static gale_status only_read(void)
     return gale__fail(GALE_UNSUPPORTED, "PBM holds black and white alone, and is only read here; write PGM");
 }
 
+void gale__write_options_settle(const gale__format *f, const gale_picture *p, gale_picture_write_options *o)
+{
+    if (!o->quality && p->lossless && p->format == f->about.name) o->lossless = true;
+    if (!o->quality) o->quality = 92;
+}
+
+gale_status gale__picture_fit(const gale__format *f, const char *name, const gale_picture *p, gale_picture **out)
+{
+    gale__picture_kind k = kind_for(f, name, p);
+    bool fits = k.type == p->type && k.channels == p->channels && k.linear == p->linear &&
+                (k.premultiplied == p->premultiplied || p->channels % 2);
+    *out = NULL;
+    return fits ? GALE_OK : gale__picture_make(p, k, out);
+}
+
 static gale_status encode(const gale__format *f, const char *name, const gale_picture *p,
     const gale_picture_write_options *options, gale__str *out)
 {
@@ -312,15 +337,11 @@ static gale_status encode(const gale__format *f, const char *name, const gale_pi
     GALE_TRY(can_hold(f, p->width, p->height));
     gale_picture_write_options o = *options;
     if (o.quality < 0 || o.quality > 100) return gale__fail(GALE_INVALID, "quality %d is not in 1..100", o.quality);
-    if (!o.quality && p->lossless && p->format == f->about.name) o.lossless = true;
-    if (!o.quality) o.quality = 92;
-    gale__picture_kind k = kind_for(f, name, p);
+    gale__write_options_settle(f, p, &o);
     if (!f->keeps_icc && gale__icc_fits(p))
         gale__log(GALE__WARN, "%s is written without a colour profile: it is left out", f->about.name);
     gale_picture *made = NULL;
-    bool fits = k.type == p->type && k.channels == p->channels && k.linear == p->linear &&
-                (k.premultiplied == p->premultiplied || p->channels % 2);
-    if (!fits) GALE_TRY(gale__picture_make(p, k, &made));
+    GALE_TRY(gale__picture_fit(f, name, p, &made));
     gale_status status = f->write(made ? made : p, &o, out);
     gale_picture_destroy(&made);
     return status == GALE_OK ? gale__str_check(out) : status;

@@ -15,7 +15,9 @@ typedef struct gale__picture_source {
     const char *layer; /* asked for; NULL: the usual one */
     bool tolerant;     /* of what is missing in the file */
     int orientation;   /* 1..8, found by the reader outside EXIF; 0: not said */
+    int frames;        /* found by the reader; 0: it is a still picture */
 } gale__picture_source;
+void gale__picture_source_init(const gale_picture_read_options *options, gale__picture_source *out);
 
 /* Writers see a picture that they can hold: of one of their types, channels that they have, light as they have it. */
 typedef struct gale__format {
@@ -27,7 +29,10 @@ typedef struct gale__format {
     bool linear_floats;       /* floats in it are proportional to light */
     bool premultiplied;       /* with alpha, by its convention */
     bool keeps_icc;
-    int64_t side_most; /* pixels that a side may have; 0: any number */
+    int64_t side_most;                         /* pixels that a side may have; 0: any number */
+    const char *instead;                       /* extension of what stands for it where it is only read; NULL: itself */
+    const struct gale__frames_in *frames_in;   /* NULL: no animations, or none that are read */
+    const struct gale__frames_out *frames_out; /* likewise */
 } gale__format;
 enum { GALE__PIC_U8 = 1, GALE__PIC_U16 = 2, GALE__PIC_F16 = 4, GALE__PIC_F32 = 8 };
 extern const gale__format gale__formats[];
@@ -35,9 +40,19 @@ extern const int gale__format_count;
 const gale__format *gale__format_of_bytes(const uint8_t *data, size_t size); /* NULL: none */
 const gale__format *gale__format_of_name(const char *name);                  /* a name or an extension */
 
+/* What a picture in the format, by its name or an extension, becomes where nobody says: the same, or what stands for a
+ * format that is only read.  An extension; NULL: no such format. */
+const char *gale__format_instead(const char *name);
+
 /* Whether a picture of these extents (0: not known yet) can be written in the format, by its name or an extension: it
  * is known, this build has it, and it holds so much. */
 gale_status gale__format_check(const char *name, int64_t width, int64_t height);
+
+/* As the format, by that name, holds it; NULL: the picture itself.  And what its options mean for this picture. */
+gale_status gale__picture_fit(const gale__format *f, const char *name, const gale_picture *p, gale_picture **out);
+void gale__write_options_settle(const gale__format *f, const gale_picture *p, gale_picture_write_options *o);
+/* What follows from notes once a reader is done: the way up, and a resolution. */
+gale_status gale__picture_finish_reading(const gale__picture_source *in, bool keep_orientation, gale_picture **p);
 
 /* Checks the extents against the limits, then allocates; data is not zeroed. */
 gale_status gale__picture_begin(

@@ -123,13 +123,13 @@ static void read_picture(png *p)
 }
 
 /* libpng allocates what a chunk says it holds before it looks for it: all must lie in the file. */
-static gale_status check_chunks(const gale__picture_source *in)
+static gale_status check_chunks(gale__picture_source *in)
 {
     for (size_t at = 8; in->size - at >= 12;) {
         uint64_t size = (uint64_t)gale__be32(in->data + at) + 12;
         if (size > in->size - at) break;
-        if (size >= 16 && !memcmp(in->data + at + 4, "acTL", 4) && gale__be32(in->data + at + 8) > 1)
-            gale__log(GALE__WARN, "PNG: of an animation of %u frames the first is read", gale__be32(in->data + at + 8));
+        if (size >= 16 && !memcmp(in->data + at + 4, "acTL", 4) && gale__be32(in->data + at + 8) < INT32_MAX)
+            in->frames = (int)gale__be32(in->data + at + 8);
         if (!memcmp(in->data + at + 4, "IEND", 4)) return GALE_OK;
         at += (size_t)size;
     }

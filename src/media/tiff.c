@@ -3,6 +3,7 @@
  * left to libtiff's conversion to 8-bit colours.  Of several pages one is read: the first, or the one that is asked for
  * by its number. */
 #include "media/formats.h"
+#include "media/profile.h"
 #include <stdio.h>
 #include <string.h>
 #include <tiffio.h>
@@ -91,15 +92,17 @@ typedef struct about {
     uint16_t bits, samples, format, light, planar, orientation, extras, compression;
     uint16_t *extra;
     gale_type type;
-    int channels;    /* 0: needs libtiff's conversion */
-    bool wide, inks; /* samples are twice as wide as the type; the channels are CMYK */
+    int channels;         /* 0: needs libtiff's conversion */
+    bool wide, inks, lab; /* samples are twice as wide as the type; the channels are CMYK, or Lab */
 } about;
 
 static void find_channels(TIFF *t, about *a)
 {
     uint16_t inks = INKSET_CMYK;
-    bool floats = a->format == SAMPLEFORMAT_IEEEFP,
-         whole = a->format == SAMPLEFORMAT_UINT || a->format == SAMPLEFORMAT_VOID;
+    bool lab = a->light == PHOTOMETRIC_CIELAB || a->light == PHOTOMETRIC_ICCLAB;
+    bool floats = a->format == SAMPLEFORMAT_IEEEFP, whole = a->format == SAMPLEFORMAT_UINT ||
+                                                            a->format == SAMPLEFORMAT_VOID ||
+                                                            (lab && a->format == SAMPLEFORMAT_INT);
     if (floats ? a->bits != 16 && a->bits != 32 && a->bits != 64
                : !whole || (a->bits != 8 && a->bits != 16 && a->bits != 32))
         return;
@@ -107,12 +110,13 @@ static void find_channels(TIFF *t, about *a)
     a->wide = a->bits == (floats ? 64 : 32);
     TIFFGetFieldDefaulted(t, TIFFTAG_INKSET, &inks);
     a->inks = a->light == PHOTOMETRIC_SEPARATED && inks == INKSET_CMYK && !floats;
-    int colours = a->light == PHOTOMETRIC_RGB                                                ? 3
+    a->lab = lab && !floats && a->bits <= 16;
+    int colours = a->light == PHOTOMETRIC_RGB || a->lab                                      ? 3
                   : a->light == PHOTOMETRIC_MINISBLACK || a->light == PHOTOMETRIC_MINISWHITE ? 1
                   : a->inks                                                                  ? 4
                                                                                              : 0;
     if (colours && a->samples >= colours && a->samples - colours <= a->extras + 1)
-        a->channels = a->inks ? 4 : colours + (a->samples > colours);
+        a->channels = a->inks ? 4 : colours + (a->samples > colours && !a->lab);
 }
 
 static void read_about(TIFF *t, about *a)
@@ -222,22 +226,6 @@ static void invert(gale_picture *p)
     }
 }
 
-/* Inks of a picture with four channels become RGB, as far as that goes without a profile: the white that each leaves,
- * times what black leaves. */
-static void mix_inks(gale_picture *p)
-{
-    uint64_t most = p->type == GALE_U8 ? 255 : 65535;
-    for (size_t i = 0, n = (size_t)p->width * (size_t)p->height * 3; i < n; i++) {
-        size_t ink = i / 3 * 4 + i % 3, black = i / 3 * 4 + 3;
-        uint64_t a = most - (most == 255 ? ((uint8_t *)p->data)[ink] : ((uint16_t *)p->data)[ink]),
-                 b = most - (most == 255 ? ((uint8_t *)p->data)[black] : ((uint16_t *)p->data)[black]);
-        uint64_t v = (a * b + most / 2) / most;
-        if (most == 255) ((uint8_t *)p->data)[i] = (uint8_t)v;
-        else ((uint16_t *)p->data)[i] = (uint16_t)v;
-    }
-    p->channels = 3;
-}
-
 /* On to the next page that is a picture of its own, not a smaller copy or a mask. */
 static bool next_page(TIFF *t)
 {
@@ -340,8 +328,9 @@ gale_status gale__read_tiff(gale__picture_source *in, gale_picture **out)
         in->orientation = a.orientation >= 1 && a.orientation <= 8 ? a.orientation : 1;
         status = a.channels ? read_samples(in, t, &m, &a, &p) : read_converted(in, t, &m, &a, &p);
     }
-    if (status == GALE_OK && a.inks && a.channels) mix_inks(p);
     if (status == GALE_OK) status = read_notes(in, t, &a, first, p);
+    if (status == GALE_OK && a.inks && a.channels) status = gale__picture_from_inks(p);
+    if (status == GALE_OK && a.lab && a.channels) status = gale__picture_from_lab(p, a.light == PHOTOMETRIC_ICCLAB);
     if (status == GALE_OK && a.channels && a.light == PHOTOMETRIC_MINISWHITE) invert(p);
     if (status == GALE_OK && !in->layer) say_pages(t);
     TIFFClose(t);

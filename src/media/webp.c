@@ -1,10 +1,8 @@
 /* WebP through libwebp; profile, EXIF and XMP lie in chunks that libwebpmux reads and writes.  Of an animation the
  * first frame is read. */
 #include "media/formats.h"
+#include "media/webp.h"
 #include <string.h>
-#include <webp/decode.h>
-#include <webp/encode.h>
-#include <webp/mux.h>
 
 static gale_status read_pixels(const gale__picture_source *in, const WebPData *bytes, gale_picture **out)
 {
@@ -22,7 +20,7 @@ static gale_status read_pixels(const gale__picture_source *in, const WebPData *b
     return done ? GALE_OK : gale__fail(GALE_FORMAT, "WebP: the pixels are damaged or truncated");
 }
 
-static gale_status read_notes(WebPMux *mux, gale_picture *p)
+gale_status gale__webp_read_notes(WebPMux *mux, gale_picture *p)
 {
     WebPData chunk;
     if (WebPMuxGetChunk(mux, "ICCP", &chunk) == WEBP_MUX_OK)
@@ -59,12 +57,11 @@ static gale_status place_frame(
 
 /* What is read of it: the first frame. */
 static gale_status read_animation(
-    const gale__picture_source *in, WebPMux *mux, const WebPMuxFrameInfo *frame, gale_picture **p)
+    gale__picture_source *in, WebPMux *mux, const WebPMuxFrameInfo *frame, gale_picture **p)
 {
     int frames = 0;
     if (frame->id != WEBP_CHUNK_ANMF) return GALE_OK;
-    if (WebPMuxNumChunks(mux, WEBP_CHUNK_ANMF, &frames) == WEBP_MUX_OK && frames > 1)
-        gale__log(GALE__WARN, "WebP: of an animation of %d frames the first is read", frames);
+    if (WebPMuxNumChunks(mux, WEBP_CHUNK_ANMF, &frames) == WEBP_MUX_OK) in->frames = frames;
     return place_frame(in, mux, frame, p);
 }
 
@@ -79,7 +76,7 @@ gale_status gale__read_webp(gale__picture_source *in, gale_picture **out)
                              ? read_pixels(in, &frame.bitstream, &p)
                              : gale__fail(GALE_FORMAT, "WebP: there is no picture in it");
     if (status == GALE_OK) status = read_animation(in, mux, &frame, &p);
-    if (status == GALE_OK) status = read_notes(mux, p);
+    if (status == GALE_OK) status = gale__webp_read_notes(mux, p);
     WebPDataClear(&frame.bitstream);
     WebPMuxDelete(mux);
     if (status == GALE_OK) *out = p;
@@ -94,18 +91,26 @@ static int take_bytes(const uint8_t *data, size_t size, const WebPPicture *pictu
     return !out->failed;
 }
 
+gale_status gale__webp_configure(const gale_picture_write_options *o, WebPConfig *config)
+{
+    if (!WebPConfigInit(config))
+        return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
+    if (o->lossless) WebPConfigLosslessPreset(config, o->effort ? o->effort : 6);
+    else {
+        config->quality = (float)o->quality;
+        config->method = o->effort ? (o->effort > 6 ? 6 : o->effort) : 4;
+    }
+    config->exact = 1;
+    return GALE_OK;
+}
+
 static gale_status encode(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 {
     WebPConfig config;
     WebPPicture w;
-    if (!WebPConfigInit(&config) || !WebPPictureInit(&w))
+    GALE_TRY(gale__webp_configure(o, &config));
+    if (!WebPPictureInit(&w))
         return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
-    if (o->lossless) WebPConfigLosslessPreset(&config, o->effort ? o->effort : 6);
-    else {
-        config.quality = (float)o->quality;
-        config.method = o->effort ? (o->effort > 6 ? 6 : o->effort) : 4;
-    }
-    config.exact = 1;
     w.use_argb = o->lossless;
     w.width = (int)p->width;
     w.height = (int)p->height;
@@ -122,12 +127,13 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
                : gale__fail(GALE_UNSUPPORTED, "WebP: the picture cannot be encoded (error %d)", code);
 }
 
-static gale_status add_notes(const gale_picture *p, gale__str *out)
+gale_status gale__webp_add_notes(const gale_picture *p, bool animated, gale__str *out)
 {
+    if (!gale__icc_fits(p) && !p->exif.size && !p->xmp.size) return GALE_OK;
     WebPData plain = {(const uint8_t *)out->text, out->length}, icc = {p->icc.data, p->icc.size},
              exif = {p->exif.data, p->exif.size}, xmp = {p->xmp.data, p->xmp.size}, whole = {0};
-    WebPMux *mux = WebPMuxNew();
-    bool done = mux && WebPMuxSetImage(mux, &plain, 0) == WEBP_MUX_OK;
+    WebPMux *mux = animated ? WebPMuxCreate(&plain, 1) : WebPMuxNew();
+    bool done = mux && (animated || WebPMuxSetImage(mux, &plain, 0) == WEBP_MUX_OK);
     if (done && gale__icc_fits(p)) done = WebPMuxSetChunk(mux, "ICCP", &icc, 0) == WEBP_MUX_OK;
     if (done && exif.size) done = WebPMuxSetChunk(mux, "EXIF", &exif, 0) == WEBP_MUX_OK;
     if (done && xmp.size) done = WebPMuxSetChunk(mux, "XMP ", &xmp, 0) == WEBP_MUX_OK;
@@ -143,5 +149,5 @@ static gale_status add_notes(const gale_picture *p, gale__str *out)
 gale_status gale__write_webp(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 {
     GALE_TRY(encode(p, o, out));
-    return gale__icc_fits(p) || p->exif.size || p->xmp.size ? add_notes(p, out) : GALE_OK;
+    return gale__webp_add_notes(p, false, out);
 }

@@ -275,6 +275,7 @@ gale__prim_graph *gale__lower_body_begin(gale__lower *L)
     if (!body) return NULL;
     gale__prim_init(body);
     body->fold_max = L->g->fold_max;
+    body->whole_products = L->g->whole_products;
     /* Its kernels are the operator's. */
     body->status = gale__grow((void **)&body->regions, &body->regions_capacity, 1, sizeof *body->regions);
     if (body->status != GALE_OK) return body;

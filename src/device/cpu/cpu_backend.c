@@ -26,6 +26,7 @@ typedef struct cpu_stream {
 
 static void describe(gale_device_info *info)
 {
+    uint64_t features = gale__cpu_features();
     info->backend = "cpu";
     snprintf(info->name, sizeof info->name, "%s", gale__cpu_name());
     snprintf(info->driver, sizeof info->driver, "gale %s, %s", gale_version(), gale__cpu_isa_name());
@@ -49,8 +50,8 @@ static void describe(gale_device_info *info)
         .storage8 = true,
         .storage16 = true,
         .exact_division = true,
-        .f16 = gale__cpu_has("fp16"),
-        .bf16 = gale__cpu_has("bf16") || gale__cpu_has("avx512bf16"),
+        .f16 = (features & (GALE__CPU_BIT(FP16) | GALE__CPU_BIT(AVX512FP16))) != 0,
+        .bf16 = (features & (GALE__CPU_BIT(BF16) | GALE__CPU_BIT(AVX512BF16))) != 0,
     };
 }
 

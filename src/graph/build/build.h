@@ -35,4 +35,9 @@ const char *gale__prim_shape_text(gale__prim_graph *g, gale__node n);
 
 /* reference.c: the value of a node whose inputs are all constants (or EXPANDs of one); *out is gale__alloc'd. */
 gale_status gale__reference_fold(const gale__prim_graph *g, const gale__prim_node *node, void **out);
+/* Of dequantised bytes, where the graph takes those products in whole numbers; NIL: to be taken as they are. */
+gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node b);
+gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
+/* x padded as c says, which then says nothing of it, where x is bytes less a known number; else x. */
+gale__node gale__prim_pad_bytes(gale__prim_graph *g, gale__node x, gale__prim_conv_args *c);
 #endif

@@ -9,6 +9,8 @@ static gale_type sum_type(gale_type type) { return gale__type_is_float(type) && 
 gale__node gale__prim_matmul(gale__prim_graph *g, gale__node a, gale__node b)
 {
     if (!gale__prim_ok(g, a) || !gale__prim_ok(g, b)) return GALE__NIL;
+    gale__node whole = gale__prim_whole_matmul(g, a, b);
+    if (whole >= 0 || g->status != GALE_OK) return whole;
     gale_type type = g->nodes[a].type;
     gale__node wide_a = gale__prim_cast(g, a, sum_type(type)), wide_b = gale__prim_cast(g, b, sum_type(type));
     if (wide_a < 0 || wide_b < 0) return GALE__NIL;
@@ -93,9 +95,13 @@ static bool conv_fits(
     return ok;
 }
 
-gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
+gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *args)
 {
-    if (!gale__prim_ok(g, x) || !gale__prim_ok(g, w) || !conv_fits(g, "conv", x, w, c, false)) return GALE__NIL;
+    if (!gale__prim_ok(g, x) || !gale__prim_ok(g, w) || !conv_fits(g, "conv", x, w, args, false)) return GALE__NIL;
+    gale__prim_conv_args padded = *args, *c = &padded;
+    gale__node whole = gale__prim_whole_conv(g, x, w, c);
+    if (whole >= 0 || g->status != GALE_OK) return whole;
+    if ((x = gale__prim_pad_bytes(g, x, c)) < 0) return GALE__NIL;
     int64_t out[3];
     for (int i = 0; i < c->spatial; i++) {
         int64_t n = g->nodes[x].dims[2 + i], k = g->nodes[w].dims[2 + i];

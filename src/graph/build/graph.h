@@ -84,7 +84,8 @@ typedef struct gale__prim_graph {
     size_t regions_capacity;
     int32_t region; /* current, -1 none */
     gale_status status;
-    int64_t fold_max; /* GALE__FOLD_MAX; 0: fold nothing (checks) */
+    int64_t fold_max;    /* GALE__FOLD_MAX; 0: fold nothing (checks) */
+    bool whole_products; /* products of dequantised bytes are taken in whole numbers */
 } gale__prim_graph;
 
 void gale__prim_init(gale__prim_graph *g);

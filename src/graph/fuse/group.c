@@ -222,12 +222,25 @@ static bool stored_once(const grouper *s, gale__node n)
     return false;
 }
 
-/* A cast to a narrower float: where the value goes through memory, this is what should lie there. */
-static bool narrows(const gale__prim_graph *g, const gale__prim_node *p)
+static bool is_byte(int type) { return type == GALE_I8 || type == GALE_U8; }
+
+/* A cast to a narrower float, or of a float to bytes where bytes are multiplied: where the value goes through memory,
+ * this is what should lie there. */
+static bool narrows(const grouper *s, const gale__prim_node *p)
 {
-    if (p->op != GALE__CAST || (p->type != GALE_F16 && p->type != GALE_BF16)) return false;
-    gale_type from = (gale_type)gale__prim_at(g, p->in[0])->type;
+    bool bytes = is_byte(p->type) && s->fusion->options.store_operands;
+    if (p->op != GALE__CAST || (p->type != GALE_F16 && p->type != GALE_BF16 && !bytes)) return false;
+    gale_type from = (gale_type)gale__prim_at(s->g, p->in[0])->type;
     return from == GALE_F32 || from == GALE_F64;
+}
+
+/* Bytes less a zero point, as a factor: products take the bytes from memory, and the zero point is not in the way. */
+static bool is_centred(const grouper *s, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    if (p->op != GALE__SUB || p->type != GALE_I32 || !(s->zone[n] & (ZONE | WINDOWED))) return false;
+    const gale__prim_node *x = gale__prim_at(s->g, p->in[0]);
+    return x->op == GALE__CAST && is_byte(gale__prim_at(s->g, x->in[0])->type);
 }
 
 /* A contraction lies below, with nothing but element-wise work and views between. */
@@ -280,7 +293,8 @@ static bool decide_root(grouper *s, gale__node n)
     if (p->op == GALE__PRIM_REDUCE) return multi || reduce_conflicts(s, n);
     if (s->zone[n] & PRODUCT) return false;
     if (p->op == GALE__PRIM_TAKE) return multi || (s->zone[n] & ZONE);
-    if (narrows(s->g, p) && stored_narrow(s, n, multi)) return true;
+    if (narrows(s, p) && stored_narrow(s, n, multi)) return true;
+    if (s->fusion->options.store_operands && is_centred(s, n)) return false;
     if (stored_once(s, n)) return true;
     if (s->zone[n] & ZONE) return !light(p->op) || tensor_operands(s->g, p) > 1;
     if (!multi) return splits_kernel(s, n);

@@ -5,6 +5,7 @@
 #include "graph/rewrite/precision.h"
 #include "graph/rewrite/recognise.h"
 #include "graph/run/run.h"
+#include "kernel/cpu/interp.h"
 #include <string.h>
 
 enum { INSTANCES_MAX = 32 };
@@ -203,6 +204,8 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         memcpy(dims[i], inputs[i]->dims, sizeof dims[i]);
     }
     GALE_GO(gale__prim_reserve(&g, p->nodes));
+    g.whole_products = !p->options.no_paths && !p->options.no_fusion && p->device->info.caps.host_functions &&
+                       gale__cpu_narrow_bytes();
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data,
         p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
     p->nodes = g.count;

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "jobs/upscale/embedded.h"
 #include "jobs/models/manifest.h"
+#include "media/picture.h"
 #include <string.h>
 
 gale_status gale__output_name(
@@ -15,7 +16,9 @@ gale_status gale__output_name(
     else gale__str_add_n(out, input, (size_t)(file - input));
     gale__str_add_n(out, file, stem);
     gale__str_add(out, suffix);
-    if (extension) gale__str_addf(out, ".%s", extension);
+    const char *instead = !extension && file[stem] ? gale__format_instead(file + stem) : NULL;
+    bool only_read = instead && strcmp(instead, file + stem + 1);
+    if (extension || only_read) gale__str_addf(out, ".%s", extension ? extension : instead);
     else gale__str_add(out, file + stem);
     return gale__str_check(out);
 }

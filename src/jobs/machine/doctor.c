@@ -3,6 +3,7 @@
 #include "base/access.h"
 #include "base/file.h"
 #include "device/trust.h"
+#include "gale/picture.h"
 #include "jobs/machine/machine.h"
 #include <stdio.h>
 #include <string.h>
@@ -118,6 +119,17 @@ static void check_cache(examination *e)
     if (gale__file_exists(file)) gale__file_remove(file);
 }
 
+static void check_pictures(examination *e)
+{
+    const gale_picture_format *f;
+    for (int i = 0; (f = gale_picture_format_get(i)); i++) {
+        if (f->reads) add(e, GALE_DOCTOR_PICTURES, GALE_DOCTOR_OK, f->name, f->writes ? "read and written" : "read");
+        else
+            advise(e, add(e, GALE_DOCTOR_PICTURES, GALE_DOCTOR_MISSING, f->name, "this build is without it"),
+                gale__arena_printf(e->arena, "packages to build with: %s", f->package));
+    }
+}
+
 static gale_status examine(const gale_doctor_options *o, gale_doctor_result *r)
 {
     static const char *const shaderc[] = {"libshaderc_shared.so.1", "libshaderc.so.1", NULL};
@@ -130,6 +142,7 @@ static gale_status examine(const gale_doctor_options *o, gale_doctor_result *r)
     }
     check_permissions(&e);
     check_library(&e, "shaderc", "GLSL kernels that users bring to Vulkan", shaderc, "libshaderc1");
+    check_pictures(&e);
     check_cache(&e);
     r->items = e.items;
     r->n_items = e.count;
@@ -156,7 +169,7 @@ GALE__RESULT_DESTROY(gale_doctor_result)
 gale_status gale_doctor_result_json(const gale_doctor_result *r, char **text)
 {
     GALE__NEED({"result", r}, {"text", text});
-    static const char *const kinds[] = {"provider", "file", "library", "cache"};
+    static const char *const kinds[] = {"provider", "file", "library", "cache", "pictures"};
     static const char *const states[] = {"ok", "missing", "denied"};
     gale__str s = {0};
     gale__json_out j;

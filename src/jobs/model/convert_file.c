@@ -135,6 +135,15 @@ gale_status gale_convert_result_json(const gale_convert_result *r, char **text)
     gale__json_put_i64(&j, "activations", r->n_activations);
     gale__json_put_i64(&j, "smoothed", r->n_smoothed);
     gale__json_put_i64(&j, "samples", r->n_samples);
+    gale__json_key(&j, "layers");
+    gale__json_array(&j);
+    for (size_t i = 0; i < r->n_layers; i++) {
+        gale__json_object(&j);
+        gale__json_put_text(&j, "node", r->layers[i].node);
+        gale__json_put_f64(&j, "relative", r->layers[i].relative);
+        gale__json_close(&j, '}');
+    }
+    gale__json_close(&j, ']');
     gale__json_key(&j, "losses");
     gale__json_array(&j);
     for (size_t i = 0; i < r->n_losses; i++) {

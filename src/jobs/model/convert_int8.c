@@ -10,6 +10,7 @@
 #include "onnx/run/session.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct loss {
@@ -185,6 +186,28 @@ static gale_status convert_with_samples(work *w, gale__onnx *file, gale__pb_mode
     return run_model(w, file, model, true);
 }
 
+static int by_loss(const void *a, const void *b)
+{
+    const gale_convert_layer *x = a, *y = b;
+    return x->relative != y->relative ? (x->relative < y->relative) - (x->relative > y->relative)
+                                      : strcmp(x->node, y->node);
+}
+
+static gale_status tell_layers(const gale__int8 *how, gale_convert_result *result)
+{
+    gale__arena *arena = gale__result_arena(result);
+    gale_convert_layer *layers = gale__arena_alloc(arena, (how->n_layers + 1) * sizeof *layers);
+    if (!layers) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < how->n_layers; i++) {
+        layers[i] = (gale_convert_layer){gale__arena_strdup(arena, how->layers[i].node), how->layers[i].relative};
+        if (!layers[i].node) return GALE_NO_MEMORY;
+    }
+    qsort(layers, how->n_layers, sizeof *layers, by_loss);
+    result->layers = layers;
+    result->n_layers = how->n_layers;
+    return GALE_OK;
+}
+
 gale_status gale__convert_int8(
     const gale_convert_options *options, gale__onnx *file, gale__pb_model *model, gale_convert_result *result)
 {
@@ -193,6 +216,7 @@ gale_status gale__convert_int8(
     w.stage.control = &options->control;
     gale_status status = w.n_samples ? convert_with_samples(&w, file, model, &how) : gale__edit_int8(file, model, &how);
     if (status == GALE_OK) status = tell_losses(&w, result);
+    if (status == GALE_OK) status = tell_layers(&how, result);
     result->n_weights = how.n_weights;
     result->n_activations = how.n_values;
     result->n_smoothed = how.n_smooth;

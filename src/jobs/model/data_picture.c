@@ -5,9 +5,12 @@
 #include "base/num.h"
 #include "gale/picture.h"
 #include "onnx/run/object.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { CLASSES_MOST = 256 };
 
 bool gale__is_picture(const char *path)
 {
@@ -72,6 +75,17 @@ static size_t place(const form *f, const gale_picture *p, int64_t pixel, int cha
     return f->last ? (size_t)(pixel * f->channels + channel) : (size_t)(channel * p->width * p->height + pixel);
 }
 
+/* To the extents that the model fixes. */
+static gale_status fit(const char *path, const gale_model_value *want, bool last, gale_picture **p)
+{
+    const int64_t *sides = want->dims + (want->rank - 3) + !last;
+    int64_t height = sides[0] > 0 ? sides[0] : (*p)->height, width = sides[1] > 0 ? sides[1] : (*p)->width;
+    if (height != (*p)->height || width != (*p)->width)
+        gale__log(GALE__INFO, "%s: %lld x %lld becomes %lld x %lld, as input %s has it", path, (long long)(*p)->width,
+            (long long)(*p)->height, (long long)width, (long long)height, want->name);
+    return gale__picture_resize(p, width, height);
+}
+
 gale_status gale__picture_to_input(
     const char *path, const gale_model_value *want, const gale_pixel_options *options, gale_object **out)
 {
@@ -82,6 +96,7 @@ gale_status gale__picture_to_input(
     GALE_TRY(find_form(options, want->rank, want->dims, want->name, &f));
     GALE_GO(gale_picture_read(path, NULL, &read));
     GALE_GO(gale_picture_convert(read, GALE_F32, f.channels, &p));
+    GALE_GO(fit(path, want, f.last, &p));
     int64_t tall[4] = {1, p->height, p->width, f.channels}, planes[4] = {1, f.channels, p->height, p->width};
     GALE_GO(gale_tensor_create(NULL, want->type, want->rank, (f.last ? tall : planes) + (4 - want->rank), &t));
     size_t size = gale_type_size(want->type);
@@ -100,33 +115,79 @@ done:
     return status;
 }
 
-gale_status gale__picture_from_output(const char *path, const gale_object *value, const gale_pixel_options *options)
+bool gale__picture_is_output(const gale_object *value)
 {
-    gale_tensor *t = gale_object_get_tensor(value);
-    gale_picture *p = NULL;
-    form f;
-    if (gale_object_get_kind(value) != GALE_OBJECT_TENSOR)
-        return gale__fail(GALE_INVALID, "%s: only a tensor can be written as a picture", path);
-    int rank = gale_tensor_rank(t);
-    const int64_t *dims = gale_tensor_dims(t);
-    GALE_TRY(find_form(options, rank, dims, path, &f));
-    if (rank == 4 && dims[0] != 1)
-        return gale__fail(GALE_INVALID, "%s: a batch of %lld is not one picture", path, (long long)dims[0]);
-    const int64_t *sides = dims + (rank - 3) + !f.last;
-    GALE_TRY(gale_picture_create(sides[1], sides[0], f.channels, GALE_F32, &p));
+    gale_tensor *t = gale_object_get_kind(value) == GALE_OBJECT_TENSOR ? gale_object_get_tensor(value) : NULL;
+    int rank = t ? gale_tensor_rank(t) : 0;
+    return rank == 3 || (rank == 4 && gale_tensor_dims(t)[0] == 1);
+}
+
+/* Classes: of [n, height, width], or with n last, the number of the largest, 0 to 1. */
+static gale_status take_largest(const gale_tensor *tensor, bool last, gale_picture **out)
+{
+    gale_tensor *t = (gale_tensor *)tensor;
+    const int64_t *dims = gale_tensor_dims(t) + gale_tensor_rank(t) - 3;
+    int64_t n = dims[last ? 2 : 0], height = dims[last ? 0 : 1], width = dims[last ? 1 : 2];
+    gale_type type = gale_tensor_type(t);
+    const char *data = gale_tensor_data(t);
+    GALE_TRY(gale_picture_create(width, height, 1, GALE_F32, out));
+    for (int64_t i = 0; i < width * height; i++) {
+        int64_t best = 0;
+        double most = -INFINITY;
+        for (int64_t c = 0; c < n; c++) {
+            size_t at = (size_t)(last ? i * n + c : c * width * height + i);
+            double v = gale__load_f64(type, data + at * gale_type_size(type));
+            if (v > most) most = v, best = c;
+        }
+        ((float *)(*out)->data)[i] = (float)best / (float)(n - 1);
+    }
+    return GALE_OK;
+}
+
+/* Numbers to pixels of 0 to 1. */
+static gale_status take_pixels(gale_tensor *t, const form *f, gale_picture **out)
+{
+    const int64_t *sides = gale_tensor_dims(t) + (gale_tensor_rank(t) - 3) + !f->last;
     gale_type type = gale_tensor_type(t);
     size_t size = gale_type_size(type);
     const char *data = gale_tensor_data(t);
-    double whole = gale__type_is_float(type) || f.scale != 1 ? 1 : 255;
+    double whole = gale__type_is_float(type) || f->scale != 1 ? 1 : 255;
+    GALE_TRY(gale_picture_create(sides[1], sides[0], f->channels, GALE_F32, out));
+    gale_picture *p = *out;
     for (int64_t i = 0; i < p->width * p->height; i++)
-        for (int c = 0; c < f.channels; c++) {
-            double v = gale__load_f64(type, data + place(&f, p, i, c) * size) / whole;
-            v = (v - f.shift) / f.scale * f.std[c] + f.mean[c];
-            ((float *)p->data)[i * f.channels + c] = (float)(v < 0 ? 0 : v > 1 ? 1 : v);
+        for (int c = 0; c < f->channels; c++) {
+            double v = gale__load_f64(type, data + place(f, p, i, c) * size) / whole;
+            v = (v - f->shift) / f->scale * f->std[c] + f->mean[c];
+            ((float *)p->data)[i * f->channels + c] = (float)(v < 0 ? 0 : v > 1 ? 1 : v);
         }
-    gale_picture *bytes = NULL;
-    gale_status status = gale_picture_convert(p, GALE_U8, f.channels, &bytes);
-    if (status == GALE_OK) status = gale_picture_write(bytes, path, NULL);
+    return GALE_OK;
+}
+
+gale_status gale__picture_from_output(
+    const char *path, const gale_object *value, const gale_pixel_options *options, int64_t width, int64_t height)
+{
+    gale_tensor *t = gale_object_get_tensor(value);
+    gale_picture *p = NULL, *bytes = NULL;
+    form f;
+    gale_status status;
+    if (gale_object_get_kind(value) != GALE_OBJECT_TENSOR)
+        return gale__fail(GALE_INVALID, "%s: only a tensor can be written as a picture", path);
+    int rank = gale_tensor_rank(t);
+    const int64_t *dims = gale_tensor_dims(t), *three = dims + rank - 3;
+    if (rank == 4 && dims[0] != 1)
+        return gale__fail(GALE_INVALID, "%s: a batch of %lld is not one picture", path, (long long)dims[0]);
+    bool last = options->layout == GALE_PIXEL_LAYOUT_NHWC;
+    bool classes = gale__picture_is_output(value) && three[last ? 2 : 0] > 1 && !is_channels(three[0]) &&
+                   !is_channels(three[2]) && three[last ? 2 : 0] <= CLASSES_MOST;
+    if (classes) GALE_GO(take_largest(t, last, &p));
+    else {
+        GALE_GO(find_form(options, rank, dims, path, &f));
+        GALE_GO(take_pixels(t, &f, &p));
+    }
+    if (width && height) GALE_GO(gale__picture_resize(&p, width, height));
+    GALE_GO(gale_picture_convert(p, GALE_U8, p->channels, &bytes));
+    status = gale_picture_write(bytes, path, NULL);
+done:
     gale_picture_destroy(&p);
     gale_picture_destroy(&bytes);
     return status;

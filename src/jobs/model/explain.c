@@ -3,6 +3,7 @@
 #include "base/thread.h"
 #include "device/ceilings.h"
 #include "device/profiler.h"
+#include "graph/run/measure.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/session.h"
 
@@ -93,14 +94,27 @@ static gale_status run_profiled(gale_model *m, gale_device *device, gale_object 
     return status;
 }
 
+/* What the device can do at most, which takes half a second; it is kept for the next time.  Without it nothing can be
+ * predicted, but all the rest can be told. */
+static void measure(gale_device *device)
+{
+    gale_status status = gale__ceilings_measure(device);
+    if (status == GALE_OK) status = gale__measure_kernels(device);
+    if (status == GALE_OK) return;
+    gale__log(GALE__WARN, "the device is not measured, and so nothing is predicted: %s", gale_error());
+    gale__error_clear();
+}
+
 static gale_status explain(
     const char *path, gale_device *device, const gale_model_job_options *o, gale_explain_result *r)
 {
     gale__job_stage stage = {&o->control, "run"};
     gale_model *m = NULL;
     gale_object **inputs = NULL;
-    uint64_t start = gale__time_ns();
     gale_status status;
+    GALE_GO(gale__job_tell(&o->control, "ceilings", "devices", 0, 1));
+    if (gale_device_get_info(device)->ceilings.copy_gbps <= 0) measure(device);
+    uint64_t start = gale__time_ns();
     GALE_GO(gale__model_open_with(path, device, &o->model, &o->inputs, &stage, &m));
     r->open_ms = (double)(gale__time_ns() - start) / 1e6;
     GALE_GO(gale__model_inputs_make(m, &o->inputs, true, &inputs));

@@ -106,6 +106,37 @@ static gale_status fill(gale_tensor *t, uint64_t seed)
     return GALE_OK;
 }
 
+/* Open extents that were given a number by their names. */
+static gale_status name_dims(const gale_input_options *o, const gale_model_value *v, int64_t *dims)
+{
+    for (int i = 0; i < v->rank; i++) {
+        const char *text =
+            dims[i] < 0 && v->symbols[i] ? gale__text_for(o->dims, o->n_dims, v->symbols[i], false) : NULL;
+        if (text && (!gale__text_to_i64(text, &dims[i]) || dims[i] < 0))
+            return gale__fail(GALE_INVALID, "--dim %s=%s: it is NAME=N", v->symbols[i], text);
+    }
+    return GALE_OK;
+}
+
+/* A name that no extent has is a mistake. */
+static gale_status check_dims(gale_model *m, const gale_input_options *o)
+{
+    for (int i = 0; i < o->n_dims; i++) {
+        bool known = false;
+        size_t n = strcspn(o->dims[i], "=");
+        for (int k = 0; !known && k < gale_model_inputs(m); k++) {
+            gale_model_value v;
+            GALE_TRY(gale_model_input(m, k, &v));
+            for (int d = 0; d < v.rank; d++)
+                known |= v.symbols[d] && strlen(v.symbols[d]) == n && !strncmp(v.symbols[d], o->dims[i], n);
+        }
+        if (!known)
+            return gale__fail(
+                GALE_INVALID, "--dim %s: no extent of an input has that name; `gale inspect` shows them", o->dims[i]);
+    }
+    return GALE_OK;
+}
+
 static gale_status make_up(
     const gale_input_options *o, const gale_model_value *v, int index, bool only, gale_object **out)
 {
@@ -123,11 +154,12 @@ static gale_status make_up(
     memcpy(dims, v->dims, sizeof dims);
     if (shape && !gale__shape_parse(shape, &rank, dims))
         return gale__fail(GALE_INVALID, "--shape %s: '%s' is not a shape such as 1x3x256x256", v->name, shape);
+    if (!shape) GALE_TRY(name_dims(o, v, dims));
     if (!shape && rank > 0 && dims[0] < 0) dims[0] = 1; /* one item */
     for (int i = 0; i < rank; i++)
         if (dims[i] < 0)
-            return gale__fail(GALE_INVALID, "input %s is %s: give its extents with --shape %s=...", v->name,
-                gale__shape_text(v->rank, v->dims, v->symbols, text), v->name);
+            return gale__fail(GALE_INVALID, "input %s is %s: give its extents with --shape %s=..., or --dim NAME=N",
+                v->name, gale__shape_text(v->rank, v->dims, v->symbols, text), v->name);
     if (rank < 0)
         return gale__fail(
             GALE_INVALID, "input %s has no declared shape: give one with --shape %s=...", v->name, v->name);
@@ -153,6 +185,7 @@ static gale_status make_one(gale_model *m, const gale_input_options *o, bool ran
     bool only = is_only(m, i);
     GALE_TRY(gale_model_input(m, i, &v));
     const char *file = gale__text_for(o->files, o->n_files, v.name, only);
+    if (file && gale__is_picture(file)) GALE_TRY(name_dims(o, &v, v.dims));
     if (file && gale__is_picture(file)) return gale__picture_to_input(file, &v, &o->pixels, out);
     if (file) return gale__data_read(file, &v, out);
     if (random) return make_up(o, &v, i, only, out);
@@ -172,7 +205,7 @@ static gale_status check_names(gale_model *m, const char *const *texts, int coun
             gale_model_value v;
             GALE_TRY(outputs ? gale_model_output(m, k, &v) : gale_model_input(m, k, &v));
             known = (!strncmp(text, v.name, strlen(v.name)) && text[strlen(v.name)] == '=') ||
-                    (!strchr(text, '=') && (outputs ? n == 1 : is_only(m, k)));
+                    (!strchr(text, '=') && (outputs ? n == 1 || gale__is_picture(text) : is_only(m, k)));
         }
         if (!known)
             return gale__fail(GALE_INVALID, "--%s %s: the model has no such %s; `gale inspect` lists them", argument,
@@ -191,6 +224,7 @@ gale_status gale__model_inputs_make(gale_model *m, const gale_input_options *o, 
     int n = gale_model_inputs(m);
     GALE_TRY(check_names(m, o->files, o->n_files, "input", false));
     GALE_TRY(check_names(m, o->shapes, o->n_shapes, "shape", false));
+    GALE_TRY(check_dims(m, o));
     gale_object **objects = gale__calloc((size_t)n + 1, sizeof *objects);
     gale_status status = objects ? GALE_OK : GALE_NO_MEMORY;
     for (int i = 0; status == GALE_OK && i < n; i++) status = make_one(m, o, random || o->random, i, &objects[i]);

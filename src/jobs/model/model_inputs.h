@@ -27,4 +27,11 @@ void gale__objects_free(gale_object ***objects, int count);
 const char *gale__shape_text(int rank, const int64_t *dims, const char *const *symbols, char buf[256]);
 /* "1x3x8" to extents; false when it is not a shape. */
 bool gale__shape_parse(const char *text, int *rank, int64_t *dims);
+
+/* Of a host tensor of numbers; false: there are none in it.  Those that are not finite are only counted. */
+typedef struct gale__statistics {
+    double least, largest, mean, deviation;
+    uint64_t not_finite;
+} gale__statistics;
+bool gale__tensor_statistics(gale_tensor *t, gale__statistics *out);
 #endif

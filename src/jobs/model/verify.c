@@ -13,6 +13,9 @@ typedef struct check {
     gale__job_stage stage;
     gale_object **kept; /* by value: the CPU's */
     int n_values;
+    const char **outputs; /* of the reference: names, and values */
+    int32_t *output_values;
+    int n_outputs;
     gale_verify_result *result;
     gale_verify_value *values; /* the result's */
 } check;
@@ -89,7 +92,30 @@ static gale_status open_model(check *c, gale_device *device, bool reference, gal
 {
     gale_model_options options = c->options->model;
     if (reference) options.precision = options.program.precision = GALE_PRECISION_AS_IT_IS;
-    return gale__model_open_with(c->path, device, &options, &c->options->inputs, &c->stage, out);
+    const char *path = reference || !c->options->other ? c->path : c->options->other;
+    return gale__model_open_with(path, device, &options, &c->options->inputs, &c->stage, out);
+}
+
+/* What the reference gives, and where it is kept. */
+static gale_status keep_outputs(check *c, const gale__onnx_net *net)
+{
+    gale__arena *arena = gale__result_arena(c->result);
+    c->outputs = gale__arena_alloc(arena, ((size_t)net->n_outputs + 1) * sizeof *c->outputs);
+    c->output_values = gale__arena_copy(arena, net->outputs, (size_t)net->n_outputs * sizeof *c->output_values);
+    if (!c->outputs || !c->output_values) return GALE_NO_MEMORY;
+    for (int i = 0; i < net->n_outputs; i++)
+        if (!(c->outputs[i] = gale__arena_strdup(arena, net->declared[i].name))) return GALE_NO_MEMORY;
+    c->n_outputs = net->n_outputs;
+    return GALE_OK;
+}
+
+/* The reference's output for one of this name, or at this place where names differ; NULL: none. */
+static gale_object *output_for(const check *c, const gale__onnx_net *net, int index)
+{
+    int found = c->n_outputs == net->n_outputs ? index : -1;
+    for (int i = 0; i < c->n_outputs; i++)
+        if (!strcmp(c->outputs[i], net->declared[index].name)) found = i;
+    return found < 0 ? NULL : c->kept[c->output_values[found]];
 }
 
 /* One run with every value shown to `watch`; the first one is the reference. */
@@ -106,7 +132,7 @@ static gale_status run_watched(check *c, gale_device *device, gale__onnx_watch *
     if (!c->kept) {
         c->n_values = s->net->n_values;
         c->kept = gale__calloc((size_t)c->n_values + 1, sizeof *c->kept);
-        GALE_GO(c->kept ? GALE_OK : GALE_NO_MEMORY);
+        GALE_GO(c->kept ? keep_outputs(c, s->net) : GALE_NO_MEMORY);
     }
     GALE_GO(gale__onnx_exec_expose(s->net));
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
@@ -128,9 +154,13 @@ static gale_status run_fused(check *c, gale_device *device)
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
     GALE_GO(gale__model_run_once(m, in, true, &out));
     const gale__onnx_net *net = gale__onnx_model_session(m)->net;
-    for (int i = 0; i < net->n_outputs; i++)
-        if (c->kept[net->outputs[i]])
-            GALE_GO(add_value(c, "output of the fused run", net->declared[i].name, out[i], c->kept[net->outputs[i]]));
+    for (int i = 0; i < net->n_outputs; i++) {
+        gale_object *reference = output_for(c, net, i);
+        if (!reference && c->options->other)
+            GALE_GO(gale__fail(GALE_MISMATCH, "%s has no output \"%s\", which %s has", c->path, net->declared[i].name,
+                c->options->other));
+        if (reference) GALE_GO(add_value(c, "output of the fused run", net->declared[i].name, out[i], reference));
+    }
 done:
     if (m) gale__objects_free(&in, gale_model_inputs(m));
     if (m) gale__objects_free(&out, gale_model_outputs(m));
@@ -165,7 +195,7 @@ static gale_status verify(check *c, gale_device *device, gale_device *cpu)
     if (!c->result->device) return GALE_NO_MEMORY;
     GALE_TRY(run_watched(c, cpu, keep));
     /* Values within a network of halves may well depart, small differences of large numbers say: outputs count. */
-    if (!precision_of(&c->options->model)) GALE_TRY(run_watched(c, device, compare));
+    if (!precision_of(&c->options->model) && !c->options->other) GALE_TRY(run_watched(c, device, compare));
     GALE_TRY(run_fused(c, device));
     sum_up(c);
     return GALE_OK;

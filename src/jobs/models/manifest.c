@@ -54,7 +54,7 @@ static gale_status read_range(const gale__json *params, const char *key, double 
 static gale_status read_params(const gale__json *params, gale__manifest *m)
 {
     static const char *const known[] = {"scale_factor", "tile_size", "tile_overlap", "layout", "colours", "range",
-        "range_out", "multiple", "padding", NULL};
+        "range_out", "multiple", "padding", "edge", NULL};
     static const char *const layouts[] = {"nchw", "nhwc", NULL}, *const colours[] = {"rgb", "bgr", "luma", NULL},
                              *const paddings[] = {"replicate", "reflect", NULL};
     int layout = m->layout, colour = m->colours, padding = m->padding;
@@ -65,6 +65,7 @@ static gale_status read_params(const gale__json *params, gale__manifest *m)
     GALE_TRY(int_of(params, "tile_size", 0, 65536, &m->tile));
     GALE_TRY(int_of(params, "tile_overlap", 0, 65535, &m->overlap));
     GALE_TRY(int_of(params, "multiple", 1, 4096, &m->multiple));
+    GALE_TRY(int_of(params, "edge", 0, 256, &m->apron));
     GALE_TRY(choice_of(params, "layout", layouts, GALE__MANIFEST_LAYOUT_NCHW, &layout));
     GALE_TRY(choice_of(params, "colours", colours, 0, &colour));
     GALE_TRY(choice_of(params, "padding", paddings, 0, &padding));

@@ -44,6 +44,7 @@ typedef struct gale__manifest {
     double low_out, high_out; /* and in its result */
     bool absent;              /* nobody says anything: there is no manifest, or an empty one */
     int multiple;             /* 0: not said */
+    int apron;                /* pixels of padding around a picture ("edge") */
     gale__tile_padding padding;
     int control_count;                /* length of the control vector; 0: none */
     float *defaults;                  /* of that length */

@@ -33,14 +33,14 @@ static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale_
 
 gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wish *wish, gale__tiling *out)
 {
-    gale__tiling t = {.padding = wish->padding, .border = wish->border};
+    gale__tiling t = {.padding = wish->padding, .border = wish->border, .apron = wish->apron};
     if (width < 1 || height < 1 || wish->tile_width < 0 || wish->tile_height < 0 || wish->overlap < 0 ||
         wish->multiple < 0)
         return gale__fail(GALE_INVALID,
             "a picture of %lld x %lld cannot be cut into tiles of %lld x %lld that overlap by %lld", (long long)width,
             (long long)height, (long long)wish->tile_width, (long long)wish->tile_height, (long long)wish->overlap);
-    GALE_TRY(make_axis(width, wish->tile_width, wish->fixed_width, wish, &t.x));
-    GALE_TRY(make_axis(height, wish->tile_height, wish->fixed_height, wish, &t.y));
+    GALE_TRY(make_axis(width + 2 * t.apron, wish->tile_width, wish->fixed_width, wish, &t.x));
+    GALE_TRY(make_axis(height + 2 * t.apron, wish->tile_height, wish->fixed_height, wish, &t.y));
     *out = t;
     return GALE_OK;
 }
@@ -79,13 +79,15 @@ static int64_t inside(int64_t v, int64_t size, gale__tile_padding padding)
 void gale__tile_take_row(
     const gale__tiling *t, int64_t index, int64_t plane, int64_t y, const float *picture, float *row)
 {
-    int64_t x0 = gale__tile_axis_at(&t->x, index % t->x.count) - t->border,
-            y0 = gale__tile_axis_at(&t->y, index / t->x.count) - t->border, width = gale__tiling_width(t);
-    int64_t first = x0 < 0 ? -x0 : 0, end = t->x.size - x0 < width ? t->x.size - x0 : width;
-    const float *from = picture + (plane * t->y.size + inside(y0 + y, t->y.size, t->padding)) * t->x.size;
-    memcpy(row + first, from + x0 + first, (size_t)(end - first) * sizeof *row);
-    for (int64_t x = 0; x < first; x++) row[x] = from[inside(x0 + x, t->x.size, t->padding)];
-    for (int64_t x = end; x < width; x++) row[x] = from[inside(x0 + x, t->x.size, t->padding)];
+    int64_t before = t->border + t->apron, x0 = gale__tile_axis_at(&t->x, index % t->x.count) - before,
+            y0 = gale__tile_axis_at(&t->y, index / t->x.count) - before, width = gale__tiling_width(t),
+            wide = t->x.size - 2 * t->apron, high = t->y.size - 2 * t->apron;
+    int64_t first = x0 < 0 ? -x0 : 0, end = wide - x0 < width ? wide - x0 : width;
+    const float *from = picture + (plane * high + inside(y0 + y, high, t->padding)) * wide;
+    if (first < end) memcpy(row + first, from + x0 + first, (size_t)(end - first) * sizeof *row);
+    else end = first = first < width ? first : width;
+    for (int64_t x = 0; x < first; x++) row[x] = from[inside(x0 + x, wide, t->padding)];
+    for (int64_t x = end; x < width; x++) row[x] = from[inside(x0 + x, wide, t->padding)];
 }
 
 void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, float *weights)
@@ -107,17 +109,19 @@ static int64_t seen(const gale__tiling *t, int64_t index, int64_t scale, int64_t
 void gale__tile_add_row(const gale__tiling *t, int64_t index, int64_t scale, int64_t plane, int64_t y,
     const float *restrict row, const float *restrict weights, float *restrict picture)
 {
-    int64_t w = t->x.tile * scale, wide = t->x.size * scale, high = t->y.size * scale;
-    int64_t x0 = gale__tile_axis_at(&t->x, index % t->x.count) * scale,
-            y0 = gale__tile_axis_at(&t->y, index / t->x.count) * scale, within = x0 + w < wide ? w : wide - x0,
-            old = seen(t, index, scale, y);
-    if (y0 + y >= high) return;
-    float *restrict to = picture + (plane * high + y0 + y) * wide + x0, v = weights ? weights[w + y] : 1;
-    if (old > within) old = within;
+    int64_t w = t->x.tile * scale, wide = (t->x.size - 2 * t->apron) * scale, high = (t->y.size - 2 * t->apron) * scale;
+    int64_t x0 = (gale__tile_axis_at(&t->x, index % t->x.count) - t->apron) * scale,
+            y0 = (gale__tile_axis_at(&t->y, index / t->x.count) - t->apron) * scale,
+            within = x0 + w < wide ? w : wide - x0, skip = x0 < 0 ? -x0 : 0, old = seen(t, index, scale, y);
+    if (y0 + y < 0 || y0 + y >= high || skip >= within) return;
+    float *restrict to = picture + (plane * high + y0 + y) * wide + x0 + skip, v = weights ? weights[w + y] : 1;
+    old = old < skip ? skip : old > within ? within : old;
+    const float *restrict across = weights ? weights + skip : NULL;
+    row += skip, old -= skip, within -= skip;
     if (!weights) memcpy(to, row, (size_t)within * sizeof *to);
     else if (v <= 0) memset(to + old, 0, (size_t)(within - old) * sizeof *to);
     else {
-        for (int64_t x = 0; x < old; x++) to[x] += v * weights[x] * row[x];
-        for (int64_t x = old; x < within; x++) to[x] = v * weights[x] * row[x];
+        for (int64_t x = 0; x < old; x++) to[x] += v * across[x] * row[x];
+        for (int64_t x = old; x < within; x++) to[x] = v * across[x] * row[x];
     }
 }

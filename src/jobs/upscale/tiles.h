@@ -11,7 +11,7 @@
 typedef enum gale__tile_padding { GALE__PAD_REPLICATE, GALE__PAD_REFLECT } gale__tile_padding;
 
 typedef struct gale__tile_axis {
-    int64_t size; /* of the picture */
+    int64_t size; /* of the picture with its apron */
     int64_t tile; /* of each tile, without its border; larger than the picture where that must be padded */
     int64_t stride, overlap, margin;
     int64_t count;
@@ -19,7 +19,7 @@ typedef struct gale__tile_axis {
 typedef struct gale__tiling {
     gale__tile_axis x, y;
     gale__tile_padding padding;
-    int64_t border;
+    int64_t border, apron;
 } gale__tiling;
 
 typedef struct gale__tile_wish {
@@ -31,6 +31,8 @@ typedef struct gale__tile_wish {
     gale__tile_padding padding;
     int64_t border; /* of a tile's pixels, those on each side of which no result comes: they are its neighbours', or
                        padding */
+    int64_t apron;  /* pixels of padding around the whole picture, whose results are dropped: a network that pads with
+                       black inside tints what is near an edge */
 } gale__tile_wish;
 /* GALE_INVALID when the overlap leaves no stride. */
 gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wish *wish, gale__tiling *out);
@@ -38,7 +40,7 @@ gale_status gale__tiling_make(int64_t width, int64_t height, const gale__tile_wi
 static inline int64_t gale__tiling_width(const gale__tiling *t) { return t->x.tile + 2 * t->border; }
 static inline int64_t gale__tiling_height(const gale__tiling *t) { return t->y.tile + 2 * t->border; }
 static inline int64_t gale__tiling_count(const gale__tiling *t) { return t->x.count * t->y.count; }
-/* Where tile i begins along an axis. */
+/* Where tile i begins along an axis, from where the apron does. */
 static inline int64_t gale__tile_axis_at(const gale__tile_axis *a, int64_t i)
 {
     return i < a->count - 1 || a->count == 1 ? i * a->stride : a->size - a->tile;

@@ -97,9 +97,13 @@ static gale_status make_tiling(work *w, int64_t width, int64_t height, gale__til
     int64_t tile_width = n->fixed_width ? n->fixed_width : w->now,
             tile_height = n->fixed_height ? n->fixed_height : w->now,
             smaller = tile_height && (!tile_width || tile_height < tile_width) ? tile_height : tile_width;
+    int64_t apron = n->manifest->apron;
+    /* a picture of at most a tile stays one */
+    if (apron && !n->fixed_width && w->now && width <= w->now) tile_width = width + 2 * (apron + n->border);
+    if (apron && !n->fixed_height && w->now && height <= w->now) tile_height = height + 2 * (apron + n->border);
     gale__tile_wish wish = {tile_width, tile_height,
         smaller > 2 * n->border ? overlap_for(w, smaller - 2 * n->border) : 0, -1, 0, n->fixed_width > 0,
-        n->fixed_height > 0, n->manifest->padding, n->border};
+        n->fixed_height > 0, n->manifest->padding, n->border, apron};
     bool usual = is_fixed(n) || (w->now == n->manifest->tile && w->now && width >= w->now && height >= w->now);
     if (!usual) GALE_TRY(gale__network_find_multiple(n));
     wish.multiple = n->multiple;
@@ -112,7 +116,8 @@ static int64_t with_padding(int64_t side) { return (side + PADDING_USUAL - 1) / 
 /* Tile and batch where they are left to us: the whole picture where memory holds it, else the largest tile. */
 static gale_status choose(work *w, int64_t width, int64_t height, gale__tiling *t)
 {
-    int64_t pixels = 0, border = w->network->border, wide = width + 2 * border, high = height + 2 * border;
+    int64_t pixels = 0, border = w->network->border, around = border + w->network->manifest->apron,
+            wide = width + 2 * around, high = height + 2 * around;
     bool tile = !w->tile && !w->network->fixed_width && !w->network->fixed_height;
     w->now = w->tile;
     if (tile) GALE_TRY(gale__network_find_multiple(w->network));

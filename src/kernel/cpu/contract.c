@@ -4,7 +4,9 @@
 #include "base/thread.h"
 #include <string.h>
 
-#define K_BYTES 1024 /* of one row of a panel: what a tile's pass over k keeps in the first cache */
+#define K_NARROW 2048 /* steps of narrow operands */
+#define K_WINDOW 8192 /* most of them in a window, whose rows are packed at once */
+#define K_BYTES 1024  /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
 #define TILE_LANES 768
 #define LEAST_PANELS \
@@ -19,6 +21,8 @@
 #define SHORT_LANES 8
 #define JOINT_LANES 200
 #define JOINT_BLOCK 1024
+#define NARROW_LANES 8
+#define NARROW_K 16
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
@@ -77,6 +81,16 @@ static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, g
            gale__cpu_channel_find(&c->channel, &c->window, c->nest, other, &c->batch, &c->b.rows, &c->k);
 }
 
+/* Few rows are worth it by weights that lie in panels already. */
+static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, bool turned)
+{
+    gale__cpu_narrow a, b;
+    int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
+    if (lanes < NARROW_LANES || info->k < NARROW_K) return false;
+    return gale__cpu_narrow_find(nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, &a, &b) &&
+           (rows >= 4 || nest->buffers[b.access->buffer].constant);
+}
+
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__simd_type ct;
@@ -89,6 +103,7 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
     if (find_channel(&(gale__cpu_contract){.nest = nest}, info, ct, &turned)) return true;
     turned = is_turned(nest, info);
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
+    if (narrow_fits(nest, info, turned)) return true;
     if (rows >= 4 && lanes >= 8 && info->k >= 4) return true;
     gale__cpu_contract c = {.nest = nest};
     if (lanes < 32 || info->k < (info->b_count > 4 ? FEW_K : 8) || !nest->n_outer) return false;
@@ -129,11 +144,36 @@ static bool prefers_k(
     return score > 0 || (score == 0 && k->extent[k->n - 1] > rows->extent[rows->n - 1]);
 }
 
+/* The load alone, elements as they lie. */
+static gale_status make_narrow(const gale__cpu_contract *c, gale__cpu_operand *o)
+{
+    const gale__nest_access *x = o->narrow.access;
+    gale__cpu_tape *t = &o->tape;
+    uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
+    for (int i = 0; i < c->nest->n_code; i++)
+        wanted[i] = c->nest->code[i].op == GALE__NEST_LOAD && &c->nest->accesses[c->nest->code[i].access] == x;
+    o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
+    o->out = gale__cpu_tape_reg(t, (int)gale_type_size(x->type));
+    gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_LOAD,
+                               .size = gale_type_size(x->type) == 2,
+                               .d = o->out,
+                               .a = -1,
+                               .b = -1,
+                               .c = -1,
+                               .access = x});
+    o->section.count = (int)t->n_steps;
+    gale__cpu_section *sections[1] = {&o->section};
+    gale__cpu_tape_keep(t, o->out);
+    GALE_TRY(gale__cpu_tape_finish_build(t, sections, 1, NULL, 0, 512));
+    return gale__cpu_narrow_init(&o->narrow, c->nest);
+}
+
 static gale_status make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int value)
 {
     uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
     int reg[GALE__NEST_CODE_MAX];
     gale__cpu_tape_init(&o->tape, c->nest);
+    if (c->narrow) return make_narrow(c, o);
     wanted[value] = 1;
     mark_below(c->nest, wanted, -1);
     o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
@@ -179,13 +219,13 @@ static void choose_tiles(gale__cpu_contract *c)
 {
     int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count, mr = c->gemm.mr, nr = c->gemm.nr,
             size = (int64_t)c->size;
-    c->kc = equal_parts(k, K_BYTES / size, 1);
+    c->kc = c->narrow ? equal_parts(k, K_NARROW, c->group) : equal_parts(k, K_BYTES / size, 1);
     c->mc = equal_parts(m, TILE_ROWS, mr);
     c->tile_lanes = equal_parts(n, TILE_LANES, nr);
     int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     c->groups = 1;
     c->group_len = k;
-    if (m * n * c->batch.count <= GROUP_RESULT && tiles * c->batch.count < 8 && k >= 8 * GROUP_K) {
+    if (!c->narrow && m * n * c->batch.count <= GROUP_RESULT && tiles * c->batch.count < 8 && k >= 8 * GROUP_K) {
         int64_t most = least(GROUPS_MOST, (int64_t)PARTS_BYTES / (m * n * size * c->batch.count));
         int64_t groups = least(k / GROUP_K, most);
         c->group_len = groups > 1 ? round_up((k + groups - 1) / groups, c->kc) : k;
@@ -203,7 +243,7 @@ static void choose_tiles(gale__cpu_contract *c)
         c->tile_lanes = round_up(c->tile_lanes / 2, nr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
-    int64_t fit = (int64_t)PACKED_BYTES / (k * size) / c->tile_lanes * c->tile_lanes;
+    int64_t fit = (int64_t)(PACKED_BYTES / gale__cpu_contract_steps(c, k)) / c->tile_lanes * c->tile_lanes;
     c->packed_lanes = least(round_up(n, c->tile_lanes), fit < c->tile_lanes ? c->tile_lanes : fit);
 }
 
@@ -229,11 +269,11 @@ static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const ga
 }
 
 /* The constant that a load reads and nothing else does, as it is multiplied. */
-static const gale__nest_access *constant_of(const gale__cpu_contract *c, int value)
+static const gale__nest_access *constant_of(const gale__cpu_contract *c, const gale__cpu_operand *o, int value)
 {
-    const gale__nest_access *x = access_of(c->nest, value);
+    const gale__nest_access *x = c->narrow ? o->narrow.access : access_of(c->nest, value);
     if (!x || c->nest->n_buffers > GALE__CPU_PANELS_BUFFERS || !c->nest->buffers[x->buffer].constant || c->groups > 1 ||
-        x->n_guards || (size_t)gale_type_size(x->type) != c->size || !is_read_once(c->nest, x))
+        x->n_guards || (!c->narrow && (size_t)gale_type_size(x->type) != c->size) || !is_read_once(c->nest, x))
         return NULL;
     return x;
 }
@@ -241,10 +281,13 @@ static const gale__nest_access *constant_of(const gale__cpu_contract *c, int val
 static uint64_t panels_key(
     const gale__cpu_contract *c, const gale__nest_access *x, const gale__cpu_operand *o, const gale__cpu_span *batch)
 {
-    uint64_t words[8 + 6 * GALE__NEST_DIMS];
+    uint64_t words[10 + 6 * GALE__NEST_DIMS];
     int n = 0;
-    const uint64_t numbers[] = {
-        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc};
+    const int32_t *order = c->window.order;
+    const uint64_t numbers[] = {order ? gale__hash(order, (size_t)c->k.count * sizeof *order, 1) : 0,
+        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
+        c->narrow ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
+        c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
     n = add_span(words, n, &o->rows, x);
     n = add_span(words, n, &c->k, x);
@@ -255,7 +298,7 @@ static uint64_t panels_key(
 /* Panels of a constant, unless they would take more room than it. */
 static void find_panels(gale__cpu_contract *c, int value)
 {
-    const gale__nest_access *x = constant_of(c, value);
+    const gale__nest_access *x = constant_of(c, &c->b, value);
     c->panels = c->a_panels = (gale__cpu_panels){.buffer = -1};
     if (!x) return;
     for (int i = 0; i < c->batch.n; i++)
@@ -264,25 +307,42 @@ static void find_panels(gale__cpu_contract *c, int value)
         if (x->stride[c->a.rows.dim[i]]) return;
     c->packed_lanes =
         round_up(c->b.rows.count, c->tile_lanes); /* no room is needed for them, so all lanes are one part */
-    c->panels = (gale__cpu_panels){x->buffer, (size_t)(round_up(c->b.rows.count, c->gemm.nr) * c->k.count) * c->size,
-        panels_key(c, x, &c->b, NULL)};
+    c->panels = (gale__cpu_panels){x->buffer,
+        gale__cpu_contract_panel_bytes(c, &c->b, round_up(c->b.rows.count, c->gemm.nr)), panels_key(c, x, &c->b, NULL)};
 }
 
 /* The same for a, whose batches may each have their own: the weights of groups. */
 static void find_a_panels(gale__cpu_contract *c, int value)
 {
-    const gale__nest_access *x = constant_of(c, value);
+    const gale__nest_access *x = constant_of(c, &c->a, value);
     if (!x || c->panels.bytes) return;
     int64_t shared = 1;
     for (int i = 0; i < c->b.rows.n; i++)
         if (x->stride[c->b.rows.dim[i]]) return;
     for (int i = 0; i < c->batch.n; i++)
         if (!x->stride[c->batch.dim[i]]) shared *= c->batch.extent[i];
-    size_t bytes = (size_t)(gale__cpu_contract_padded_rows(c) * c->k.count * c->batch.count) * c->size,
+    size_t bytes = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c)) * (size_t)c->batch.count,
            given = (size_t)c->nest->buffers[x->buffer].elements * c->size;
     if ((shared > 1 && shared < c->batch.count) || bytes > 2 * given + (64u << 10)) return;
     if (shared > 1) bytes /= (size_t)shared;
     c->a_panels = (gale__cpu_panels){x->buffer, bytes, panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
+}
+
+/* Windows of narrow lanes in units, where only the rows' sums are needed and the zero point of lanes is one number. */
+static gale_status choose_narrow_window(gale__cpu_contract *c)
+{
+    gale__cpu_window *w = &c->window;
+    bool found = !c->b.sums && c->b.narrow.known && c->k.count <= K_WINDOW &&
+                 gale__cpu_window_find_units(w, c->nest, c->b.narrow.access, &c->b.rows, &c->k, c->group) &&
+                 (w->x.tap >= 0 || w->y.tap >= 0);
+    if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
+    int64_t kc = c->kc;
+    c->kc = c->k.count;
+    GALE_TRY(gale__cpu_window_init(
+        w, &c->k, c->k.count / c->group, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->unit));
+    if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
+    else c->kc = kc;
+    return GALE_OK;
 }
 
 /* Lanes are read where they lie when taps share them, or when the other factor stays in the cache and there are no
@@ -290,6 +350,7 @@ static void find_a_panels(gale__cpu_contract *c, int value)
 static gale_status choose_window(gale__cpu_contract *c, int value)
 {
     gale__cpu_window *w = &c->window;
+    if (c->narrow) return choose_narrow_window(c);
     if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type)) return GALE_OK;
     bool shares = w->x.tap >= 0 || w->y.tap >= 0,
          small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
@@ -331,6 +392,54 @@ static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *
     return GALE_OK;
 }
 
+/* Sums of one operand's rows are wanted where the other's zero points may be other than 0. */
+static bool has_points(const gale__cpu_operand *o) { return !o->narrow.known || o->narrow.point; }
+
+/* Narrow operands, unless windows of floats are better read where they lie. */
+static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bool turned)
+{
+    int rows = turned ? info->b : info->a, lanes = turned ? info->a : info->b;
+    c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->sum_type));
+    c->group = 1;
+    c->unit = c->size;
+    if (!narrow_fits(c->nest, info, turned)) return;
+    gale__cpu_window *w = &c->window;
+    bool shares = c->sum_type == GALE__SIMD_TYPE_F32 &&
+                  gale__cpu_window_find(w, c->nest, lanes, &c->b.rows, &c->k, c->sum_type) &&
+                  (w->x.tap >= 0 || w->y.tap >= 0);
+    *w = (gale__cpu_window){0};
+    if (shares) return;
+    c->gemm = *gale__cpu_narrow_find(c->nest, info->mul, rows, lanes, &c->a.narrow, &c->b.narrow);
+    c->narrow = true;
+    c->group = c->gemm.key.group;
+    c->unit = gale__cpu_narrow_unit(&c->gemm);
+    c->a.sums = has_points(&c->b);
+    c->b.sums = has_points(&c->a);
+}
+
+size_t gale__cpu_contract_temp(const gale__cpu_contract *c)
+{
+    int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr;
+    if (!c->narrow) return (size_t)(widest * c->kc) * c->size;
+    size_t a = gale__cpu_units_temp(&c->a.tape), b = gale__cpu_units_temp(&c->b.tape),
+           row = c->window.order ? gale__cpu_contract_steps(c, c->k.count) : 0;
+    return row > a && row > b ? row : a > b ? a : b;
+}
+
+/* What a task works in. */
+static size_t task_bytes(const gale__cpu_contract *c)
+{
+    size_t tapes = gale__cpu_tape_scratch_bytes(&c->a.tape) + gale__cpu_tape_scratch_bytes(&c->b.tape) +
+                   gale__cpu_tape_scratch_bytes(&c->tail);
+    size_t panels = (size_t)c->mc * gale__cpu_contract_steps(c, c->kc) +
+                    (c->groups > 1 ? (size_t)c->tile_lanes * gale__cpu_contract_steps(c, c->kc) : 0);
+    size_t points = 0;
+    if (c->narrow)
+        points = gale__cpu_tape_scratch_bytes(&c->a.narrow.tape) + gale__cpu_tape_scratch_bytes(&c->b.narrow.tape) +
+                 (size_t)(4 * c->mc + 2 * c->tile_lanes) * sizeof(int32_t) + 512;
+    return tapes + panels + points + gale__cpu_contract_temp(c) + (size_t)(c->mc * c->tile_lanes) * c->size + 1024;
+}
+
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)
 {
     bool turned;
@@ -340,8 +449,8 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     if (find_channel(c, info, c->sum_type, &turned)) return init_channel(c, info);
     turned = is_turned(nest, info);
     c->window = (gale__cpu_window){0};
-    c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->sum_type));
     find_spans(c, info, turned ? 'N' : 'M');
+    choose_gemm(c, info, turned);
     c->a.width = c->gemm.mr;
     c->b.width = c->gemm.nr;
     choose_tiles(c);
@@ -352,21 +461,18 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
     GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
     GALE_TRY(make_tail(c, info));
-    int64_t mr = c->gemm.mr, widest = mr > c->gemm.nr ? mr : c->gemm.nr, tile = c->mc * c->tile_lanes;
-    size_t tapes = gale__cpu_tape_scratch_bytes(&c->a.tape) + gale__cpu_tape_scratch_bytes(&c->b.tape) +
-                   gale__cpu_tape_scratch_bytes(&c->tail);
-    c->private_bytes =
-        tapes +
-        (size_t)(c->mc * c->kc + widest * c->kc + tile + (c->groups > 1 ? c->tile_lanes * c->kc : 0)) * c->size + 1024;
+    int64_t mr = c->gemm.mr;
+    c->private_bytes = task_bytes(c);
     if (c->groups > 1)
         c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) *
                                    round_up(c->b.rows.count, c->tile_lanes)) *
                           c->size;
-    else if (!c->panels.bytes) c->shared_bytes = (size_t)(c->packed_lanes * c->k.count) * c->size;
+    else if (!c->panels.bytes) c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->b, c->packed_lanes);
     if (c->window.access) {
-        c->private_bytes += c->window.band_bytes + (size_t)c->window.phase * 8 +
-                            (size_t)(round_up(c->window.part_rows, mr) * c->tile_lanes + c->window.packed) * c->size;
-        c->shared_bytes = c->a_panels.bytes ? 0 : (size_t)(round_up(c->a.rows.count, mr) * c->k.count) * c->size;
+        c->private_bytes += c->window.band_bytes + c->window.temp_bytes + (size_t)c->window.packed * c->unit +
+                            (size_t)(round_up(c->window.part_rows, mr) * c->tile_lanes) * c->size + 256;
+        c->shared_bytes =
+            c->a_panels.bytes ? 0 : gale__cpu_contract_panel_bytes(c, &c->a, round_up(c->a.rows.count, mr));
     }
     c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
     return GALE_OK;
@@ -377,5 +483,7 @@ void gale__cpu_contract_finish(gale__cpu_contract *c)
     gale__cpu_window_finish(&c->window);
     gale__cpu_tape_finish(&c->a.tape);
     gale__cpu_tape_finish(&c->b.tape);
+    gale__cpu_tape_finish(&c->a.narrow.tape);
+    gale__cpu_tape_finish(&c->b.narrow.tape);
     gale__cpu_tape_finish(&c->tail);
 }

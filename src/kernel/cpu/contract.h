@@ -8,6 +8,7 @@
 #define GALE_KERNEL_CPU_CONTRACT_H
 #include "kernel/cpu/channel.h"
 #include "kernel/cpu/interp.h"
+#include "kernel/cpu/narrow.h"
 
 /* One operand: its expression, and the dimensions that its rows walk. */
 typedef struct gale__cpu_operand {
@@ -17,6 +18,8 @@ typedef struct gale__cpu_operand {
     bool along_k; /* lanes walk k rather than rows */
     gale__cpu_span rows;
     int width; /* rows of a panel: mr or nr */
+    gale__cpu_narrow narrow;
+    bool sums; /* panels come with the sums of their rows */
 } gale__cpu_operand;
 
 enum { GALE__CPU_PANELS_BUFFERS = 64 }; /* of a nest whose panels are made once, at most */
@@ -26,6 +29,9 @@ typedef struct gale__cpu_contract {
     gale__simd_type sum_type; /* type of the sums */
     size_t size;              /* its bytes */
     gale__simd_gemm gemm;
+    bool narrow;            /* both operands are (narrow.h) */
+    int64_t group;          /* steps of k that lie side by side in a panel */
+    size_t unit;            /* their bytes */
     gale__cpu_operand a, b; /* a: the rows of the result's tiles; b: its lanes */
     gale__cpu_tape tail;    /* what follows the reduction */
     gale__cpu_section tail_section;
@@ -42,6 +48,29 @@ typedef struct gale__cpu_contract {
     size_t private_bytes, shared_bytes;
     int shared_pieces;
 } gale__cpu_contract;
+static inline int64_t gale__cpu_contract_units(const gale__cpu_contract *c, int64_t k)
+{
+    return (k + c->group - 1) / c->group;
+}
+/* Bytes of k steps of one row of a panel. */
+static inline size_t gale__cpu_contract_steps(const gale__cpu_contract *c, int64_t k)
+{
+    return (size_t)gale__cpu_contract_units(c, k) * c->unit;
+}
+/* Bytes of the panels of so many rows (whole panels), and of their sums: those of each kc steps one after the other. */
+static inline size_t gale__cpu_contract_panel_bytes(
+    const gale__cpu_contract *c, const gale__cpu_operand *o, int64_t rows)
+{
+    size_t sums = o->sums ? (size_t)((c->k.count + c->kc - 1) / c->kc) * sizeof(int32_t) : 0;
+    return (size_t)rows * (gale__cpu_contract_steps(c, c->k.count) + sums);
+}
+/* Sums of the rows over the kc steps from k on, in such panels; NULL: there are none. */
+static inline int32_t *gale__cpu_contract_sums(
+    const gale__cpu_contract *c, const gale__cpu_operand *o, const char *panels, int64_t rows, int64_t k)
+{
+    const char *at = panels + (size_t)rows * gale__cpu_contract_steps(c, c->k.count);
+    return o->sums ? (int32_t *)(uintptr_t)at + k / c->kc * rows : NULL;
+}
 /* False where the direct schedules serve better. */
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info);
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info);
@@ -51,9 +80,11 @@ void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, voi
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 size_t gale__cpu_channel_bytes(const gale__cpu_contract *c); /* scratch of a task */
-/* Rows [r0, r0 + rows) of an operand as panels of kn steps from k0 on; temp: width * kc elements. */
+/* Rows [r0, r0 + rows) of an operand as panels of kn steps from k0 on; temp: gale__cpu_contract_temp bytes; sums: of
+ * the rows, where the operand has them. */
+size_t gale__cpu_contract_temp(const gale__cpu_contract *c);
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
-    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out);
+    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out, int32_t *sums);
 /* Panels of a: kc steps at a time, all rows of those steps; rows in whole panels.  Packed for one batch, on all cores.
  */
 int64_t gale__cpu_contract_padded_rows(const gale__cpu_contract *c);

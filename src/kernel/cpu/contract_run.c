@@ -21,6 +21,8 @@ typedef struct bench {
     void *piece;
     gale__cpu_frame a, b, tail;
     char *pack_a, *pack_b, *rows, *tile;
+    gale__cpu_frame zero_a, zero_b;                    /* of narrow operands: */
+    int32_t *point_a, *point_b, *sum_a, *sum_b, *part; /* zero points, and sums of rows; part: of some steps */
 } bench;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -33,20 +35,33 @@ static char *carve(char **at, size_t bytes)
     return p;
 }
 
+static void open_points(bench *w, const run *r, char **at)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_tape *a = &c->a.narrow.tape, *b = &c->b.narrow.tape;
+    gale__cpu_frame_init(&w->zero_a, a, r->buffers, carve(at, gale__cpu_tape_scratch_bytes(a)), a->block, r->aliased);
+    gale__cpu_frame_init(&w->zero_b, b, r->buffers, carve(at, gale__cpu_tape_scratch_bytes(b)), b->block, r->aliased);
+    w->point_a = (int32_t *)(void *)carve(at, (size_t)c->mc * sizeof(int32_t));
+    w->sum_a = (int32_t *)(void *)carve(at, (size_t)c->mc * sizeof(int32_t));
+    w->part = (int32_t *)(void *)carve(at, (size_t)c->mc * sizeof(int32_t));
+    w->point_b = (int32_t *)(void *)carve(at, (size_t)c->tile_lanes * sizeof(int32_t));
+    w->sum_b = (int32_t *)(void *)carve(at, (size_t)c->tile_lanes * sizeof(int32_t));
+}
+
 static void open_bench(bench *w, const run *r)
 {
     const gale__cpu_contract *c = r->contract;
     char *at = w->piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
-    int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr;
     gale__cpu_frame_init(&w->a, &c->a.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->a.tape)),
         c->a.tape.block, r->aliased);
     gale__cpu_frame_init(&w->b, &c->b.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->b.tape)),
         c->b.tape.block, r->aliased);
     gale__cpu_frame_init(
         &w->tail, &c->tail, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->tail)), c->tail.block, r->aliased);
-    w->pack_a = carve(&at, (size_t)(c->mc * c->kc) * c->size);
-    w->rows = carve(&at, (size_t)(widest * c->kc) * c->size);
+    w->pack_a = carve(&at, (size_t)c->mc * gale__cpu_contract_steps(c, c->kc));
+    w->rows = carve(&at, gale__cpu_contract_temp(c));
     w->tile = carve(&at, (size_t)(c->mc * c->tile_lanes) * c->size);
+    if (c->narrow) open_points(w, r, &at);
     w->pack_b = at;
 }
 
@@ -57,6 +72,9 @@ static void set_batch(bench *w, const gale__cpu_contract *c, int64_t batch)
     gale__cpu_frame_seek(&w->a, &c->batch, batch);
     gale__cpu_frame_seek(&w->b, &c->batch, batch);
     gale__cpu_frame_seek(&w->tail, &c->batch, batch);
+    if (!c->narrow) return;
+    gale__cpu_frame_seek(&w->zero_a, &c->batch, batch);
+    gale__cpu_frame_seek(&w->zero_b, &c->batch, batch);
 }
 
 /* n elements into rows of `width`, `pitch` bytes apart; the last one is filled up with zeros. */
@@ -120,9 +138,21 @@ static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, g
 }
 
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
-    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
+    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out, int32_t *sums)
 {
-    if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
+    if (c->narrow)
+        gale__cpu_units_pack(&(gale__cpu_units){.narrow = &o->narrow,
+                                 .rows = &o->rows,
+                                 .k = &c->k,
+                                 .section = o->section,
+                                 .out = o->out,
+                                 .group = c->group,
+                                 .width = o->width,
+                                 .unit = c->unit,
+                                 .along_k = o->along_k,
+                                 .order = c->window.order},
+            f, r0, rows, k0, kn, temp, out, sums);
+    else if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
@@ -140,15 +170,15 @@ static void multiply(
     const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows, int64_t lanes, int64_t kn)
 {
     int64_t mr = c->gemm.mr, nr = c->gemm.nr;
-    size_t panel = (size_t)(nr * kn) * c->size,
+    size_t steps = gale__cpu_contract_steps(c, kn), panel = (size_t)nr * steps,
            share = c->panels.bytes && rows > FEW_TILES * mr ? panel / (size_t)parts(rows, mr) / LINE * LINE + LINE : 0;
     for (int64_t j = 0; j < lanes; j += nr) {
-        const char *next = b + (size_t)(j * kn) * c->size + panel;
+        const char *next = b + (size_t)j * steps + panel;
         for (int64_t i = 0; i < rows; i += mr, next += share) {
             fetch(next, share);
             gale__simd_part_for(&c->gemm, rows - i)
-                ->tile(tile + (size_t)(i * c->tile_lanes + j) * c->size, (size_t)c->tile_lanes,
-                    a + (size_t)(i * kn) * c->size, b + (size_t)(j * kn) * c->size, (size_t)kn);
+                ->tile(tile + (size_t)(i * c->tile_lanes + j) * c->size, (size_t)c->tile_lanes, a + (size_t)i * steps,
+                    b + (size_t)j * steps, (size_t)gale__cpu_contract_units(c, kn));
         }
     }
 }
@@ -185,10 +215,13 @@ void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, in
 }
 
 /* Shared panels of b: those of kc steps from k0 on begin at k0 * padded lanes. */
+static int64_t padded_lanes(const run *r) { return parts(r->lane_count, r->contract->gemm.nr) * r->contract->gemm.nr; }
+
 static char *packed_at(const run *r, int64_t k0, int64_t kn, int64_t lane)
 {
-    int64_t padded = parts(r->lane_count, r->contract->gemm.nr) * r->contract->gemm.nr;
-    return r->packed + (size_t)(k0 * padded + lane * kn) * r->contract->size;
+    const gale__cpu_contract *c = r->contract;
+    return r->packed + (size_t)padded_lanes(r) * gale__cpu_contract_steps(c, k0) +
+           (size_t)lane * gale__cpu_contract_steps(c, kn);
 }
 
 /* Panels of b that one task packs: as many as a block of lanes, unless that leaves threads idle. */
@@ -213,8 +246,58 @@ static void pack_task(void *arg, size_t i, int worker)
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
-    gale__cpu_contract_pack(c, &c->b, &w.b, r->lane_first + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane));
+    int32_t *sums = gale__cpu_contract_sums(c, &c->b, r->packed, padded_lanes(r), k0);
+    gale__cpu_contract_pack(c, &c->b, &w.b, r->lane_first + lane, lanes, k0, kn, w.rows, packed_at(r, k0, kn, lane),
+        sums ? sums + lane : NULL);
     close_bench(&w);
+}
+
+/* total[i] = the sums of n rows over all of k, from panels made before. */
+static void total_sums(const gale__cpu_contract *c, const gale__cpu_operand *o, const char *panels, int64_t padded,
+    int64_t first, int64_t n, int32_t *total)
+{
+    for (int64_t k = 0; k < c->k.count; k += c->kc) {
+        const int32_t *sums = gale__cpu_contract_sums(c, o, panels, padded, k) + first;
+        for (int64_t i = 0; i < n; i++) total[i] = (k ? total[i] : 0) + sums[i];
+    }
+}
+
+/* What zero points take away from the products of a narrow tile, as far as it is known before its rows are packed. */
+static void start_tile(const run *r, bench *w, int64_t m0, int64_t rows, int64_t lane, int64_t lanes)
+{
+    const gale__cpu_contract *c = r->contract;
+    int64_t all = parts(rows, c->gemm.mr) * c->gemm.mr;
+    if (!c->narrow || !c->b.sums) memset(w->tile, 0, (size_t)(all * c->tile_lanes) * c->size);
+    if (!c->narrow) return;
+    gale__cpu_narrow_points(&c->a.narrow, &w->zero_a, &c->a.rows, m0, rows, w->point_a);
+    gale__cpu_narrow_points(&c->b.narrow, &w->zero_b, &c->b.rows, r->lane_first + lane, lanes, w->point_b);
+    if (c->a.sums) memset(w->sum_a, 0, (size_t)c->mc * sizeof *w->sum_a);
+    if (c->a.sums && r->rows) total_sums(c, &c->a, r->rows, gale__cpu_contract_padded_rows(c), m0, rows, w->sum_a);
+    if (!c->b.sums) return;
+    total_sums(c, &c->b, r->packed, padded_lanes(r), lane, lanes, w->sum_b);
+    for (int64_t i = 0; i < all; i++) {
+        int32_t *tile = (int32_t *)(void *)w->tile + i * c->tile_lanes;
+        uint32_t point = i < rows ? (uint32_t)w->point_a[i] : 0;
+        for (int64_t j = 0; j < lanes; j++) tile[j] = (int32_t)(0 - point * (uint32_t)w->sum_b[j]);
+        memset(tile + lanes, 0, (size_t)(c->tile_lanes - lanes) * sizeof *tile);
+    }
+}
+
+static void pack_tile_rows(const run *r, bench *w, int64_t m0, int64_t rows, int64_t k, int64_t kn)
+{
+    const gale__cpu_contract *c = r->contract;
+    gale__cpu_contract_pack(c, &c->a, &w->a, m0, rows, k, kn, w->rows, w->pack_a, c->a.sums ? w->part : NULL);
+    for (int64_t i = 0; c->a.sums && i < rows; i++) w->sum_a[i] += w->part[i];
+}
+
+/* The rest of it: the sums of the rows by the zero points of the lanes. */
+static void take_row_sums(const gale__cpu_contract *c, const bench *w, int64_t rows, int64_t lanes)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        int32_t *tile = (int32_t *)(void *)w->tile + i * c->tile_lanes;
+        uint32_t by = (uint32_t)c->k.count * (uint32_t)w->point_a[i] - (uint32_t)w->sum_a[i];
+        for (int64_t j = 0; j < lanes; j++) tile[j] = (int32_t)((uint32_t)tile[j] + by * (uint32_t)w->point_b[j]);
+    }
 }
 
 static void tile_task(void *arg, size_t i, int worker)
@@ -230,14 +313,17 @@ static void tile_task(void *arg, size_t i, int worker)
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
-    memset(w.tile, 0, (size_t)(parts(rows, c->gemm.mr) * c->gemm.mr * c->tile_lanes) * c->size);
+    start_tile(r, &w, m0, rows, lane, lanes);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
         const char *a = w.pack_a;
-        if (r->rows) a = r->rows + (size_t)(k * gale__cpu_contract_padded_rows(c) + m0 * kn) * c->size;
-        else gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
+        if (r->rows)
+            a = r->rows + (size_t)gale__cpu_contract_padded_rows(c) * gale__cpu_contract_steps(c, k) +
+                (size_t)m0 * gale__cpu_contract_steps(c, kn);
+        else pack_tile_rows(r, &w, m0, rows, k, kn);
         multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn);
     }
+    if (c->a.sums) take_row_sums(c, &w, rows, lanes);
     gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->tile_lanes);
     close_bench(&w);
 }
@@ -249,7 +335,7 @@ int64_t gale__cpu_contract_padded_rows(const gale__cpu_contract *c)
 
 size_t gale__cpu_contract_rows_at(const gale__cpu_contract *c, int64_t batch)
 {
-    size_t one = (size_t)(gale__cpu_contract_padded_rows(c) * c->k.count) * c->size;
+    size_t one = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c));
     return c->a_panels.bytes > one ? (size_t)batch * one : 0;
 }
 
@@ -266,8 +352,11 @@ static void pack_rows_task(void *arg, size_t i, int worker)
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
+    int64_t padded = gale__cpu_contract_padded_rows(c);
+    int32_t *sums = gale__cpu_contract_sums(c, &c->a, r->packed, padded, k0);
     gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k0, kn, w.rows,
-        r->packed + (size_t)(k0 * gale__cpu_contract_padded_rows(c) + m0 * kn) * c->size);
+        r->packed + (size_t)padded * gale__cpu_contract_steps(c, k0) + (size_t)m0 * gale__cpu_contract_steps(c, kn),
+        sums ? sums + m0 : NULL);
     close_bench(&w);
 }
 
@@ -309,7 +398,7 @@ void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, voi
         pack_lanes(&r);
         return;
     }
-    size_t one = (size_t)(gale__cpu_contract_padded_rows(c) * c->k.count) * c->size;
+    size_t one = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c));
     for (int64_t batch = 0; (size_t)batch * one < c->a_panels.bytes; batch++)
         gale__cpu_contract_pack_rows(c, buffers, false, batch, (char *)to + (size_t)batch * one);
 }
@@ -348,8 +437,8 @@ static void group_task(void *arg, size_t i, int worker)
     memset(sums, 0, (size_t)(c->mc * c->tile_lanes) * c->size);
     for (int64_t k = g * c->group_len; k < end; k += c->kc) {
         int64_t kn = least(c->kc, end - k);
-        gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a);
-        gale__cpu_contract_pack(c, &c->b, &w.b, n0, lanes, k, kn, w.rows, w.pack_b);
+        gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a, NULL);
+        gale__cpu_contract_pack(c, &c->b, &w.b, n0, lanes, k, kn, w.rows, w.pack_b, NULL);
         multiply(c, sums, w.pack_a, w.pack_b, rows, lanes, kn);
     }
     close_bench(&w);

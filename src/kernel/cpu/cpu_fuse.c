@@ -1,5 +1,5 @@
-/* Joins pairs of neighbouring f32 operations of a tape into one step, lets operations with a constant read it once
- * instead of block by block, and lets the last operation before a store write to memory. */
+/* Joins pairs of neighbouring f32 operations of a tape into one step, and whole quantisations, lets operations with a
+ * constant read it once instead of block by block, and lets the last operation before a store write to memory. */
 #include "kernel/cpu/tape.h"
 #include <math.h>
 #include <string.h>
@@ -109,14 +109,51 @@ static bool join_dot(
     return true;
 }
 
+static bool is_op(const gale__cpu_tape *t, const gale__cpu_step *s, int op)
+{
+    return s->kind == GALE__CPU_STEP_OP && s->fn == t->simd->op[op][GALE__SIMD_TYPE_F32];
+}
+
+/* The value of the step at i is read by the next one alone, as its first operand. */
+static bool leads(const gale__cpu_tape *t, int i)
+{
+    const gale__cpu_reg *r = &t->regs[t->steps[i].d];
+    return r->first == i && r->last == i + 1 && t->steps[i + 1].a == t->steps[i].d &&
+           t->steps[i + 1].b != t->steps[i].d;
+}
+
+/* A division by a number, rounding, a number added, the cast to bytes: the first and the third may be missing.  How
+ * many steps that is from i on; 0: it is something else. */
+static int join_quantise(const gale__cpu_tape *t, int i, int end, gale__cpu_step *out)
+{
+    int begin = i;
+    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .a = t->steps[i].a, .b = -1, .c = -1, .numbers = 3};
+    if (is_op(t, &t->steps[i], GALE__DIV) && is_number(t, t->steps[i].b, 0) && i + 1 < end && leads(t, i))
+        out->b = t->steps[i++].b;
+    if (!is_op(t, &t->steps[i], GALE__RINT) || i + 1 >= end || !leads(t, i)) return 0;
+    i++;
+    if (is_op(t, &t->steps[i], GALE__ADD) && is_number(t, t->steps[i].b, 0) && i + 1 < end && leads(t, i))
+        out->c = t->steps[i++].b;
+    const gale__cpu_step *cast = &t->steps[i];
+    bool to_u8 = cast->kind == GALE__CPU_STEP_OP && cast->fn == t->simd->cast[GALE__SIMD_TYPE_F32][GALE_U8],
+         to_i8 = cast->kind == GALE__CPU_STEP_OP && cast->fn == t->simd->cast[GALE__SIMD_TYPE_F32][GALE_I8];
+    if (!to_u8 && !to_i8) return 0;
+    out->fn = t->simd->quantise[to_i8];
+    out->d = cast->d;
+    return i + 1 - begin;
+}
+
 /* One section, from position `to` on; returns the position after it. */
 static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
 {
     int end = s->first + s->count, begin = to;
     for (int i = s->first; i < end; i++, to++) {
         gale__cpu_step step = t->steps[i], both;
-        int kind = kind_of(t, &step);
-        if (kind >= 0) {
+        int kind = kind_of(t, &step), joined = join_quantise(t, i, end, &both);
+        if (joined) {
+            step = both;
+            i += joined - 1;
+        } else if (kind >= 0) {
             kind = settle(t, &step, kind);
             if (i + 1 < end && join_dot(t, &step, i, &t->steps[i + 1], &both)) {
                 step = both;

@@ -10,7 +10,8 @@
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
 
-enum { SEGMENTS = 64 }; /* of a panel that crosses rows */
+enum { SEGMENTS = 64 };  /* of a panel that crosses rows */
+enum { UNIT_ROOM = 24 }; /* bytes for each place of a row that is woven into units: elements, and units twice */
 
 static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }
@@ -62,13 +63,12 @@ static gale__cpu_axis find_axis(
     return best;
 }
 
-bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
-    const gale__cpu_span *k, gale__simd_type ct)
+static bool find_window(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
+    const gale__cpu_span *lanes, const gale__cpu_span *k)
 {
     uint8_t dims[GALE__NEST_DIMS];
     int n = 0;
-    const gale__nest_access *a = load_of(nest, value, ct);
-    *w = (gale__cpu_window){0};
+    *w = (gale__cpu_window){.channel = -1, .steps = 1};
     if (!a || !lanes->n) return false;
     for (int g = 0; g < a->n_guards; g++)
         if (a->guards[g].div > 1) return false;
@@ -80,9 +80,33 @@ bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int valu
         if (k->dim[i] != w->x.tap && k->dim[i] != w->y.tap) dims[n++] = k->dim[i];
     gale__cpu_span_init(&w->rest, nest, dims, n);
     w->access = a;
-    w->widen = gale__simd_get()->widen[a->type];
     w->size = (int[]){[1] = 0, [2] = 1, [4] = 2, [8] = 3}[gale_type_size(a->type)];
     return true;
+}
+
+bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
+    const gale__cpu_span *k, gale__simd_type ct)
+{
+    if (!find_window(w, nest, load_of(nest, value, ct), lanes, k)) return false;
+    w->widen = gale__simd_get()->widen[w->access->type];
+    return true;
+}
+
+bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
+    const gale__cpu_span *lanes, const gale__cpu_span *k, int64_t steps)
+{
+    if (!find_window(w, nest, a, lanes, k)) return false;
+    w->steps = steps;
+    for (int i = 0; i < w->rest.n && w->channel < 0; i++) {
+        int d = w->rest.dim[i];
+        bool guarded = w->rest.extent[i] % steps != 0;
+        for (int g = 0; g < a->n_guards; g++) guarded |= a->guards[g].coef[d] != 0;
+        if (guarded) continue;
+        w->channel = d;
+        w->rest.extent[i] /= steps;
+        w->rest.count /= steps;
+    }
+    return w->channel >= 0;
 }
 
 static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
@@ -142,16 +166,40 @@ static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batc
     *w = flat;
 }
 
+/* Steps of k, as they come, in the order of units. */
+static gale_status make_order(gale__cpu_window *w, const gale__cpu_span *units)
+{
+    w->order = gale__alloc((size_t)(units->count * w->steps) * sizeof *w->order);
+    if (!w->order) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < units->count * w->steps; i++) {
+        int64_t left = i / w->steps, place = 0, at[GALE__NEST_DIMS];
+        for (int d = units->n - 1; d >= 0; d--, left /= units->extent[d + 1]) at[d] = left % units->extent[d];
+        for (int d = 0; d < units->n; d++) {
+            bool channel = units->dim[d] == w->channel;
+            place = channel ? (place * units->extent[d] + at[d]) * w->steps + i % w->steps
+                            : place * units->extent[d] + at[d];
+        }
+        w->order[i] = (int32_t)place;
+    }
+    return GALE_OK;
+}
+
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size)
 {
+    gale__cpu_span units = *k;
+    for (int d = 0; d < units.n; d++)
+        if (units.dim[d] == w->channel) units.extent[d] /= w->steps, units.count /= w->steps;
     choose_form(w, kc, m, batches, gemm, size);
     if (w->band_bytes > (8u << 20)) {
         w->access = NULL;
         return GALE_OK;
     }
-    w->offset = gale__alloc((size_t)k->count * sizeof *w->offset);
+    w->temp_bytes = (size_t)w->phase * (w->steps > 1 ? UNIT_ROOM : 8);
+    w->offset = gale__alloc((size_t)units.count * sizeof *w->offset);
     if (!w->offset) return GALE_NO_MEMORY;
+    if (w->steps > 1) GALE_TRY(make_order(w, &units));
+    k = &units;
     for (int64_t i = 0; i < k->count; i++) {
         int64_t other = 0, row = 0, shift = 0, at[GALE__NEST_DIMS], left = i;
         for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) at[d] = left % k->extent[d];
@@ -217,6 +265,7 @@ void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t 
 void gale__cpu_window_finish(gale__cpu_window *w)
 {
     gale__free(w->offset);
+    gale__free(w->order);
     *w = (gale__cpu_window){0};
 }
 
@@ -296,6 +345,46 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, co
         gale__cpu_window_seek(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
             copy_row(w, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);
+            gale__cpu_window_next(w, &r);
+        }
+    }
+}
+
+/* A row of places of `steps` channels, woven. */
+static void copy_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+    const char *memory, const gale__cpu_window_row *first, int64_t columns, char *to, char *temp, size_t unit)
+{
+    int64_t need = places(&w->x, columns);
+    size_t element = unit / (size_t)w->steps, room = (size_t)w->phase * 8;
+    char *one = temp + (size_t)w->phase * 4, *other = one + room;
+    for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * unit) {
+        int64_t n = parts_of(need - p, w->phases);
+        for (int64_t g = 0; g < w->steps; g++) {
+            gale__cpu_window_row r = *first;
+            r.address += g * w->access->stride[w->channel];
+            gale__cpu_window_copy(w, simd, memory, &r, p, n, temp);
+            gale__cpu_narrow_convert(narrow, temp, n, one + (size_t)(g * n) * element);
+        }
+        memcpy(to, gale__cpu_narrow_weave(simd, one, other, w->steps, n, element), (size_t)n * unit);
+        memset(to + (size_t)n * unit, 0, (size_t)(w->phase - n) * unit);
+    }
+}
+
+void gale__cpu_window_fill_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+    const char *memory, const int64_t *start, int n_dims, int64_t first, int64_t column, char *band, size_t size)
+{
+    int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - first < w->rows ? w->y.lanes - first : w->rows;
+    int64_t columns = w->x.lanes - column < w->columns ? w->x.lanes - column : w->columns, need = places(&w->y, rows);
+    char *temp = band + w->band_bytes;
+    memcpy(at, start, (size_t)n_dims * sizeof *at);
+    for (int64_t i = 0; i < w->rest.count; i++, band += (size_t)w->plane * size) {
+        int64_t left = i;
+        gale__cpu_window_row r;
+        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
+            at[w->rest.dim[d]] = left % w->rest.extent[d] * (w->rest.dim[d] == w->channel ? w->steps : 1);
+        gale__cpu_window_seek(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
+        for (int64_t p = 0; p < need; p++) {
+            copy_units(w, narrow, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);
             gale__cpu_window_next(w, &r);
         }
     }

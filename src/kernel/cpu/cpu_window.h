@@ -5,7 +5,7 @@
  * of its panel from there by an offset.  So nothing is copied once per tap. */
 #ifndef GALE_KERNEL_CPU_WINDOW_H
 #define GALE_KERNEL_CPU_WINDOW_H
-#include "kernel/cpu/tape.h"
+#include "kernel/cpu/narrow.h"
 
 /* Lanes of one dimension, and the taps of the dimension of k that moves over the same places: lane l with tap t is at
  * place l * step + t * hop. */
@@ -27,11 +27,19 @@ typedef struct gale__cpu_window {
     int64_t phases, phase, pitch, plane; /* of the band, in elements: a row is its places modulo phases, each so long */
     int64_t row_blocks, column_blocks, parts, part_rows; /* parts: of the rows of the result */
     size_t band_bytes;
-    int32_t *offset; /* of each k in the band */
+    int32_t *offset;   /* of each k in the band */
+    size_t temp_bytes; /* behind the band, for filling it */
+    /* Of narrow operands the band's elements are units: `steps` neighbours along dimension `channel` of k. */
+    int channel;
+    int64_t steps;
+    int32_t *order; /* step of k at each place of the units; NULL: as they come */
 } gale__cpu_window;
 /* The operand `value` as a window of lanes and k; false where it is none. */
 bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
     const gale__cpu_span *k, gale__simd_type ct);
+/* The same of a narrow operand's load, in units; false where channels do not fill them. */
+bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
+    const gale__cpu_span *lanes, const gale__cpu_span *k, int64_t steps);
 /* Chooses blocks for m rows of results, and makes the offsets; an access of NULL when no block is small enough. */
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size);
@@ -57,4 +65,7 @@ void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, co
 /* Copies the band of the block that begins at these lanes; at: coordinates of the batch and the far lanes, others 0. */
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *at,
     int n_dims, int64_t row, int64_t column, char *band, size_t size);
+/* The same in units of `size` bytes. */
+void gale__cpu_window_fill_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+    const char *memory, const int64_t *at, int n_dims, int64_t row, int64_t column, char *band, size_t size);
 #endif

@@ -47,8 +47,9 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
             for (int64_t t = t0; t < least(t0 + PANELS, tiles); t++) {
                 int64_t row = t / across, column = t % across * nr;
                 tile(sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch,
-                    a + (size_t)((b->m0 + m) * kn) * c->size,
-                    band + (size_t)(row * w->y.step * w->pitch + column) * c->size, w->offset + k0, (size_t)kn);
+                    a + (size_t)(b->m0 + m) * gale__cpu_contract_steps(c, kn),
+                    band + (size_t)(row * w->y.step * w->pitch + column) * c->unit, w->offset + k0,
+                    (size_t)gale__cpu_contract_units(c, kn));
             }
         }
 }
@@ -58,15 +59,17 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
     char *sums, int64_t pitch, int64_t k0, int64_t kn)
 {
     const gale__cpu_window *w = &c->window;
-    int64_t mr = c->gemm.mr, nr = c->gemm.nr, lanes = b->rows * b->columns, tiles = parts(lanes, nr);
+    int64_t mr = c->gemm.mr, nr = c->gemm.nr, lanes = b->rows * b->columns, tiles = parts(lanes, nr),
+            units = gale__cpu_contract_units(c, kn);
     for (int64_t t0 = 0; t0 < tiles; t0 += w->group) {
         int64_t n = least(w->group, tiles - t0);
-        gale__cpu_window_pack(w, band, lanes, t0, n, k0, kn, nr, c->size, panels);
+        gale__cpu_window_pack(w, band, lanes, t0, n, k0, units, nr, c->unit, panels);
         for (int64_t m = 0; m < b->m; m += mr) {
             gale__simd_tile *tile = gale__simd_part_for(&c->gemm, b->m - m)->tile;
             for (int64_t t = 0; t < n; t++)
                 tile(sums + (size_t)(m * pitch + (t0 + t) * nr) * c->size, (size_t)pitch,
-                    a + (size_t)((b->m0 + m) * kn) * c->size, panels + (size_t)(t * nr * kn) * c->size, (size_t)kn);
+                    a + (size_t)((b->m0 + m) * units) * c->unit, panels + (size_t)(t * nr * units) * c->unit,
+                    (size_t)units);
         }
     }
 }
@@ -89,6 +92,20 @@ static void finish_block(const gale__cpu_contract *c, gale__cpu_frame *tail, con
     gale__cpu_contract_tail(c, tail, b->m0, b->m, n0, b->rows * b->columns, sums, pitch);
 }
 
+/* Nothing, or what the lanes' zero point takes away from the products of each row. */
+static void start_sums(const run *r, const block *b, char *sums, int64_t pitch)
+{
+    const gale__cpu_contract *c = r->contract;
+    int64_t padded = gale__cpu_contract_padded_rows(c), rows = parts(b->m, c->gemm.mr) * c->gemm.mr;
+    const int32_t *of_rows = c->narrow ? gale__cpu_contract_sums(c, &c->a, r->packed, padded, 0) : NULL;
+    memset(sums, 0, (size_t)(rows * pitch) * c->size);
+    for (int64_t m = 0; of_rows && m < b->m; m++) {
+        int32_t *row = (int32_t *)(void *)sums + m * pitch;
+        uint32_t start = 0 - (uint32_t)c->b.narrow.point * (uint32_t)of_rows[b->m0 + m];
+        for (int64_t j = 0; j < pitch; j++) row[j] = (int32_t)start;
+    }
+}
+
 static void block_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
@@ -98,19 +115,22 @@ static void block_task(void *arg, size_t i, int worker)
     int64_t pitch = (b.rows * w->padded + c->gemm.nr - 1) / c->gemm.nr * c->gemm.nr;
     char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
     char *band = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64,
-         *panels = band + (w->band_bytes + (size_t)w->phase * 8 + 63) / 64 * 64,
-         *sums = panels + ((size_t)w->packed * c->size + 63) / 64 * 64;
+         *panels = band + (w->band_bytes + w->temp_bytes + 63) / 64 * 64,
+         *sums = panels + ((size_t)w->packed * c->unit + 63) / 64 * 64;
     gale__cpu_frame f;
     (void)worker;
     gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
     gale__cpu_frame_seek(&f, &c->batch, r->batch);
     gale__cpu_frame_seek(&f, &w->far, b.far);
-    gale__cpu_window_fill(
-        w, c->tail.simd, r->buffers[w->access->buffer], f.at, c->tail.n_dims, b.row, b.column, band, c->size);
-    memset(sums, 0, (size_t)(parts(b.m, c->gemm.mr) * c->gemm.mr * pitch) * c->size);
+    const char *memory = r->buffers[w->access->buffer];
+    if (c->narrow)
+        gale__cpu_window_fill_units(
+            w, &c->b.narrow, c->tail.simd, memory, f.at, c->tail.n_dims, b.row, b.column, band, c->unit);
+    else gale__cpu_window_fill(w, c->tail.simd, memory, f.at, c->tail.n_dims, b.row, b.column, band, c->size);
+    start_sums(r, &b, sums, pitch);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
-        const char *a = r->packed + (size_t)(k * gale__cpu_contract_padded_rows(c)) * c->size;
+        const char *a = r->packed + (size_t)gale__cpu_contract_padded_rows(c) * gale__cpu_contract_steps(c, k);
         if (w->flat) multiply_flat(c, &b, a, band, panels, sums, pitch, k, kn);
         else multiply(c, &b, a, band, sums, pitch, k, kn);
     }

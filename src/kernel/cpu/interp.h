@@ -21,6 +21,8 @@ typedef struct gale__cpu_panels {
 gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k);
 void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to); /* to: aligned to 64 */
 void gale__cpu_kernel_destroy(gale__cpu_kernel **k);
+/* Whether products of bytes have micro-kernels of their own on this processor. */
+bool gale__cpu_narrow_bytes(void);
 /* How it runs, for reports and tests: "map", "row", "column", "contraction" ... */
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k);
 #endif

@@ -37,6 +37,27 @@ ISA_PARTS(avx2)
 ISA_PARTS(avx512)
 #endif
 
+/* Extensions that bring micro-kernels alone; better ones first. */
+#define DOT(name) void gale__simd_dot_##name(gale__simd *t);
+#ifdef GALE_HAVE_DOT_I8MM
+DOT(i8mm)
+#endif
+#ifdef GALE_HAVE_DOT_DOTPROD
+DOT(dotprod)
+#endif
+#ifdef GALE_HAVE_DOT_BF16
+DOT(bf16)
+#endif
+#ifdef GALE_HAVE_DOT_AVX512VNNI
+DOT(avx512vnni)
+#endif
+#ifdef GALE_HAVE_DOT_AVX512BF16
+DOT(avx512bf16)
+#endif
+#ifdef GALE_HAVE_DOT_AVXVNNI
+DOT(avxvnni)
+#endif
+
 static gale__simd table;
 static gale__once table_once;
 
@@ -60,11 +81,38 @@ static const struct {
 #endif
 };
 
+static const struct {
+    uint64_t needs;
+    void (*add)(gale__simd *t);
+} dots[] = {
+#ifdef GALE_HAVE_DOT_I8MM
+    {GALE__CPU_BIT(I8MM), gale__simd_dot_i8mm},
+#endif
+#ifdef GALE_HAVE_DOT_DOTPROD
+    {GALE__CPU_BIT(DOTPROD), gale__simd_dot_dotprod},
+#endif
+#ifdef GALE_HAVE_DOT_BF16
+    {GALE__CPU_BIT(BF16), gale__simd_dot_bf16},
+#endif
+#ifdef GALE_HAVE_DOT_AVX512VNNI
+    {GALE__CPU_BITS_avx512 | GALE__CPU_BIT(AVX512VNNI), gale__simd_dot_avx512vnni},
+#endif
+#ifdef GALE_HAVE_DOT_AVX512BF16
+    {GALE__CPU_BITS_avx512 | GALE__CPU_BIT(AVX512BF16), gale__simd_dot_avx512bf16},
+#endif
+#ifdef GALE_HAVE_DOT_AVXVNNI
+    {GALE__CPU_BITS_avx2 | GALE__CPU_BIT(AVXVNNI), gale__simd_dot_avxvnni},
+#endif
+    {UINT64_MAX, NULL},
+};
+
 static void make_table(void)
 {
     size_t best = sizeof builds / sizeof *builds - 1;
     while (builds[best].needs & ~gale__cpu_features()) best--;
     builds[best].make(&table);
+    for (size_t i = 0; dots[i].add; i++)
+        if (!(dots[i].needs & ~gale__cpu_features())) dots[i].add(&table);
 }
 
 const gale__simd *gale__simd_get(void)

@@ -37,7 +37,8 @@ typedef struct gale__simd_part {
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
- * steps of k lie side by side in a panel (1; 2 for instructions that add pairs of bf16, 4 for bytes). */
+ * steps of k lie side by side in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes).
+ * Such steps are one unit: k and offsets count units then. */
 typedef struct gale__simd_key {
     uint8_t a, b, sum, group;
 } gale__simd_key;
@@ -111,6 +112,8 @@ typedef struct gale__simd {
         *pair[GALE__PAIR_COUNT][GALE__PAIR_COUNT][4]; /* f32: (a op b) op c; 1: b is one number (b[0]); 2: c is */
     gale__simd_fn *by_number[GALE__PAIR_COUNT];       /* f32: a op b[0] */
     gale__simd_triple *triple[4][4][2];               /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
+    /* f32 to U8 (0) or I8 (1): rint(a / b[0]) + c[0], saturated, NaN to 0; b NULL: a itself, c NULL: nothing added */
+    gale__simd_fn *quantise[2];
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]
                        [GALE_TYPE_COUNT];   /* compute type to storage type, the result in its compute type */
     gale__simd_fn *wrap[GALE_TYPE_COUNT];   /* integers back into the storage type's range; NULL: nothing to do */
@@ -128,6 +131,8 @@ typedef struct gale__simd {
     /* d[i][r] = s[r][i] for `rows` rows of n 4- or 8-byte elements, `pitch` elements apart; r padded with zeros up to
      * mr. */
     void (*interleave[2])(void *d, const void *s, size_t pitch, size_t rows, size_t mr, size_t n);
+    /* d = a[0], b[0], a[1], b[1] ... for n elements of 1, 2 or 4 bytes each */
+    void (*zip[3])(void *d, const void *a, const void *b, size_t n);
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
     gale__simd_rows rows;

@@ -1,6 +1,7 @@
 /* Conversions over blocks: CAST between compute types with its corner rules, and the way between storage and compute
  * types.  f16 and bf16 are SIMD; the 8-bit floats, which are rare, go through a table or element by element. */
 #include "kernel/cpu/simd_isa.h"
+#include <math.h>
 #include "kernel/cpu/math.h"
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -65,6 +66,45 @@ SIMD_FN1(f32_to_f32, float, float, x)
 SIMD_FN1(f64_to_f64, double, double, x)
 SIMD_FN1(f32_to_f64, double, float, x)
 SIMD_FN1(f64_to_f32, float, double, x)
+
+#if defined(__aarch64__)
+/* Its own conversion saturates and takes NaN to 0, so that the ends are left to integers. */
+#define QUICK_BYTE(to, D, low, most)                                                                   \
+    static void quick_f32_to_##to(void *d, const void *a, const void *b, const void *c, size_t n)      \
+    {                                                                                                  \
+        size_t i = 0;                                                                                  \
+        for (; i + 4 <= n; i += 4) {                                                                   \
+            int32x4_t v = vcvtq_s32_f32(vld1q_f32((const float *)a + i));                              \
+            vst1q_s32((int32_t *)d + i, vminq_s32(vmaxq_s32(v, vdupq_n_s32(low)), vdupq_n_s32(most))); \
+        }                                                                                              \
+        f32_to_##to((D *)d + i, (const float *)a + i, b, c, n - i);                                    \
+    }
+QUICK_BYTE(i8, int32_t, -128, 127)
+QUICK_BYTE(u8, uint32_t, 0, 255)
+#endif
+
+/* A whole quantisation.  A block at a time, so that the conversion is one of the loops above. */
+enum { QUANTISE_BLOCK = 64 };
+#if defined(__aarch64__)
+#define TO_BYTE(to) quick_f32_to_##to
+#else
+#define TO_BYTE(to) f32_to_##to
+#endif
+#define QUANTISE(to, D)                                                                                 \
+    static void quantise_##to(void *d, const void *a_, const void *b_, const void *c_, size_t n)        \
+    {                                                                                                   \
+        const float *a = a_;                                                                            \
+        const float by = b_ ? *(const float *)b_ : 1, zero = c_ ? *(const float *)c_ : 0;               \
+        float part[QUANTISE_BLOCK];                                                                     \
+        for (size_t i = 0; i < n; i += QUANTISE_BLOCK) {                                                \
+            size_t count = n - i < QUANTISE_BLOCK ? n - i : QUANTISE_BLOCK;                             \
+            if (b_) SIMD_LOOP for (size_t k = 0; k < count; k++) part[k] = rintf(a[i + k] / by) + zero; \
+            else SIMD_LOOP for (size_t k = 0; k < count; k++) part[k] = rintf(a[i + k]) + zero;         \
+            TO_BYTE(to)((D *)d + i, part, NULL, NULL, count);                                           \
+        }                                                                                               \
+    }
+QUANTISE(u8, uint32_t)
+QUANTISE(i8, int32_t)
 
 /* f16 in memory. */
 #if defined(__aarch64__)
@@ -261,4 +301,10 @@ void SIMD(cast)(gale__simd *t)
     t->widen[GALE_##TYPE] = widen_##N;                                                            \
     t->narrow[GALE_##TYPE] = narrow_##N;
     SMALL_FLOATS(SMALL_ROWS)
+    t->quantise[0] = quantise_u8;
+    t->quantise[1] = quantise_i8;
+#if defined(__aarch64__)
+    t->cast[GALE__SIMD_TYPE_F32][GALE_I8] = quick_f32_to_i8;
+    t->cast[GALE__SIMD_TYPE_F32][GALE_U8] = quick_f32_to_u8;
+#endif
 }

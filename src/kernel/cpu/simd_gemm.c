@@ -2,15 +2,6 @@
  * its registers: accumulators, one row of b, one column of a; and some of fewer rows. */
 #include "kernel/cpu/simd_isa.h"
 
-#define PART2(name, rows) name##_##rows
-#define PART(name, rows) PART2(name, rows)
-#define PART_AT2(name, rows) name##_at_##rows
-#define PART_AT(name, rows) PART_AT2(name, rows)
-#define ROW_OF(name, rows)                          \
-    {                                               \
-        rows, PART(name, rows), PART_AT(name, rows) \
-    }
-
 #define IS_scalar 1
 #define IS_neon 2
 #define IS_sve 3
@@ -198,6 +189,11 @@ TILE(tile_f64, 8, double, svptrue_b64, svcntd)
 static inline __m256i load_i32(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void store_i32(int32_t *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
 static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_add_epi32(_mm256_mullo_epi32(x, y), z); }
+/* Pairs of 16-bit numbers, for bytes where no instruction multiplies these without saturating. */
+static inline __m256i fma_pairs(__m256i x, __m256i y, __m256i z)
+{
+    return _mm256_add_epi32(z, _mm256_madd_epi16(x, y));
+}
 #define MR 6
 #define PARTS X(1) X(3) X(6)
 #define NAME tile_f32
@@ -234,6 +230,18 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #define ADD _mm256_add_epi32
 #define FMA fma_i32
 #include "simd_gemm.inc"
+#define MR 6
+#define PARTS X(1) X(3) X(6)
+#define NAME tile_i16
+#define T int32_t
+#define V __m256i
+#define LANES 8
+#define LOAD load_i32
+#define STORE store_i32
+#define SET _mm256_set1_epi32
+#define ADD _mm256_add_epi32
+#define FMA fma_pairs
+#include "simd_gemm.inc"
 #define GEMM_F32                                                                                     \
     {                                                                                                \
         .mr = 6, .nr = 16, .part = { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 3), ROW_OF(tile_f32, 6) } \
@@ -241,6 +249,10 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 #define GEMM_F64                                          \
     {                                                     \
         .mr = 6, .nr = 8, .part = { ROW_OF(tile_f64, 6) } \
+    }
+#define GEMM_I16                                                                                     \
+    {                                                                                                \
+        .mr = 6, .nr = 16, .part = { ROW_OF(tile_i16, 1), ROW_OF(tile_i16, 3), ROW_OF(tile_i16, 6) } \
     }
 #define GEMM_I32                                           \
     {                                                      \
@@ -252,6 +264,11 @@ static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_a
 static inline __m512i load_i32(const int32_t *p) { return _mm512_loadu_si512(p); }
 static inline void store_i32(int32_t *p, __m512i v) { _mm512_storeu_si512(p, v); }
 static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_add_epi32(_mm512_mullo_epi32(x, y), z); }
+/* Pairs of 16-bit numbers, for bytes where no instruction multiplies these without saturating. */
+static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z)
+{
+    return _mm512_add_epi32(z, _mm512_madd_epi16(x, y));
+}
 #define MR 14
 #define PARTS X(1) X(4) X(8) X(14)
 #define NAME tile_f32
@@ -288,6 +305,18 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #define ADD _mm512_add_epi32
 #define FMA fma_i32
 #include "simd_gemm.inc"
+#define MR 14
+#define PARTS X(1) X(4) X(8) X(14)
+#define NAME tile_i16
+#define T int32_t
+#define V __m512i
+#define LANES 16
+#define LOAD load_i32
+#define STORE store_i32
+#define SET _mm512_set1_epi32
+#define ADD _mm512_add_epi32
+#define FMA fma_pairs
+#include "simd_gemm.inc"
 #define GEMM_F32                      \
     {                                 \
         .mr = 14, .nr = 32, .part = { \
@@ -300,6 +329,15 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 #define GEMM_F64                                             \
     {                                                        \
         .mr = 14, .nr = 16, .part = { ROW_OF(tile_f64, 14) } \
+    }
+#define GEMM_I16                      \
+    {                                 \
+        .mr = 14, .nr = 32, .part = { \
+            ROW_OF(tile_i16, 1),      \
+            ROW_OF(tile_i16, 4),      \
+            ROW_OF(tile_i16, 8),      \
+            ROW_OF(tile_i16, 14)      \
+        }                             \
     }
 #define GEMM_I32                                             \
     {                                                        \
@@ -327,6 +365,26 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_a
 TILE(tile_f32, float, float)
 TILE(tile_f64, double, double)
 TILE(tile_i32, int32_t, uint32_t)
+/* Pairs of 16-bit numbers, for bytes. */
+#define PAIRS(name, NEXT, ...)                                                                                 \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__)                        \
+    {                                                                                                          \
+        const int16_t *a = a_, *b = b_;                                                                        \
+        int32_t *c = c_;                                                                                       \
+        for (size_t i = 0; i < k; i++, a += 8) {                                                               \
+            const int16_t *p = NEXT;                                                                           \
+            for (size_t r = 0; r < 4; r++)                                                                     \
+                for (size_t j = 0; j < 8; j++)                                                                 \
+                    c[r * ldc + j] = (int32_t)((uint32_t)c[r * ldc + j] +                                      \
+                                               (uint32_t)(a[2 * r] * p[2 * j] + a[2 * r + 1] * p[2 * j + 1])); \
+        }                                                                                                      \
+    }
+PAIRS(tile_i16_4, b + i * 16, size_t k)
+PAIRS(tile_i16_at_4, b + 2 * (ptrdiff_t)offset[i], const int32_t *offset, size_t k)
+#define GEMM_I16                                          \
+    {                                                     \
+        .mr = 4, .nr = 8, .part = { ROW_OF(tile_i16, 4) } \
+    }
 #define GEMM_F32                                          \
     {                                                     \
         .mr = 4, .nr = 8, .part = { ROW_OF(tile_f32, 4) } \
@@ -353,4 +411,8 @@ void SIMD(gemm)(gale__simd *t)
     add_gemm(t, GALE_F64, (gale__simd_gemm)GEMM_F64);
     add_gemm(t, GALE_I32, (gale__simd_gemm)GEMM_I32);
     add_gemm(t, GALE_U32, (gale__simd_gemm)GEMM_I32);
+#ifdef GEMM_I16
+    t->gemm[t->n_gemms] = (gale__simd_gemm)GEMM_I16;
+    t->gemm[t->n_gemms++].key = (gale__simd_key){GALE_I16, GALE_I16, GALE_I32, 2};
+#endif
 }

@@ -16,6 +16,17 @@ void SIMD(move)(gale__simd *t);
 void SIMD(fold)(gale__simd *t);
 void SIMD(gemm)(gale__simd *t);
 void SIMD(rows)(gale__simd *t);
+void SIMD(dot)(gale__simd *t);
+
+/* Names of the micro-kernels of so many rows, and their entry in a table. */
+#define PART2(name, rows) name##_##rows
+#define PART(name, rows) PART2(name, rows)
+#define PART_AT2(name, rows) name##_at_##rows
+#define PART_AT(name, rows) PART_AT2(name, rows)
+#define ROW_OF(name, rows)                          \
+    {                                               \
+        rows, PART(name, rows), PART_AT(name, rows) \
+    }
 
 /* Blocks are equal or apart: no element depends on one before it. */
 #if defined(__clang__)

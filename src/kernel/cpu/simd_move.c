@@ -89,6 +89,21 @@ static void turn_e3(e3 *d, const e3 *s, size_t pitch, size_t mr)
 INTERLEAVE(e2, 4)
 INTERLEAVE(e3, 2)
 
+#define ZIP(E)                                                              \
+    static void zip_##E(void *d_, const void *a_, const void *b_, size_t n) \
+    {                                                                       \
+        E *d = d_;                                                          \
+        const E *a = a_, *b = b_;                                           \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                            \
+        {                                                                   \
+            d[2 * i] = a[i];                                                \
+            d[2 * i + 1] = b[i];                                            \
+        }                                                                   \
+    }
+ZIP(e0)
+ZIP(e1)
+ZIP(e2)
+
 #define ROWS(E, k)               \
     t->gather[k] = gather_##E;   \
     t->scatter[k] = scatter_##E; \
@@ -100,6 +115,9 @@ void SIMD(move)(gale__simd *t)
     ROWS(e1, 1)
     ROWS(e2, 2)
     ROWS(e3, 3)
+    t->zip[0] = zip_e0;
+    t->zip[1] = zip_e1;
+    t->zip[2] = zip_e2;
     t->interleave[0] = interleave_e2;
     t->interleave[1] = interleave_e3;
 }

@@ -34,6 +34,7 @@ typedef struct change {
     size_t n_nodes, nodes_capacity;
     gale__pb_tensor *tensors;
     size_t n_tensors, tensors_capacity;
+    double lost; /* by the weight that was written last */
 } change;
 
 /* --- Making things. --- */
@@ -96,8 +97,7 @@ static gale_status set_done(change *c, const char *key, const gale__pb_text *to)
 
 /* --- Weights. --- */
 
-/* x [outer, channels, inner] to whole numbers of -127 to 127 times a scale for each channel. */
-static void quantise(const float *x, size_t outer, size_t channels, size_t inner, float *scales, int8_t *q)
+void gale__int8_quantise(const float *x, size_t outer, size_t channels, size_t inner, float *scales, int8_t *q)
 {
     for (size_t k = 0; k < channels; k++) {
         float most = 0;
@@ -184,7 +184,8 @@ static gale_status write_weight(change *c, const gale__pb_tensor *from, const ga
     if (status == GALE_OK && factors)
         multiply(
             whole, axis ? 1 : (size_t)t->dims[0], (size_t)t->dims[1 - axis], axis ? (size_t)t->dims[1] : 1, factors);
-    if (status == GALE_OK) quantise(whole, outer, (size_t)t->dims[axis], inner, scales, q);
+    if (status == GALE_OK) gale__int8_quantise(whole, outer, (size_t)t->dims[axis], inner, scales, q);
+    if (status == GALE_OK) c->lost = gale__int8_loss(whole, outer, (size_t)t->dims[axis], inner, scales, q);
     if (status == GALE_OK && range) status = compute_shift(c, range, factors, t, axis, whole, q, scales, moved);
     gale__free(whole);
     GALE_TRY(status);
@@ -232,6 +233,7 @@ static gale_status change_weight(
     bool changed = gale__tensor_elements(t) > 0;
     gale_tensor_destroy(&t);
     if (status != GALE_OK || !changed) return status;
+    GALE_TRY(gale__int8_note(c->arena, c->how, node, c->lost));
     if (moved.by) GALE_TRY(set_shift(c, &made, &node->input.at[0], moved));
     *name = made;
     return set_done(c, key, &made);
@@ -239,19 +241,7 @@ static gale_status change_weight(
 
 /* --- Channels that are shared out between a value and its weights. --- */
 
-static bool is_left(const change *c, const gale__pb_node *node)
-{
-    const gale__pb_text none = {"", 0},
-                        *names[] = {&node->name, &node->op_type, node->output.n ? &node->output.at[0] : &none};
-    for (int i = 0; i < c->how->n_left; i++) {
-        const char *left = c->how->left[i];
-        size_t n = strlen(left);
-        bool star = n && left[n - 1] == '*';
-        for (int k = 0; k < 3; k++)
-            if (names[k]->at && (star ? !strncmp(names[k]->at, left, n - 1) : !strcmp(names[k]->at, left))) return true;
-    }
-    return false;
-}
+static bool is_left(const change *c, const gale__pb_node *node) { return gale__int8_is_left(c->how, node); }
 
 static const gale__int8_range *range_of(const change *c, const gale__pb_text *name)
 {
@@ -527,7 +517,8 @@ static gale_status rewrite(change *c)
     c->g->node.n = c->n_nodes;
     if (!c->g->node.at) return GALE_NO_MEMORY;
     GALE_TRY(drop_weights(c));
-    return gale__edit_add_initializers(c->file, c->g, c->tensors, c->n_tensors);
+    GALE_TRY(gale__edit_add_initializers(c->file, c->g, c->tensors, c->n_tensors));
+    return gale__edit_int8_tables(c->file, c->g, &c->used, c->how);
 }
 
 /* A name that is nobody's is a mistake. */
@@ -538,10 +529,12 @@ static gale_status check_left(const change *c)
         change only = {.how = &one};
         bool found = false;
         for (size_t k = 0; k < c->g->node.n && !found; k++)
-            found = gale__int8_takes(&c->g->node.at[k]) && is_left(&only, &c->g->node.at[k]);
+            found = (gale__int8_takes(&c->g->node.at[k]) || gale__int8_looks_up(&c->g->node.at[k])) &&
+                    is_left(&only, &c->g->node.at[k]);
         if (!found)
             return gale__fail(GALE_NOT_FOUND,
-                "no MatMul, Gemm or Conv is called '%s', by its name, its result or its operator", c->how->left[i]);
+                "no MatMul, Gemm, Conv or Gather is called '%s', by its name, its result or its operator",
+                c->how->left[i]);
     }
     return GALE_OK;
 }

@@ -45,14 +45,32 @@ gale_status gale__int8_smooth_find(const gale__int8_range *range, const gale__in
 bool gale__int8_takes(const gale__pb_node *node);      /* MatMul, Gemm, Conv */
 bool gale__int8_reads_rows(const gale__pb_node *node); /* of those, whether input 0 is multiplied along its last axis */
 
+/* What rounding took from a weight, by the node that reads it. */
+typedef struct gale__int8_layer {
+    const char *node; /* its name, or its result's; of the file's arena */
+    double relative;  /* L2 */
+} gale__int8_layer;
 typedef struct gale__int8 {
     const gale__int8_ranges *ranges; /* NULL: weights alone */
     const char *const *left; /* nodes that stay as they are: by name, by their first result, or by operator; a star at
                                 the end stands for anything */
     int n_left;
     int n_weights, n_values, n_smooth; /* given back: how many were changed; values that are divided by channel */
+    const gale__int8_layer *layers;    /* as many as weights; of the file's arena */
+    size_t n_layers;
 } gale__int8;
+/* edit_int8_tables.c: f32 tables of 64 rows and more that nothing but Gather along axis 0 reads become i8 with a scale
+ * for each row; used: the names of values that there are. */
+gale_status gale__edit_int8_tables(gale__onnx *file, gale__pb_graph *g, gale__onnx_names *used, gale__int8 *how);
+bool gale__int8_looks_up(const gale__pb_node *node); /* a Gather along axis 0 */
+bool gale__int8_is_left(const gale__int8 *how, const gale__pb_node *node);
+/* Notes what it lost; node: the one that reads it. */
+gale_status gale__int8_note(gale__arena *arena, gale__int8 *how, const gale__pb_node *node, double relative);
+double gale__int8_loss(
+    const float *x, size_t outer, size_t channels, size_t inner, const float *scales, const int8_t *q);
+/* x [outer, channels, inner] to whole numbers of -127 to 127 times a scale for each channel. */
+void gale__int8_quantise(const float *x, size_t outer, size_t channels, size_t inner, float *scales, int8_t *q);
 /* Weights of MatMul, Gemm and Conv become i8 with a scale for each channel; with ranges, what they read otherwise is
- * held to u8. */
+ * held to u8.  Tables of embeddings become i8 as well. */
 gale_status gale__edit_int8(gale__onnx *file, gale__pb_model *model, gale__int8 *how);
 #endif

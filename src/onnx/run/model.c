@@ -15,6 +15,16 @@ struct gale_model {
     gale_model *others, *next; /* the same model with some of the defaults as inputs, made when they are first given */
 };
 
+/* A CPU without arithmetic of halves widens each of them, which takes longer than the memory that they save. */
+static void warn_slow(const gale_device *device, gale_precision precision)
+{
+    const gale_device_caps *caps = &gale_device_get_info(device)->caps;
+    bool half = precision == GALE_PRECISION_F16, brief = precision == GALE_PRECISION_BF16;
+    if (!caps->host_functions || !((half && !caps->f16) || (brief && !caps->bf16))) return;
+    gale__log(GALE__WARN, "this CPU has no arithmetic of %s, which is slower than fp32 here: leave out the precision",
+        half ? "fp16" : "bf16");
+}
+
 gale_status gale__onnx_model_from_file(
     gale__onnx **file, gale_device *device, const gale_model_options *options, gale_model **out)
 {
@@ -24,6 +34,7 @@ gale_status gale__onnx_model_from_file(
     if (m) gale__mutex_init(&m->lock);
     if (status == GALE_OK) status = gale__onnx_defaults_find(*file, o.given, o.n_given, &m->defaults);
     if (!o.program.precision) o.program.precision = o.precision;
+    if (device) warn_slow(device, o.program.precision);
     o.given = NULL; /* the caller's, and done with */
     o.n_given = 0;
     if (status == GALE_OK) status = gale__onnx_session_open(*file, device, &o, &m->session);

@@ -1,0 +1,98 @@
+/* Products of bytes that were made floats: where a device multiplies bytes faster than floats, the product of two
+ * dequantised values is taken in whole numbers, exactly, and scaled once.  However many readers a dequantised value
+ * has, and whatever follows the product, nothing has to be recognised as a pattern. */
+#include "graph/build/build.h"
+#include <string.h>
+
+enum { SUM_MOST = 32768, LEAST_K = 16, LEAST_ROWS = 4 }; /* SUM_MOST: 255 * 255 so many times stays within I32 */
+
+static bool is_byte(const gale__prim_node *p) { return p->type == GALE_I8 || p->type == GALE_U8; }
+
+/* A number that all elements have, as rank 0; n itself where they differ. */
+static gale__node one_number(gale__prim_graph *g, gale__node n)
+{
+    double value;
+    if (gale__prim_is_splat(g, n, &value)) return gale__prim_respread(g, n, 0, NULL);
+    return gale__prim_elements(g, n) == 1 ? gale__prim_reshape(g, n, 0, NULL) : n;
+}
+
+/* x as numbers times scale: I32, made of bytes less a zero point; false where it is nothing of the kind. */
+static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
+{
+    const gale__prim_node *p = gale__prim_at(g, x);
+    if (p->op != GALE__MUL || p->type != GALE_F32) return false;
+    int cast = gale__prim_at(g, p->in[0])->op == GALE__CAST ? 0 : 1;
+    const gale__prim_node *q = gale__prim_at(g, p->in[cast]);
+    gale__node s = p->in[1 - cast];
+    if (q->op != GALE__CAST) return false;
+    gale__node inner = q->in[0], byte = inner;
+    const gale__prim_node *c = gale__prim_at(g, inner);
+    if (c->op == GALE__SUB && c->type == GALE_I32) byte = c->in[0], c = gale__prim_at(g, byte);
+    if (c->op == GALE__CAST && c->type == GALE_I32) byte = c->in[0];
+    if (!is_byte(gale__prim_at(g, byte))) return false;
+    if (gale__prim_at(g, s)->op == GALE__PRIM_EXPAND) s = gale__prim_at(g, s)->in[0];
+    *numbers = gale__prim_cast(g, inner, GALE_I32);
+    *scale = one_number(g, s);
+    return *numbers >= 0 && *scale >= 0;
+}
+
+/* Whether the scale is the same along the axis that is so far from the last one. */
+static bool same_along(const gale__prim_graph *g, gale__node scale, int from_end)
+{
+    const gale__prim_node *p = gale__prim_at(g, scale);
+    return p->rank <= from_end || p->dims[p->rank - 1 - from_end] == 1;
+}
+
+gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node b)
+{
+    gale__node x, y, by_x, by_y;
+    if (!g->whole_products || !find_numbers(g, a, &x, &by_x) || !find_numbers(g, b, &y, &by_y)) return GALE__NIL;
+    gale__prim_node p = *gale__prim_at(g, a), q = *gale__prim_at(g, b);
+    if (p.rank < 2 || q.rank < 2 || p.dims[p.rank - 1] > SUM_MOST || p.dims[p.rank - 1] < LEAST_K) return GALE__NIL;
+    if (!same_along(g, by_x, 0) || !same_along(g, by_y, 1)) return GALE__NIL;
+    gale__node sum = gale__prim_cast(g, gale__prim_matmul(g, x, y), GALE_F32);
+    return gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_y));
+}
+
+gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
+{
+    gale__node numbers, kernel, by_x, by_w;
+    if (!g->whole_products || !find_numbers(g, x, &numbers, &by_x) || !find_numbers(g, w, &kernel, &by_w))
+        return GALE__NIL;
+    gale__prim_node q = *gale__prim_at(g, w), s = *gale__prim_at(g, by_w);
+    int64_t k = 1, along[GALE_MAX_RANK];
+    for (int d = 1; d < q.rank; d++) k *= q.dims[d];
+    for (int d = 0; d < c->spatial + 2; d++) along[d] = d == 1 ? q.dims[0] : 1;
+    bool by_channel = s.rank == q.rank && s.dims[0] == q.dims[0] && gale__prim_elements(g, by_w) == q.dims[0];
+    if (k > SUM_MOST || k < LEAST_K || q.dims[0] / c->groups < LEAST_ROWS || gale__prim_at(g, by_x)->rank)
+        return GALE__NIL;
+    if (s.rank && !by_channel) return GALE__NIL;
+    if (by_channel) by_w = gale__prim_reshape(g, by_w, q.rank, along);
+    gale__node sum = gale__prim_cast(g, gale__prim_conv(g, numbers, kernel, c), GALE_F32);
+    return gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_w));
+}
+
+/* Bytes less a zero point that is known are padded with it before it is taken away: what a convolution reads is then a
+ * plain load, and not a choice. */
+gale__node gale__prim_pad_bytes(gale__prim_graph *g, gale__node x, gale__prim_conv_args *c)
+{
+    const gale__prim_node *p = gale__prim_at(g, x);
+    if (p->op != GALE__SUB || p->type != GALE_I32) return x;
+    gale__node cast = p->in[0], zero = p->in[1];
+    const gale__prim_node *from = gale__prim_at(g, cast);
+    double point;
+    if (from->op != GALE__CAST || !is_byte(gale__prim_at(g, from->in[0])) || !gale__prim_is_splat(g, zero, &point))
+        return x;
+    int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0};
+    bool any = false;
+    for (int i = 0; i < c->spatial; i++) {
+        if (c->low[i] < 0 || c->high[i] < 0 || c->input_dilation[i] != 1) return x;
+        low[2 + i] = c->low[i], high[2 + i] = c->high[i];
+        any |= c->low[i] || c->high[i];
+    }
+    if (!any) return x;
+    gale__node padded = gale__prim_pad(g, from->in[0], low, high, NULL, point);
+    memset(c->low, 0, sizeof c->low);
+    memset(c->high, 0, sizeof c->high);
+    return gale__prim_sub(g, gale__prim_cast(g, padded, GALE_I32), gale__prim_scalar(g, GALE_I32, point));
+}

@@ -1,0 +1,198 @@
+/* Micro-kernels over instructions that multiply several steps of k at once: sums of products of bytes, or of bf16.
+ * Compiled once for each such extension, since few processors of an instruction set have all of them.
+ *
+ * The element of a panel is a unit: some steps of one row side by side, 4 or 8 bytes. */
+#include "base/cpu.h"
+#include "kernel/cpu/simd_isa.h"
+
+#define IS_dotprod 1
+#define IS_i8mm 2
+#define IS_bf16 3
+#define IS_avxvnni 4
+#define IS_avx512vnni 5
+#define IS_avx512bf16 6
+#define EXTENSION2(name) IS_##name
+#define EXTENSION1(name) EXTENSION2(name)
+#define EXTENSION EXTENSION1(GALE_ISA)
+#define INLINE static inline __attribute__((always_inline))
+
+/* Functions over `rows` rows of a multiply that is written once for all of them. */
+#define TILE(name, rows)                                                                      \
+    static void PART(name, rows)(void *c, size_t ldc, const void *a, const void *b, size_t k) \
+    {                                                                                         \
+        name(rows, c, ldc, a, b, NULL, k);                                                    \
+    }                                                                                         \
+    static void PART_AT(name, rows)(                                                          \
+        void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k)   \
+    {                                                                                         \
+        name(rows, c, ldc, a, b, offset, k);                                                  \
+    }
+
+#if EXTENSION == IS_dotprod
+#include <arm_neon.h>
+
+enum { MR = 8, NR = 12, UNIT = 4 };
+#define ROW(r, x, lane)                                  \
+    if (r < rows) {                                      \
+        s[r][0] = vdotq_laneq_s32(s[r][0], b0, x, lane); \
+        s[r][1] = vdotq_laneq_s32(s[r][1], b1, x, lane); \
+        s[r][2] = vdotq_laneq_s32(s[r][2], b2, x, lane); \
+    }
+
+INLINE void tile_s8(int rows, int32_t *c, size_t ldc, const int8_t *a, const int8_t *b, const int32_t *offset, size_t k)
+{
+    int32x4_t s[MR][3];
+    for (int r = 0; r < MR; r++) s[r][0] = s[r][1] = s[r][2] = vdupq_n_s32(0);
+    for (size_t i = 0; i < k; i++, a += MR * UNIT) {
+        const int8_t *p = offset ? b + (int64_t)offset[i] * UNIT : b + i * NR * UNIT;
+        int8x16_t b0 = vld1q_s8(p), b1 = vld1q_s8(p + 16), b2 = vld1q_s8(p + 32), x = vld1q_s8(a), y = vld1q_s8(a + 16);
+        ROW(0, x, 0) ROW(1, x, 1) ROW(2, x, 2) ROW(3, x, 3) ROW(4, y, 0) ROW(5, y, 1) ROW(6, y, 2) ROW(7, y, 3)
+    }
+    _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) _Pragma("GCC unroll 3") for (int j = 0; j < 3; j++)
+    {
+        int32_t *to = c + (size_t)r * ldc + 4 * j;
+        vst1q_s32(to, vaddq_s32(vld1q_s32(to), s[r][j]));
+    }
+}
+TILE(tile_s8, 1)
+TILE(tile_s8, 4)
+TILE(tile_s8, 8)
+
+void SIMD(dot)(gale__simd *t)
+{
+    t->gemm[t->n_gemms++] = (gale__simd_gemm){.key = {GALE_I8, GALE_I8, GALE_I32, 4},
+        .mr = MR,
+        .nr = NR,
+        .part = {ROW_OF(tile_s8, 1), ROW_OF(tile_s8, 4), ROW_OF(tile_s8, 8)}};
+}
+
+#elif EXTENSION == IS_i8mm || EXTENSION == IS_bf16
+#include <arm_neon.h>
+
+/* One instruction multiplies two rows by two lanes, a unit of each: sums are squares of 2 x 2. */
+enum { MR = 8, NR = 12, UNIT = 8 };
+#if EXTENSION == IS_i8mm
+#define V int32x4_t
+#define VALUES int8x16_t
+#define PANEL int8_t
+#define LOAD vld1q_s8
+#define MULTIPLY vmmlaq_s32
+#define ZERO vdupq_n_s32(0)
+#define JOIN(f, x, y) vcombine_s32(vget_##f##_s32(x), vget_##f##_s32(y))
+#define ADD_TO(to, x) vst1q_s32(to, vaddq_s32(vld1q_s32(to), x))
+#define SUM int32_t
+#define NAME tile_s8
+#define KEY                           \
+    {                                 \
+        GALE_I8, GALE_I8, GALE_I32, 8 \
+    }
+#else
+#define V float32x4_t
+#define VALUES bfloat16x8_t
+#define PANEL uint16_t
+#define LOAD(p) vreinterpretq_bf16_u16(vld1q_u16(p))
+#define MULTIPLY vbfmmlaq_f32
+#define ZERO vdupq_n_f32(0)
+#define JOIN(f, x, y) vcombine_f32(vget_##f##_f32(x), vget_##f##_f32(y))
+#define ADD_TO(to, x) vst1q_f32(to, vaddq_f32(vld1q_f32(to), x))
+#define SUM float
+#define NAME tile_bf16
+#define KEY                               \
+    {                                     \
+        GALE_BF16, GALE_BF16, GALE_F32, 4 \
+    }
+#endif
+#define STEP ((ptrdiff_t)(UNIT / sizeof(PANEL)))
+
+INLINE void NAME(int rows, SUM *c, size_t ldc, const PANEL *a, const PANEL *b, const int32_t *offset, size_t k)
+{
+    V s[MR / 2][NR / 2];
+    VALUES y[NR / 2];
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows / 2; r++) _Pragma("GCC unroll 6") for (int j = 0; j < NR / 2; j++)
+        s[r][j] = ZERO;
+    for (size_t i = 0; i < k; i++, a += MR * STEP) {
+        const PANEL *p = offset ? b + offset[i] * STEP : b + (ptrdiff_t)i * NR * STEP;
+        for (int j = 0; j < NR / 2; j++) y[j] = LOAD(p + 2 * j * STEP);
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows / 2; r++)
+        {
+            VALUES x = LOAD(a + 2 * r * STEP);
+            _Pragma("GCC unroll 6") for (int j = 0; j < NR / 2; j++) s[r][j] = MULTIPLY(s[r][j], x, y[j]);
+        }
+    }
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows / 2; r++)
+        _Pragma("GCC unroll 3") for (int j = 0; j < NR / 2; j += 2)
+    {
+        SUM *to = c + (size_t)(2 * r) * ldc + 2 * j;
+        ADD_TO(to, JOIN(low, s[r][j], s[r][j + 1]));
+        ADD_TO(to + ldc, JOIN(high, s[r][j], s[r][j + 1]));
+    }
+}
+TILE(NAME, 2)
+TILE(NAME, 4)
+TILE(NAME, 8)
+
+void SIMD(dot)(gale__simd *t)
+{
+    t->gemm[t->n_gemms++] =
+        (gale__simd_gemm){.key = KEY, .mr = MR, .nr = NR, .part = {ROW_OF(NAME, 2), ROW_OF(NAME, 4), ROW_OF(NAME, 8)}};
+}
+
+#else
+#include <immintrin.h>
+
+#define T int32_t
+#if EXTENSION == IS_avxvnni
+#define MR 6
+#define PARTS X(1) X(3) X(6)
+#define LANES 8
+#define V __m256i
+#define SET _mm256_set1_epi32
+#define ADD _mm256_add_epi32
+static inline __m256i load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline void store(int32_t *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
+static inline __m256i multiply(__m256i x, __m256i y, __m256i z) { return _mm256_dpbusd_avx_epi32(z, x, y); }
+#define ALL ROW_OF(tile, 1), ROW_OF(tile, 3), ROW_OF(tile, 6)
+#define KEY                           \
+    {                                 \
+        GALE_U8, GALE_I8, GALE_I32, 4 \
+    }
+#define SIZES .mr = 6, .nr = 16
+#else
+#define MR 14
+#define PARTS X(1) X(4) X(8) X(14)
+#define LANES 16
+#define ALL ROW_OF(tile, 1), ROW_OF(tile, 4), ROW_OF(tile, 8), ROW_OF(tile, 14)
+#define SIZES .mr = 14, .nr = 32
+#endif
+#if EXTENSION == IS_avx512vnni
+#define V __m512i
+#define SET _mm512_set1_epi32
+#define ADD _mm512_add_epi32
+static inline __m512i load(const int32_t *p) { return _mm512_loadu_si512(p); }
+static inline void store(int32_t *p, __m512i v) { _mm512_storeu_si512(p, v); }
+static inline __m512i multiply(__m512i x, __m512i y, __m512i z) { return _mm512_dpbusd_epi32(z, x, y); }
+#define KEY                           \
+    {                                 \
+        GALE_U8, GALE_I8, GALE_I32, 4 \
+    }
+#elif EXTENSION == IS_avx512bf16
+/* Units are pairs of bf16, held as 32-bit numbers; the sums are floats. */
+#define V __m512
+#define SET(x) _mm512_castsi512_ps(_mm512_set1_epi32(x))
+#define ADD _mm512_add_ps
+static inline __m512 load(const int32_t *p) { return _mm512_loadu_ps((const float *)p); }
+static inline void store(int32_t *p, __m512 v) { _mm512_storeu_ps((float *)p, v); }
+static inline __m512 multiply(__m512 x, __m512 y, __m512 z) { return _mm512_dpbf16_ps(z, (__m512bh)x, (__m512bh)y); }
+#define KEY                               \
+    {                                     \
+        GALE_BF16, GALE_BF16, GALE_F32, 2 \
+    }
+#endif
+#define NAME tile
+#define LOAD load
+#define STORE store
+#define FMA multiply
+#include "simd_gemm.inc"
+
+void SIMD(dot)(gale__simd *t) { t->gemm[t->n_gemms++] = (gale__simd_gemm){.key = KEY, SIZES, .part = {ALL}}; }
+#endif
