@@ -82,6 +82,8 @@ TEST(destroy_nothing)
     ENDS_ONE(gale_model_close, gale_model);
     ENDS_ONE(gale_picture_destroy, gale_picture);
     ENDS_ONE(gale_upscaler_close, gale_upscaler);
+    ENDS_ONE(gale_animation_close, gale_animation);
+    ENDS_ONE(gale_animation_writer_destroy, gale_animation_writer);
     ENDS_ONE(gale_embedder_close, gale_embedder);
     ENDS_ONE(gale_index_close, gale_index);
     ENDS_ONE(gale_tokenizer_destroy, gale_tokenizer);
@@ -580,6 +582,13 @@ TEST(pictures)
     LACKS(gale_picture_write(NULL, "a.ppm", NULL), "picture");
     LACKS(gale_picture_convert(NULL, GALE_U8, 3, &p), "picture");
     LACKS(gale_picture_compare(NULL, SOME, &d, 1, NULL), "a");
+    LACKS(gale_animation_open(NULL, NULL, SOME), "path");
+    SAYS(gale_animation_get_info(NULL), "animation");
+    LACKS(gale_animation_next(NULL, &p, NULL), "animation");
+    LACKS(gale_animation_writer_create(NULL, 0, SOME), "options");
+    LACKS(gale_animation_writer_add(NULL, SOME, 1), "writer");
+    LACKS(gale_animation_writer_write(NULL, "a"), "writer");
+    LACKS(gale_upscale_animation(NULL, SOME, NULL, NULL, SOME, NULL), "upscaler");
     CHECK(gale_picture_format_get(-1) == NULL && gale_picture_format_get(999) == NULL);
     if (!CHECK_OK(gale_picture_create(2, 2, 3, GALE_U8, &p))) return;
     LACKS(gale_picture_write(p, NULL, NULL), "path");

@@ -61,9 +61,9 @@ typedef struct gale_verify_options {
     double tolerance; /* largest relative difference (L2 norm) of a value; 0: 1e-4, for halves 1e-2 (f16) or 5e-2
                          (bf16); less than 0: none at all */
     gale_job_control control;
-    const char *other; /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
-                          outputs alone are compared, by their names, or by their order where those differ; NULL: the
-                          same model */
+    const char *other;    /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
+                             outputs alone are compared, by their names, or by their order where those differ; NULL: the
+                             same model */
     uint64_t reserved[4]; /* 0 */
 } gale_verify_options;
 typedef struct gale_verify_value {

@@ -56,7 +56,7 @@ typedef struct gale_picture_read_options {
                           that viewers show first; of a TIFF: the number of a page, from "1" */
     bool tolerant; /* a truncated JPEG is grey where it ends, and samples that are infinite or no numbers are 0, with a
                       line in the log, instead of an error or of trouble later */
-    bool first_frame; /* of an animation the first frame is wanted: nothing is said about the others */
+    bool first_frame;     /* of an animation the first frame is wanted: nothing is said about the others */
     uint64_t reserved[4]; /* 0 */
 } gale_picture_read_options;
 /* The format is found from the first bytes.  options may be NULL.  A truncated file is GALE_FORMAT, but for `tolerant`.

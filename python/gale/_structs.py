@@ -83,7 +83,7 @@ class gale_input_options(c.Structure):
 
 
 class gale_verify_options(c.Structure):
-    _fields_ = [("model", gale_model_options), ("inputs", gale_input_options), ("tolerance", c.c_double), ("control", gale_job_control), RESERVED]
+    _fields_ = [("model", gale_model_options), ("inputs", gale_input_options), ("tolerance", c.c_double), ("control", gale_job_control), ("other", c.c_char_p), RESERVED]
 
 
 class gale_inspect_options(c.Structure):
@@ -101,11 +101,11 @@ class gale_picture_bytes(c.Structure):
 class gale_picture(c.Structure):
     _fields_ = [("width", c.c_int64), ("height", c.c_int64), ("channels", c.c_int), ("type", c.c_int), ("data", c.c_void_p), ("premultiplied", c.c_bool), ("linear", c.c_bool),
                 ("lossless", c.c_bool), ("gamma", c.c_double), ("dpi_x", c.c_double), ("dpi_y", c.c_double), ("icc", gale_picture_bytes), ("exif", gale_picture_bytes),
-                ("xmp", gale_picture_bytes), ("iptc", gale_picture_bytes), ("texts", gale_picture_bytes), ("exr", gale_picture_bytes), ("format", c.c_char_p)]
+                ("xmp", gale_picture_bytes), ("iptc", gale_picture_bytes), ("texts", gale_picture_bytes), ("exr", gale_picture_bytes), ("frames", c.c_int), ("format", c.c_char_p)]
 
 
 class gale_picture_read_options(c.Structure):
-    _fields_ = [("max_pixels", c.c_uint64), ("max_bytes", c.c_uint64), ("keep_orientation", c.c_bool), ("layer", c.c_char_p), ("tolerant", c.c_bool), RESERVED]
+    _fields_ = [("max_pixels", c.c_uint64), ("max_bytes", c.c_uint64), ("keep_orientation", c.c_bool), ("layer", c.c_char_p), ("tolerant", c.c_bool), ("first_frame", c.c_bool), RESERVED]
 
 
 class gale_picture_write_options(c.Structure):
