@@ -78,8 +78,7 @@ class gale_pixel_options(c.Structure):
 
 
 class gale_input_options(c.Structure):
-    _fields_ = [("files", c.POINTER(c.c_char_p)), ("n_files", c.c_int), ("shapes", c.POINTER(c.c_char_p)), ("n_shapes", c.c_int), ("random", c.c_bool), ("seed", c.c_uint64),
-                ("pixels", gale_pixel_options), RESERVED]
+    _fields_ = [("files", c.POINTER(c.c_char_p)), ("n_files", c.c_int), ("shapes", c.POINTER(c.c_char_p)), ("n_shapes", c.c_int), ("dims", c.POINTER(c.c_char_p)), ("n_dims", c.c_int), ("random", c.c_bool), ("seed", c.c_uint64), ("pixels", gale_pixel_options), RESERVED]
 
 
 class gale_verify_options(c.Structure):
