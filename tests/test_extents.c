@@ -121,7 +121,7 @@ TEST(extents)
             gale_upscale_options o = GALE_UPSCALE_OPTIONS;
             gale_upscale_report r;
             gale_picture *in = picture_make(wide ? 67 : 5, wide ? 5 : 50, 3, GALE_U8), *out = NULL;
-            o.tile = rows[i].tile;
+            o.tile = rows[i].tile ? rows[i].tile : GALE_TILE_WHOLE;
             if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &out)) &&
                 CHECK(off(in, out, 2) <= 1.01f / 255))
                 CHECK_EQ(r.tiles, rows[i].tiles[wide]);
@@ -179,8 +179,8 @@ TEST(lost_edges)
         for (int k = 0; k < 3; k++) {
             gale_upscale_options o = GALE_UPSCALE_OPTIONS;
             gale_picture *in = picture_make(sizes[k][0], sizes[k][1], 3, GALE_U8), *out = NULL;
-            o.tile = rows[i].tile;
-            o.overlap = rows[i].overlap;
+            o.tile = rows[i].tile ? rows[i].tile : GALE_TILE_WHOLE;
+            o.overlap = rows[i].overlap ? rows[i].overlap : GALE_OVERLAP_NONE;
             o.batch = i == 1 ? 3 : 1;
             if (CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &out)))
                 CHECK(off(in, out, 2) <= 1.01f / 255);

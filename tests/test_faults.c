@@ -73,7 +73,7 @@ static gale_status whole_run(const gale__backend *backend)
     GALE_GO(gale_profiler_stop(profiler));
     for (int i = 0; i < 3; i++) {
         GALE_GO(gale_profiler_to_text(profiler, (const char *[]){"table", "json", "trace"}[i], &text));
-        gale_profiler_text_free(&text);
+        gale_free(text);
     }
 done:
     gale_profiler_destroy(&profiler);
@@ -177,7 +177,7 @@ static void check_profile_json(const gale_profiler *p)
         }
     }
     gale__arena_finish(&arena);
-    gale_profiler_text_free(&text);
+    gale_free(text);
     if (CHECK_OK(gale_profiler_to_text(p, "trace", &text)) &&
         CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
         int64_t n = 0;
@@ -188,7 +188,7 @@ static void check_profile_json(const gale_profiler *p)
         CHECK_EQ(n, 3004);
     }
     gale__arena_finish(&arena);
-    gale_profiler_text_free(&text);
+    gale_free(text);
 }
 
 static void profiles(void)
@@ -206,7 +206,7 @@ static void profiles(void)
     check_profile_json(p);
     if (CHECK_OK(gale_profiler_to_text(p, "table", &text)))
         CHECK(strstr(text, "Poke") && strstr(text, "by operator") == NULL && strstr(text, "3000"));
-    gale_profiler_text_free(&text);
+    gale_free(text);
     CHECK_FAILS(gale_profiler_to_text(p, "xml", &text), INVALID);
     CHECK(gale_profiler_write(p, "table", "/nonexistent/folder/x.txt") != GALE_OK);
     gale_profiler_destroy(&p);

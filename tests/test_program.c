@@ -627,13 +627,13 @@ static void profiles_a_program(void)
     }
     CHECK_OK(gale_profiler_stop(profiler));
     if (CHECK_OK(gale_profiler_to_text(profiler, "table", &text))) CHECK(strstr(text, "MatMul") != NULL);
-    gale_profiler_text_free(&text);
+    gale_free(text);
     for (int i = 0; i < 2; i++) {
         gale__arena arena = {0};
         gale__json *root = NULL;
         if (CHECK_OK(gale_profiler_to_text(profiler, i ? "trace" : "json", &text)))
             CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root));
-        gale_profiler_text_free(&text);
+        gale_free(text);
         gale__arena_finish(&arena);
     }
     gale_profiler_destroy(&profiler);

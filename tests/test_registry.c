@@ -168,7 +168,7 @@ TEST(environment)
     CHECK_FAILS(open_chain(NULL, -1, false, &d), NO_DEVICE);
     setenv("GALE_DEVICE", "first", 1);
     CHECK_FAILS(open_chain(NULL, -1, false, &d), INVALID);
-    if (CHECK_OK(open_chain("cpu", 0, false, &d)))
+    if (CHECK_OK(open_chain("cpu", GALE_DEVICE_FIRST, false, &d)))
         CHECK_TEXT(gale_device_get_info(d)->backend, "cpu"); /* options win */
     gale_device_close(&d);
     unsetenv("GALE_PROVIDER");

@@ -131,7 +131,7 @@ static gradients measure(
     gale__tiling t;
     gradients g = {NAN, NAN, NAN};
     o.tile = tile;
-    o.overlap = overlap;
+    o.overlap = overlap ? overlap : GALE_OVERLAP_NONE;
     CHECK_OK(gale__tiling_make(in->width, in->height, &(gale__tile_wish){tile, tile, overlap, -1, 1}, &t));
     if (CHECK_OK(gale__upscale(n, the_device(), in, NULL, &o, &r, &tiled)) &&
         CHECK_EQ(r.tiles, gale__tiling_count(&t)) && CHECK(r.tiles > 1))
@@ -149,7 +149,7 @@ static void no_seam(const char *name, void (*make)(maker *), int64_t w, int64_t 
     gale_picture *in = smooth(w, h), *whole = NULL;
     make(&m);
     if (!CHECK_OK(probe(&m, "name: seen", &man, &n))) return;
-    o.tile = 0;
+    o.tile = GALE_TILE_WHOLE;
     if (in && CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &whole))) {
         gradients cut = measure(&n, in, whole, tile, 0);
         double d =
@@ -187,11 +187,11 @@ TEST(covered)
     gale_picture_difference d;
     layers(&m);
     if (!CHECK_OK(probe(&m, "name: layers", &man, &n))) return;
-    o.tile = 0;
+    o.tile = GALE_TILE_WHOLE;
     CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &whole));
     for (int overlap = 4; overlap <= 16; overlap += 12) { /* a quarter of 16 is what it sees */
         o.tile = 40;
-        o.overlap = overlap;
+        o.overlap = overlap ? overlap : GALE_OVERLAP_NONE;
         o.batch = 3;
         CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, NULL, &tiled));
         if (whole && tiled && CHECK_OK(gale_picture_compare(whole, tiled, &d, 1, NULL)))
@@ -227,7 +227,7 @@ TEST(real_one)
     CHECK_OK(gale__manifest_read(path, &man));
     if (part && CHECK_OK(gale_model_open(path, the_device(), NULL, &model)) &&
         CHECK_OK(gale__network_probe(model, &man, 0, &n))) {
-        o.tile = 0;
+        o.tile = GALE_TILE_WHOLE;
         if (CHECK_OK(gale__upscale(&n, the_device(), part, NULL, &o, NULL, &whole))) {
             gradients g = measure(&n, part, whole, 128, 64), small = measure(&n, part, whole, 64, 16),
                       cut = measure(&n, part, whole, 64, 0);

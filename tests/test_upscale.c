@@ -131,7 +131,7 @@ TEST(tiled_equals_whole)
     gale_picture *in = picture_make(150, 90, 1, GALE_F32), *a = NULL, *b = NULL;
     blurring(&m);
     if (!CHECK_OK(probe(&m, "name: blur", &man, &n))) return;
-    whole.tile = 0;
+    whole.tile = GALE_TILE_WHOLE;
     tiled.tile = 48;
     tiled.overlap = 8; /* a quarter of it covers the two pixels that the network sees */
     CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &whole, &r, &a));
@@ -140,7 +140,7 @@ TEST(tiled_equals_whole)
     CHECK(r.tiles > 5);
     if (a && b) CHECK(off(a, b, 1) < 1e-6f);
     gale_picture_destroy(&b);
-    tiled.overlap = 0; /* and without it there is a seam to be seen */
+    tiled.overlap = GALE_OVERLAP_NONE; /* and without it there is a seam to be seen */
     CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &tiled, &r, &b));
     if (a && b) CHECK(off(a, b, 1) > 0.05f);
     gale_picture_destroy(&in);
@@ -414,7 +414,8 @@ TEST(by_memory)
     repeating(&m);
     if (!CHECK_OK(probe(&m, "params: {tile_size: 16, tile_overlap: 8}", &man, &n))) return;
     CHECK_OK(gale_device_open(&small, &device));
-    o.tile = o.batch = 0;
+    o.tile = GALE_TILE_WHOLE;
+    o.batch = GALE_BATCH_AUTO;
     CHECK_OK(gale__upscale(&n, the_device(), in, NULL, &o, &r, &whole));
     CHECK(r.tiles == 1 && r.tile_width == 210 && r.tile_height == 130 && !r.by_memory);
     CHECK(n.bytes_per_pixel == 0); /* what plainly fits is not looked at more closely */

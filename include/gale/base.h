@@ -2,7 +2,11 @@
  *
  * Fallible functions return a gale_status (GALE_OK is 0) and write results through trailing
  * out-parameters, which they leave unchanged on failure.  gale_error() describes the latest failure
- * in this thread.  The library never prints, exits or aborts. */
+ * in this thread.  The library never prints, exits or aborts.
+ *
+ * In every options struct zero means the default, so that GALE_DEFAULTS, {0} or a NULL pointer is valid; its last words
+ * are reserved for later options and must be 0.  Every destroy, close and free function accepts NULL.  See docs/api.md.
+ */
 #ifndef GALE_BASE_H
 #define GALE_BASE_H
 
@@ -23,6 +27,20 @@ extern "C" {
 #define GALE_VERSION_MAJOR 0
 #define GALE_VERSION_MINOR 1
 #define GALE_VERSION_PATCH 0
+/* 100 for 0.1.0, as a number for #if. */
+#define GALE_VERSION (GALE_VERSION_MAJOR * 10000 + GALE_VERSION_MINOR * 100 + GALE_VERSION_PATCH)
+
+/* An options struct with all defaults, in C and in C++: gale_device_options where = GALE_DEFAULTS; */
+#ifdef __cplusplus
+#define GALE_DEFAULTS \
+    {                 \
+    }
+#else
+#define GALE_DEFAULTS \
+    {                 \
+        0             \
+    }
+#endif
 #define GALE_MAX_RANK 12
 
 typedef enum gale_status {
@@ -39,8 +57,9 @@ typedef enum gale_type {
     GALE_TYPE_COUNT
 } gale_type;
 
-/* "0.1.0". */
+/* Of the library that runs, which may be another than the headers': "0.1.0", and as GALE_VERSION. */
 GALE_API const char *gale_version(void);
+GALE_API int gale_version_number(void);
 /* A short description of a status; never NULL. */
 GALE_API const char *gale_status_text(gale_status status);
 /* Why the last failing call of this thread failed; "" when none did.  Valid until the next failure. */

@@ -13,13 +13,13 @@
 extern "C" {
 #endif
 
-typedef struct gale_device gale_device;
-typedef struct gale_buffer gale_buffer;
-typedef struct gale_stream gale_stream;
-typedef struct gale_event gale_event;
-typedef struct gale_capture gale_capture;
-typedef struct gale_module gale_module;
-typedef struct gale_kernel gale_kernel;
+typedef struct gale_device gale_device;   /* threads: any number at once */
+typedef struct gale_buffer gale_buffer;   /* threads: any number at once; streams order what is done to its bytes */
+typedef struct gale_stream gale_stream;   /* threads: one at a time */
+typedef struct gale_event gale_event;     /* threads: one at a time */
+typedef struct gale_capture gale_capture; /* threads: one at a time, since it is replayed on a stream */
+typedef struct gale_module gale_module;   /* threads: any number at once */
+typedef struct gale_kernel gale_kernel;   /* threads: any number at once, each with a stream of its own */
 
 /* A product of small matrices that the threads of a subgroup compute together in one instruction:
  * (m x k) * (k x n) + (m x n), operands and sums of these types. */
@@ -85,17 +85,18 @@ typedef struct gale_device_info {
     gale_device_ceilings ceilings;
 } gale_device_info;
 
+/* All zero: defaults. */
+#define GALE_DEVICE_FIRST (-2)
 typedef struct gale_device_options {
     const char *chain; /* NULL: GALE_PROVIDER, else automatic */
-    int index;         /* -1: GALE_DEVICE, else 0 */
-    bool strict;       /* a fallback to the next provider is an error */
+    int index;   /* which of the provider's devices, counted from 0; 0 also means unset: GALE_DEVICE, else the first.
+                    GALE_DEVICE_FIRST: the first, whatever GALE_DEVICE says */
+    bool strict; /* a fallback to the next provider is an error */
     bool debug_layer;
     uint64_t pool_limit_bytes; /* 0: GALE_POOL_LIMIT_MB, else none */
+    uint64_t reserved[4];      /* 0 */
 } gale_device_options;
-#define GALE_DEVICE_OPTIONS       \
-    {                             \
-        NULL, -1, false, false, 0 \
-    }
+#define GALE_DEVICE_OPTIONS GALE_DEFAULTS
 
 /* Some drivers compute wrong results unless an environment variable is set before they are loaded.  This call sets
  * those variables if the user has not; programs call it at the start of main, before there are threads.  `gale

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-typedef struct gale_embedder gale_embedder;
+typedef struct gale_embedder gale_embedder; /* threads: any number at once */
 
 /* How the vectors of a text's tokens are combined. */
 typedef enum gale_pooling {
@@ -47,6 +47,7 @@ typedef struct gale_embedder_options {
     const char *prompt_name;  /* one of the folder's prompts, such as "query"; NULL: its default; "": none */
     const char *file;         /* the model's file inside the folder, such as "onnx/model_O3.onnx"; NULL: the default */
     gale_model_options model; /* such as precision */
+    uint64_t reserved[4];     /* 0 */
 } gale_embedder_options;
 
 /* path: a folder, an ONNX file in one, or a name in the models folder (GALE_MODELS).  "heuristic" needs no model: 64
@@ -163,6 +164,7 @@ typedef struct gale_embed_options {
     void *user;
     /* May be set from another thread or a signal handler: a value other than 0 cancels too.  May be NULL. */
     const volatile int *cancel;
+    uint64_t reserved[4]; /* 0 */
 } gale_embed_options;
 /* The cosine of the two texts of each line, which are separated by a tab, in order.  Of the options, files, kind,
  * field, progress and user are used.  GALE_FORMAT: a line without a tab. */

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-typedef struct gale_exr gale_exr;
+typedef struct gale_exr gale_exr; /* threads: any number at once */
 
 typedef enum gale_exr_storage {
     GALE_EXR_SCANLINE,
@@ -60,9 +60,10 @@ typedef struct gale_exr_part {
 } gale_exr_part;
 
 typedef struct gale_exr_limits {
-    uint64_t max_pixels; /* of a level; 0: 2^29 */
-    uint64_t max_bytes;  /* decoded at once; 0: 8 GiB */
-    bool serial;         /* decode in the calling thread: for callers that read several files at once */
+    uint64_t max_pixels;  /* of a level; 0: 2^29 */
+    uint64_t max_bytes;   /* decoded at once; 0: 8 GiB */
+    bool serial;          /* decode in the calling thread: for callers that read several files at once */
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_limits;
 /* limits may be NULL.  GALE_FORMAT: not an EXR file, or a damaged header. */
 GALE_API gale_status gale_exr_open(const char *path, const gale_exr_limits *limits, gale_exr **out);
@@ -128,12 +129,13 @@ typedef struct gale_exr_look {
     int64_t width, height; /* of the result; one only: the other is proportional; none: unchanged */
     int64_t side;          /* maximum of the longer side, if neither width nor height is given */
     gale_exr_filter filter;
-    const char *lut;   /* a .cube file with a 3D table, applied to encoded colours at the end; NULL: none */
-    bool file_colours; /* ignore the chromaticities */
-    bool no_alpha;     /* over black */
-    bool dither;       /* add noise of one level to avoid banding */
-    int bits;          /* 8 (also for 0) or 16 */
-    bool full;         /* decode level 0 even if a smaller level would suffice */
+    const char *lut;      /* a .cube file with a 3D table, applied to encoded colours at the end; NULL: none */
+    bool file_colours;    /* ignore the chromaticities */
+    bool no_alpha;        /* over black */
+    bool dither;          /* add noise of one level to avoid banding */
+    int bits;             /* 8 (also for 0) or 16 */
+    bool full;            /* decode level 0 even if a smaller level would suffice */
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_look;
 
 /* Caches its programs; may be used from many threads.  The device must outlive it. */
@@ -188,6 +190,7 @@ typedef struct gale_exr_batch_options {
     /* Called after each file, from one thread at a time; false ends the batch after the files in progress. */
     bool (*progress)(void *user, const gale_exr_progress *progress, const gale_exr_item *item);
     void *user;
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_batch_options;
 typedef struct gale_exr_batch {
     gale_exr_item *items; /* those of the shard */
@@ -280,6 +283,7 @@ typedef struct gale_exr_mip_options {
     bool round_up;
     int tile;                /* 0: 64 */
     const char *compression; /* NULL: "zip" */
+    uint64_t reserved[4];    /* 0 */
 } gale_exr_mip_options;
 /* Writes all channels of a part with levels computed on the device to a tiled file. */
 GALE_API gale_status gale_exr_mip(
@@ -320,6 +324,7 @@ typedef struct gale_exr_denoise_options {
     const char *compression;     /* of the result; NULL: "zip" */
     bool (*progress)(void *user, int64_t done, int64_t tiles); /* false cancels (GALE_CANCELLED) */
     void *user;
+    uint64_t reserved[4]; /* 0 */
 } gale_exr_denoise_options;
 typedef struct gale_exr_denoise_report {
     bool guided; /* albedo and normals were used */

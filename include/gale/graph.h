@@ -12,7 +12,8 @@ extern "C" {
 #endif
 
 /* A tensor: type, shape and memory, on the host or on a device; dense, row-major.  Reference-counted: a view holds a
- * reference to its memory. */
+ * reference to its memory.
+ * Threads: any number may read it at once; only one may write to its memory. */
 typedef struct gale_tensor gale_tensor;
 GALE_API gale_status gale_tensor_create(
     gale_device *device /* NULL: host */, gale_type type, int rank, const int64_t *dims, gale_tensor **out);
@@ -47,7 +48,8 @@ GALE_API gale_status gale_tensor_from_strings(
 GALE_API const char *gale_tensor_string(const gale_tensor *tensor, int64_t index, size_t *size /* may be NULL */);
 
 /* Graphs.  A value is an index within its graph; GALE_NONE stands for an omitted optional input.  While a program
- * created from a graph exists, the graph cannot be changed; its owner may destroy it. */
+ * created from a graph exists, the graph cannot be changed; its owner may destroy it.
+ * Threads: one at a time. */
 typedef struct gale_graph gale_graph;
 typedef int32_t gale_value;
 #define GALE_NONE (-1)
@@ -114,7 +116,7 @@ GALE_API gale_status gale_graph_output(gale_graph *graph, const char *name, gale
 GALE_API gale_status gale_graph_gradient(
     gale_graph *graph, gale_value loss, const gale_value *wrt, int n, gale_value *gradients);
 
-/* Programs. */
+/* Programs.  Threads: any number may run one at once; destroy it when none does. */
 typedef struct gale_program gale_program;
 /* Half precision: matrix products and convolutions multiply halves and add up in f32; values between operators are
  * halves where the operators allow it.  Inputs and outputs keep their types; integers, indices and gradients are not
@@ -134,6 +136,7 @@ typedef struct gale_program_options {
      * beyond this many bytes the plan used longest ago goes.  0: an eighth of the device's memory.  Plans in use and
      * the latest one always stay. */
     uint64_t plan_memory_bytes;
+    uint64_t reserved[4]; /* 0 */
 } gale_program_options;
 GALE_API gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out);

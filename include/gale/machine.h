@@ -41,6 +41,7 @@ typedef struct gale_devices_options {
     bool measure; /* the ceilings of every device, half a second each, and keep them; what cannot be measured is a
                      warning in the log */
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_devices_options;
 typedef struct gale_devices_result {
     const char *version;
@@ -76,6 +77,7 @@ typedef struct gale_doctor_item {
 } gale_doctor_item;
 typedef struct gale_doctor_options {
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_doctor_options;
 typedef struct gale_doctor_result {
     const gale_doctor_item *items;
@@ -97,6 +99,7 @@ typedef struct gale_trial_options {
     /* Called as each step ends.  May be NULL. */
     void (*step)(void *user, const gale_trial_step *step);
     void *user;
+    uint64_t reserved[4]; /* 0 */
 } gale_trial_options;
 typedef struct gale_trial_result {
     bool passed;
@@ -119,6 +122,7 @@ typedef struct gale_usage {
 typedef struct gale_usage_options {
     double seconds; /* interval for measuring the CPU's load; 0: 0.2 */
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_usage_options;
 typedef struct gale_usage_result {
     const gale_usage *devices;

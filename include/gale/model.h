@@ -12,7 +12,8 @@ extern "C" {
 #endif
 
 /* An input or output: a tensor, a sequence, a map, or nothing (an empty optional).  Reference-counted and
- * immutable. */
+ * immutable, so
+ * any number of threads may read it. */
 typedef struct gale_object gale_object;
 typedef enum gale_object_kind {
     GALE_OBJECT_NONE,
@@ -31,6 +32,7 @@ GALE_API gale_tensor *gale_object_get_tensor(const gale_object *object); /* of a
 GALE_API size_t gale_object_count(const gale_object *object);
 GALE_API gale_object *gale_object_item(const gale_object *object, size_t index);
 
+/* Threads: any number may run one at once; close it when none does. */
 typedef struct gale_model gale_model;
 typedef struct gale_model_options {
     gale_program_options program;
@@ -45,6 +47,7 @@ typedef struct gale_model_options {
     bool (*progress)(void *user, int step, int steps);
     void *user;
     const volatile int *cancel; /* as in gale_run_control, for all runs of the model */
+    uint64_t reserved[4];       /* 0 */
 } gale_model_options;
 GALE_API gale_status gale_model_open(
     const char *path, gale_device *device, const gale_model_options *options, gale_model **out);

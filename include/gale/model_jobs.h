@@ -35,6 +35,7 @@ typedef struct gale_pixel_options {
     gale_pixel_layout layout;
     gale_pixel_range range;
     const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: 0 and 1 */
+    uint64_t reserved[4];   /* 0 */
 } gale_pixel_options;
 
 /* Where inputs come from.  Files are .npy, .npz (FILE.npz:ENTRY), .pb, .json, .raw or .bin numbers, or pictures.  NAME=
@@ -49,6 +50,7 @@ typedef struct gale_input_options {
     bool random; /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
     uint64_t seed;
     gale_pixel_options pixels;
+    uint64_t reserved[4]; /* 0 */
 } gale_input_options;
 
 /* --- Verify: the same model on the CPU and on a device, comparing every node's results. --- */
@@ -59,9 +61,10 @@ typedef struct gale_verify_options {
     double tolerance; /* maximum relative difference (L2 norm) of a value; 0: 1e-4, in half precision 1e-2 (f16) or 5e-2
                          (bf16); negative: no difference allowed */
     gale_job_control control;
-    const char *other; /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
-                          outputs alone are compared, by their names, or by their order where those differ; NULL: the
-                          same model */
+    const char *other;    /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
+                             outputs alone are compared, by their names, or by their order where those differ; NULL: the
+                             same model */
+    uint64_t reserved[4]; /* 0 */
 } gale_verify_options;
 typedef struct gale_verify_value {
     const char *node; /* which computes it; "output of the fused run" for an ordinary run */
@@ -116,6 +119,7 @@ typedef struct gale_convert_options {
     bool (*accept)(void *user, const gale_convert_result *result);
     void *user;
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_convert_options;
 typedef struct gale_convert_loss {
     const char *output;
@@ -147,6 +151,7 @@ GALE_API void gale_convert_result_destroy(gale_convert_result **result);
 typedef struct gale_inspect_options {
     bool shapes; /* also the type and shape of every value, with open extents of the inputs as symbols */
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_inspect_options;
 typedef struct gale_inspect_extent {
     bool known;
@@ -205,6 +210,7 @@ typedef struct gale_model_job_options {
     gale_model_options model; /* its given, progress and user are not used: see inputs and control */
     gale_input_options inputs;
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_model_job_options;
 
 /* What a run with these shapes needs and where its parts run; the model runs once. */
@@ -270,6 +276,7 @@ typedef struct gale_run_options {
     /* Called for each output in order, after its file is written.  May be NULL. */
     void (*done)(void *user, const gale_run_output *output);
     void *user;
+    uint64_t reserved[4]; /* 0 */
 } gale_run_options;
 typedef struct gale_run_result {
     const gale_run_output *outputs;
@@ -288,7 +295,8 @@ typedef struct gale_bench_options {
     int repeats;            /* 0: 30 */
     const int64_t *batches; /* also measure these batch sizes, used as the first extents of the inputs */
     int n_batches;
-    bool on_device; /* keep inputs and results on the device; not with batches */
+    bool on_device;       /* keep inputs and results on the device; not with batches */
+    uint64_t reserved[4]; /* 0 */
 } gale_bench_options;
 typedef struct gale_bench_batch {
     int64_t batch;

@@ -17,6 +17,7 @@ typedef struct gale_picture_bytes {
     size_t size;
 } gale_picture_bytes; /* belong to the picture */
 
+/* Threads: any number may read it at once; who changes it does so alone. */
 typedef struct gale_picture {
     int64_t width, height;
     int channels;       /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
@@ -49,11 +50,12 @@ typedef struct gale_picture_read_options {
     uint64_t max_pixels;   /* 0: 2^29 */
     uint64_t max_bytes;    /* of the decoded picture, and of the file; 0: 8 GiB */
     bool keep_orientation; /* as stored: EXIF's orientation is neither applied nor reset */
-    const char *layer; /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours
-                          that viewers show first; of a TIFF: the number of a page, from "1" */
-    bool tolerant;     /* a truncated JPEG is grey where it ends, and NaN or infinite samples are 0, with a
-                          line in the log, instead of an error or of trouble later */
-    bool first_frame;  /* of an animation the first frame is wanted: nothing is said about the others */
+    const char *layer;    /* of an EXR: a part, a layer such as "diffuse", PART.LAYER, or one channel; NULL: the colours
+                             that viewers show first; of a TIFF: the number of a page, from "1" */
+    bool tolerant;        /* a truncated JPEG is grey where it ends, and NaN or infinite samples are 0, with a
+                             line in the log, instead of an error or of trouble later */
+    bool first_frame;     /* of an animation the first frame is wanted: nothing is said about the others */
+    uint64_t reserved[4]; /* 0 */
 } gale_picture_read_options;
 /* Detects the format from the first bytes.  options may be NULL.  GALE_FORMAT for a truncated file, unless `tolerant`.
  */
@@ -62,10 +64,11 @@ GALE_API gale_status gale_picture_from_memory(
     const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out);
 
 typedef struct gale_picture_write_options {
-    const char *format; /* a name or an extension; NULL: from the path's extension */
-    int quality;        /* 1..100 for lossy formats; 0: 92 */
-    bool lossless;      /* WebP and JPEG 2000: write losslessly */
-    int effort;         /* 1 (fast) .. 9 (small) if the format supports it; 0: its default */
+    const char *format;   /* a name or an extension; NULL: from the path's extension */
+    int quality;          /* 1..100 for lossy formats; 0: 92 */
+    bool lossless;        /* WebP and JPEG 2000: write losslessly */
+    int effort;           /* 1 (fast) .. 9 (small) if the format supports it; 0: its default */
+    uint64_t reserved[4]; /* 0 */
 } gale_picture_write_options;
 /* If the format does not support the type, values are rounded to the nearest supported type; without alpha support the
  * picture is blended over white, with a warning in the log.  The file appears only when it is complete. */

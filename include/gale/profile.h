@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-typedef struct gale_profiler gale_profiler;
+typedef struct gale_profiler gale_profiler; /* threads: one at a time; what it watches may run on any */
 
 GALE_API gale_status gale_profiler_start(gale_device *device, gale_profiler **out);
 /* Waits for the recorded work and collects its times.  No stream of the device may be in use meanwhile. */
@@ -30,9 +30,9 @@ GALE_API void gale_profiler_destroy(gale_profiler **profiler);
 GALE_API gale_status gale_profiler_range_begin(gale_stream *stream, const char *name, double bytes, uint64_t *range);
 GALE_API gale_status gale_profiler_range_end(gale_stream *stream, uint64_t range);
 
-/* format: "table", "json" or "trace".  The caller frees the text with gale_profiler_text_free. */
-GALE_API gale_status gale_profiler_to_text(const gale_profiler *profiler, const char *format, char **out);
-GALE_API void gale_profiler_text_free(char **text);
+/* format: "table", "json" or "trace".  */
+GALE_API gale_status gale_profiler_to_text(
+    const gale_profiler *profiler, const char *format, char **out /* gale_free */);
 GALE_API gale_status gale_profiler_write(const gale_profiler *profiler, const char *format, const char *path);
 
 #ifdef __cplusplus

@@ -16,13 +16,14 @@
 extern "C" {
 #endif
 
-typedef struct gale_index gale_index;
+typedef struct gale_index gale_index; /* threads: one at a time */
 /* All zero: as the file says. */
 typedef struct gale_index_options {
     gale_vector_format format; /* npy, raw or fvecs; GALE_VECTORS_AUTO: by the file's name and its first bytes */
     int64_t dims;              /* of raw files and binary vectors, which do not contain it */
     gale_vector_type type;     /* of raw files */
     gale_device *device;       /* device to search on; NULL or a CPU: all cores, directly from the file */
+    uint64_t reserved[4];      /* 0 */
 } gale_index_options;
 /* GALE_FORMAT: the file is damaged or not a vector file. */
 GALE_API gale_status gale_index_open(const char *path, const gale_index_options *options, gale_index **out);

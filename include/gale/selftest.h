@@ -55,6 +55,7 @@ typedef struct gale_check_options {
     void (*device_done)(void *user, const gale_check_device *device);
     void *user;
     gale_job_control control; /* stages are devices */
+    uint64_t reserved[4];     /* 0 */
 } gale_check_options;
 typedef struct gale_check_result {
     const gale_check_device *devices;
@@ -90,6 +91,7 @@ typedef struct gale_conformance_options {
     void (*failed)(void *user, const gale_conformance_case *failure);
     void *user;
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_conformance_options;
 typedef struct gale_conformance_result {
     const char *device, *provider;
@@ -126,6 +128,7 @@ typedef struct gale_kernels_options {
     void (*row_done)(void *user, const gale_kernel_time *row);
     void *user;
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_kernels_options;
 typedef struct gale_kernels_result {
     bool fast;
@@ -169,6 +172,7 @@ typedef struct gale_tiles_options {
     int64_t batch, lanes;       /* as in gale_upscale_options; batch 0: as memory allows */
     gale_model_options options; /* such as precision */
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_tiles_options;
 typedef struct gale_tiles_result {
     const char *model; /* the file, or the name of the built-in network */
@@ -194,6 +198,7 @@ typedef struct gale_texts_options {
     void (*row_done)(void *user, const gale_texts_time *row, size_t n_texts, size_t n_bytes);
     void *user;
     gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
 } gale_texts_options;
 typedef struct gale_texts_result {
     size_t n_texts, n_bytes;

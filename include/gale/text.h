@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-typedef struct gale_tokenizer gale_tokenizer;
-typedef struct gale_encoder gale_encoder;
+typedef struct gale_tokenizer gale_tokenizer; /* threads: any number at once */
+typedef struct gale_encoder gale_encoder;     /* threads: one at a time */
 
 /* A file: tokenizer.json, vocab.txt (WordPiece), vocab.json with merges.txt beside it (byte-level BPE), or a
  * SentencePiece model.  A folder: the first of these files in it.
@@ -59,6 +59,7 @@ typedef struct gale_encode_options {
     bool special_as_text; /* treat special tokens in the text as ordinary text */
     int64_t max_length;   /* tokens, including special ones; 0: as the file says; -1: no limit */
     int64_t pad_length;   /* 0: as the file says; -1: no padding */
+    uint64_t reserved[4]; /* 0 */
 } gale_encode_options;
 
 typedef struct gale_range {

@@ -49,10 +49,14 @@ GALE_API bool gale_upscaler_control(
  * wrong count is GALE_INVALID. */
 GALE_API gale_status gale_upscaler_set(gale_upscaler *upscaler, const char *setting);
 
+/* All zero: defaults. */
+#define GALE_TILE_WHOLE (-2)   /* the whole picture, or the largest tile that memory holds */
+#define GALE_OVERLAP_NONE (-2) /* tiles side by side */
+#define GALE_BATCH_AUTO (-2)   /* as many as memory holds and the device has use for */
 typedef struct gale_upscale_options {
-    int64_t tile;    /* -1: the manifest's, 0: the whole picture, or the largest tile that fits into memory */
-    int64_t overlap; /* -1: the manifest's, or less if tiles are too small for it */
-    int64_t batch;   /* tiles at once; 0: as many as memory holds and the device has use for */
+    int64_t tile;    /* pixels, or GALE_TILE_WHOLE; 0: the manifest's */
+    int64_t overlap; /* pixels, or GALE_OVERLAP_NONE; 0: the manifest's, or less if tiles are too small for it */
+    int64_t batch;   /* tiles at once, or GALE_BATCH_AUTO; 0: 1 */
     int64_t lanes;   /* runs side by side where tiles go one to a run, on threads or streams of their own; 0: as many as
                         the device has use for and memory holds */
     int64_t width, height; /* of the result; 0: as the network scales, or proportional to the other one */
@@ -63,11 +67,9 @@ typedef struct gale_upscale_options {
     /* As in gale_run_control: both take effect between the kernels of a tile. */
     const volatile int *cancel;
     uint64_t deadline_ns;
+    uint64_t reserved[4]; /* 0 */
 } gale_upscale_options;
-#define GALE_UPSCALE_OPTIONS                           \
-    {                                                  \
-        -1, -1, 1, 0, 0, 0, false, NULL, NULL, NULL, 0 \
-    }
+#define GALE_UPSCALE_OPTIONS GALE_DEFAULTS
 
 typedef struct gale_upscale_report {
     int64_t tiles, tile_width, tile_height, batch, lanes, passes; /* lanes: side by side, at most */

@@ -24,6 +24,8 @@ const char *gale_version(void)
     return TEXT(GALE_VERSION_MAJOR) "." TEXT(GALE_VERSION_MINOR) "." TEXT(GALE_VERSION_PATCH);
 }
 
+int gale_version_number(void) { return GALE_VERSION; }
+
 const char *gale_status_text(gale_status status)
 {
     return (unsigned)status < GALE_STATUS_COUNT ? status_texts[status] : "unknown status";
@@ -56,6 +58,23 @@ gale_status gale__fail_within(gale_status status, const char *format, ...)
     if (used < sizeof text - 1) snprintf(text + used, sizeof text - used, ": %s", slot);
     memcpy(slot, text, strlen(text) + 1);
     return status;
+}
+
+gale_status gale__lack(const char *function, const char *argument)
+{
+    return gale__fail(GALE_INVALID, "%s: %s is NULL", function, argument);
+}
+
+gale_status gale__need(const char *function, const gale__argument *arguments)
+{
+    for (const gale__argument *a = arguments; a->name; a++)
+        if (!a->given) return gale__lack(function, a->name);
+    return GALE_OK;
+}
+
+bool gale__reserved_used(const uint64_t reserved[4])
+{
+    return reserved[0] || reserved[1] || reserved[2] || reserved[3];
 }
 
 /* The sink is set once by the program before work starts; `least` is what the hot path reads. */

@@ -29,6 +29,29 @@ void gale__error_clear(void);
         if (status != GALE_OK) goto done; \
     } while (0)
 
+/* What a public function asks of its arguments, before anything else: GALE__NEED({"path", path}, {"out", out}) refuses
+ * with GALE_INVALID and "gale_model_open: path is NULL".  An array that may be NULL when it is empty: {"dims", !rank ||
+ * dims}. Functions that give no status return what they return for nothing where GALE__LACKS is true. */
+typedef struct gale__argument {
+    const char *name;
+    bool given;
+} gale__argument;
+gale_status gale__need(const char *function, const gale__argument *arguments);
+/* The message for one argument that is NULL. */
+gale_status gale__lack(const char *function, const char *argument);
+#define GALE__NEED(...) GALE_TRY(gale__need(__func__, (const gale__argument[]){__VA_ARGS__, {NULL, true}}))
+#define GALE__LACKS(...) (gale__need(__func__, (const gale__argument[]){__VA_ARGS__, {NULL, true}}) != GALE_OK)
+
+/* Options of a later version, which this one would pass over in silence: NULL options are fine. */
+bool gale__reserved_used(const uint64_t reserved[4]);
+#define GALE__OPTIONS(options)                                                                                        \
+    do {                                                                                                              \
+        if ((options) && gale__reserved_used((options)->reserved))                                                    \
+            return gale__fail(GALE_INVALID,                                                                           \
+                "%s: " #options " has an option that gale %s does not know (its reserved words are not 0)", __func__, \
+                gale_version());                                                                                      \
+    } while (0)
+
 /* Log lines go to the sink the program sets (none by default: the library never prints). */
 typedef enum gale__log_level { GALE__DEBUG, GALE__INFO, GALE__WARN } gale__log_level;
 typedef void gale__log_sink(void *user, gale__log_level level, const char *line);

@@ -66,6 +66,7 @@ size_t gale_type_size(gale_type type)
 
 gale_status gale_type_parse(const char *name, gale_type *type)
 {
+    GALE__NEED({"name", name}, {"type", type});
     for (int i = 0; i < GALE_TYPE_COUNT; i++)
         if (gale__text_equal_nocase(name, gale__type_table[i].name)) {
             *type = (gale_type)i;

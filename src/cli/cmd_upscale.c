@@ -187,12 +187,16 @@ static gale_status note_device(job *j, gale__upscale_where *where)
     return where->device ? GALE_OK : GALE_NO_MEMORY;
 }
 
+/* What a person means by 0, which in the options stands for the usual. */
+static int64_t or_zero(int64_t given, int64_t zero) { return given ? given : zero; }
+
 static gale_upscale_options upscale_options(job *j)
 {
     gale_upscale_options o = GALE_UPSCALE_OPTIONS;
-    if (gale__args_given(j->args, "tile")) o.tile = gale__args_int(j->args, "tile");
-    if (gale__args_given(j->args, "overlap")) o.overlap = gale__args_int(j->args, "overlap");
-    o.batch = gale__args_int(j->args, "batch");
+    if (gale__args_given(j->args, "tile")) o.tile = or_zero(gale__args_int(j->args, "tile"), GALE_TILE_WHOLE);
+    if (gale__args_given(j->args, "overlap"))
+        o.overlap = or_zero(gale__args_int(j->args, "overlap"), GALE_OVERLAP_NONE);
+    o.batch = or_zero(gale__args_int(j->args, "batch"), GALE_BATCH_AUTO);
     o.lanes = gale__args_int(j->args, "lanes");
     o.no_check = gale__args_flag(j->args, "no-self-check");
     o.progress = on_progress;

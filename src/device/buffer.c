@@ -26,6 +26,7 @@ bool gale__device_alloc_faulty(void)
 
 gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out)
 {
+    GALE__NEED({"device", device}, {"out", out});
     if (gale__device_alloc_faulty())
         return gale__fail(GALE_NO_MEMORY, "%s out of memory: %zu bytes requested (injected failure)",
             gale__backend_label(device->backend), size_bytes);
@@ -66,7 +67,11 @@ void gale_buffer_destroy(gale_buffer **buffer)
     gale__free(b);
 }
 
-size_t gale_buffer_size(const gale_buffer *buffer) { return buffer->size; }
+size_t gale_buffer_size(const gale_buffer *buffer)
+{
+    if (!buffer) return gale__lack(__func__, "buffer"), 0;
+    return buffer->size;
+}
 
 gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset)
 {

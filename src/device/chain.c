@@ -176,7 +176,10 @@ static gale_status find_index(const gale_device_options *options, int *out)
 {
     const char *text = gale__env_get(GALE__ENV_DEVICE);
     int64_t value = -1;
-    if (options && options->index >= 0) value = options->index;
+    if (options && options->index < GALE_DEVICE_FIRST)
+        return gale__fail(GALE_INVALID, "gale_device_options: there is no device of index %d", options->index);
+    if (options && options->index > 0) value = options->index;
+    else if (options && options->index == GALE_DEVICE_FIRST) value = 0;
     else if (*text && strcmp(text, "auto") && (!gale__text_to_i64(text, &value) || value < 0 || value > 4096))
         return gale__fail(
             GALE_INVALID, "GALE_DEVICE=%s is not a device index; use 0 for the first device of a provider", text);
@@ -186,6 +189,8 @@ static gale_status find_index(const gale_device_options *options, int *out)
 
 gale_status gale_device_open(const gale_device_options *options, gale_device **out)
 {
+    GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     choice c = {.options = options};
     const char *chain = options && options->chain ? options->chain : gale__env_get(GALE__ENV_PROVIDER);
     c.strict = (options && options->strict) || gale__env_get_i64(GALE__ENV_STRICT, 0) == 1;

@@ -6,9 +6,17 @@
 #include <stdatomic.h>
 #include <string.h>
 
-const gale_device_info *gale_device_get_info(const gale_device *device) { return &device->info; }
+const gale_device_info *gale_device_get_info(const gale_device *device)
+{
+    if (!device) return gale__lack(__func__, "device"), NULL;
+    return &device->info;
+}
 
-const char *gale_device_why(const gale_device *device) { return device->why ? device->why : ""; }
+const char *gale_device_why(const gale_device *device)
+{
+    if (!device) return gale__lack(__func__, "device"), "";
+    return device->why ? device->why : "";
+}
 
 gale_device *gale__device_hold(gale_device *device)
 {

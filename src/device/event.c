@@ -5,6 +5,7 @@
 
 gale_status gale_event_create(gale_device *device, gale_event **out)
 {
+    GALE__NEED({"device", device}, {"out", out});
     gale_event *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
     e->device = device;
@@ -39,6 +40,7 @@ static gale_status check_event(const gale_event *event, const gale_device *devic
 
 gale_status gale_event_record(gale_event *event, gale_stream *stream)
 {
+    GALE__NEED({"event", event}, {"stream", stream});
     if (event->device != stream->device)
         return gale__fail(GALE_INVALID, "record: event and stream belong to different devices");
     if (stream->capturing)
@@ -55,6 +57,7 @@ gale_status gale_event_record(gale_event *event, gale_stream *stream)
 
 gale_status gale_event_wait(gale_event *event)
 {
+    GALE__NEED({"event", event});
     GALE_TRY(check_event(event, event->device, "wait"));
     GALE_TRY(event->device->backend->event_wait(event));
     if (event->staging) gale__staging_complete(event->staging, event->mark);
@@ -63,12 +66,14 @@ gale_status gale_event_wait(gale_event *event)
 
 gale_status gale_event_poll(gale_event *event, bool *reached)
 {
+    GALE__NEED({"event", event}, {"reached", reached});
     GALE_TRY(check_event(event, event->device, "poll"));
     return event->device->backend->event_poll(event, reached);
 }
 
 gale_status gale_stream_wait(gale_stream *stream, gale_event *event)
 {
+    GALE__NEED({"stream", stream}, {"event", event});
     if (event->device != stream->device) return gale_event_wait(event); /* no driver waits for another's event */
     GALE_TRY(check_event(event, stream->device, "wait"));
     return stream->device->backend->stream_wait(stream, event);
@@ -76,6 +81,7 @@ gale_status gale_stream_wait(gale_stream *stream, gale_event *event)
 
 gale_status gale_event_elapsed(gale_event *from, gale_event *to, double *time_us)
 {
+    GALE__NEED({"from", from}, {"to", to}, {"time_us", time_us});
     GALE_TRY(check_event(from, from->device, "elapsed"));
     GALE_TRY(check_event(to, from->device, "elapsed"));
     GALE_TRY(gale_event_wait(from));
@@ -85,6 +91,7 @@ gale_status gale_event_elapsed(gale_event *from, gale_event *to, double *time_us
 
 gale_status gale_capture_begin(gale_stream *stream)
 {
+    GALE__NEED({"stream", stream});
     const gale__backend *b = stream->device->backend;
     if (!b->capture_begin || !stream->device->info.caps.capture)
         return gale__fail(
@@ -97,6 +104,7 @@ gale_status gale_capture_begin(gale_stream *stream)
 
 gale_status gale_capture_end(gale_stream *stream, gale_capture **out)
 {
+    GALE__NEED({"stream", stream}, {"out", out});
     if (!stream->capturing) return gale__fail(GALE_INVALID, "the stream is not being captured");
     gale_capture lost = {.device = stream->device};
     gale_capture *c = gale__calloc(1, sizeof *c);
@@ -114,6 +122,7 @@ gale_status gale_capture_end(gale_stream *stream, gale_capture **out)
 
 gale_status gale_capture_replay(gale_stream *stream, gale_capture *capture)
 {
+    GALE__NEED({"stream", stream}, {"capture", capture});
     if (stream->device != capture->device)
         return gale__fail(GALE_INVALID, "replay: capture and stream belong to different devices");
     if (stream->capturing) return gale__fail(GALE_UNSUPPORTED, "a replay cannot be captured");

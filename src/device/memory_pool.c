@@ -325,6 +325,7 @@ void gale__pool_destroy(pool **pp)
 
 void gale_memory_get_stats(const gale_device *device, gale_memory_stats *out)
 {
+    if (GALE__LACKS({"device", device}, {"out", out})) return;
     pool *p = device->pool;
     gale__mutex_lock(&p->lock);
     *out = p->stats;
@@ -338,6 +339,7 @@ void gale_memory_get_stats(const gale_device *device, gale_memory_stats *out)
 
 void gale_memory_trim(gale_device *device)
 {
+    if (GALE__LACKS({"device", device})) return;
     gale__mutex_lock(&device->pool->lock);
     trim(device->pool);
     gale__mutex_unlock(&device->pool->lock);

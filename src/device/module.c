@@ -84,6 +84,7 @@ static gale_status find_code(const gale_device *device, const char *language, ga
 gale_status gale_module_create(
     gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out)
 {
+    GALE__NEED({"device", device}, {"language", language}, {"out", out});
     gale__source s = {.data = source, .size = size, .options = options ? options : ""};
     if (!source || !size) return gale__fail(GALE_INVALID, "the kernel source is empty");
     GALE_TRY(find_code(device, language, &s.code));
@@ -143,6 +144,7 @@ gale_status gale__kernel_create(gale_module *module, const char *entry, const ui
 
 gale_status gale_kernel_get(gale_module *module, const char *entry, const uint32_t group[3], gale_kernel **out)
 {
+    GALE__NEED({"module", module}, {"entry", entry}, {"group", group}, {"out", out});
     return gale__kernel_create(module, entry, group, 0, 0, out);
 }
 
@@ -162,10 +164,14 @@ void gale_kernel_destroy(gale_kernel **kernel)
 gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3],
     gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words)
 {
+    GALE__NEED({"stream", stream}, {"kernel", kernel}, {"groups", groups}, {"buffers", n_buffers < 1 || buffers},
+        {"words", n_words < 1 || words});
     gale__ref refs[REFS_MAX];
     if (n_buffers < 0 || n_buffers > REFS_MAX)
         return gale__fail(GALE_LIMIT, "launch %s: %d buffers, at most %d", kernel->entry, n_buffers, REFS_MAX);
+    if (n_words < 0) return gale__fail(GALE_INVALID, "launch %s: n_words is %d", kernel->entry, n_words);
     for (int i = 0; i < n_buffers; i++) {
+        if (!buffers[i]) return gale__fail(GALE_INVALID, "%s: %s: buffers[%d] is NULL", __func__, kernel->entry, i);
         if (buffers[i]->device != stream->device)
             return gale__fail(GALE_INVALID, "launch %s: buffer %d belongs to another device", kernel->entry, i);
         refs[i] = gale__buffer_ref(buffers[i], 0);

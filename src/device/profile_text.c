@@ -252,6 +252,7 @@ static gale_status make_text(const gale_profiler *p, const char *format, gale__s
 
 gale_status gale_profiler_to_text(const gale_profiler *p, const char *format, char **out)
 {
+    GALE__NEED({"profiler", p}, {"format", format}, {"out", out});
     gale__str s = {0};
     gale_status status = make_text(p, format, &s);
     if (status == GALE_OK) *out = s.text;
@@ -259,14 +260,9 @@ gale_status gale_profiler_to_text(const gale_profiler *p, const char *format, ch
     return status;
 }
 
-void gale_profiler_text_free(char **text)
-{
-    gale__free(*text);
-    *text = NULL;
-}
-
 gale_status gale_profiler_write(const gale_profiler *p, const char *format, const char *path)
 {
+    GALE__NEED({"profiler", p}, {"format", format}, {"path", path});
     gale__str s = {0};
     gale_status status = make_text(p, format, &s);
     if (status == GALE_OK) status = gale__file_write(path, s.text, s.length);

@@ -125,6 +125,7 @@ void gale__profiler_span_end(gale_stream *stream, gale__profiler_span span)
 
 gale_status gale_profiler_range_begin(gale_stream *stream, const char *name, double bytes, uint64_t *range)
 {
+    GALE__NEED({"stream", stream}, {"name", name}, {"range", range});
     *range = 0;
     if (!GALE__PROFILER(stream->device)) return GALE_OK;
     gale__tag tag = {.name = name, .op = "", .bytes = bytes};
@@ -135,6 +136,7 @@ gale_status gale_profiler_range_begin(gale_stream *stream, const char *name, dou
 
 gale_status gale_profiler_range_end(gale_stream *stream, uint64_t range)
 {
+    GALE__NEED({"stream", stream});
     gale_profiler *p = GALE__PROFILER(stream->device);
     if (!p || !range) return GALE_OK;
     if (range > p->count || p->records[range - 1].kind != GALE__SPAN_RANGE)
@@ -157,6 +159,7 @@ static gale_status begin(gale_profiler *p)
 
 gale_status gale_profiler_start(gale_device *device, gale_profiler **out)
 {
+    GALE__NEED({"device", device}, {"out", out});
     gale_profiler *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     gale__mutex_init(&p->lock);
@@ -169,6 +172,7 @@ gale_status gale_profiler_start(gale_device *device, gale_profiler **out)
 
 gale_status gale_profiler_stop(gale_profiler *p)
 {
+    GALE__NEED({"profiler", p});
     gale_profiler *self = p;
     if (!atomic_compare_exchange_strong(&p->device->profiler, &self, NULL))
         return gale__fail(GALE_INVALID, "the profiler has already been stopped");

@@ -23,6 +23,7 @@ gale_status gale__stream_make(gale_device *device, gale_stream **out)
 
 gale_status gale_stream_create(gale_device *device, gale_stream **out)
 {
+    GALE__NEED({"device", device}, {"out", out});
     GALE_TRY(gale__stream_make(device, out));
     gale__device_attach(device);
     return GALE_OK;
@@ -54,6 +55,7 @@ void gale_stream_destroy(gale_stream **stream)
 
 gale_status gale_stream_sync(gale_stream *stream)
 {
+    GALE__NEED({"stream", stream});
     if (stream->capturing) return gale__fail(GALE_INVALID, "cannot wait for a stream while it is captured");
     gale_status status = stream->device->backend->sync(stream);
     if (stream->late ? status == GALE_OK : status == GALE_TIMEOUT) {
@@ -105,6 +107,7 @@ static void count_copy(int down, size_t size)
 
 void gale_copy_get_stats(gale_copy_stats *out)
 {
+    if (GALE__LACKS({"out", out})) return;
     *out = (gale_copy_stats){.uploads = copied[0][0],
         .upload_bytes = copied[0][1],
         .downloads = copied[1][0],
@@ -143,11 +146,13 @@ gale_status gale__upload_tagged(
 
 gale_status gale_upload(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size)
 {
+    GALE__NEED({"stream", stream}, {"to", to}, {"host", !size || host});
     return gale__upload_tagged(stream, to, offset, host, size, NULL);
 }
 
 gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t offset, void *host, size_t size)
 {
+    GALE__NEED({"stream", stream}, {"from", from}, {"host", !size || host});
     GALE_TRY(check_transfer(stream, from, offset, host, size, "download"));
     if (!size) return GALE_OK;
     count_copy(1, size);
@@ -195,6 +200,7 @@ done:
 gale_status gale_copy(
     gale_stream *stream, gale_buffer *to, size_t to_offset, const gale_buffer *from, size_t from_offset, size_t size)
 {
+    GALE__NEED({"stream", stream}, {"to", to}, {"from", from});
     if (to->device != from->device) {
         if (stream->capturing) return gale__fail(GALE_UNSUPPORTED, "a copy between devices cannot be captured");
         return size ? copy_across(stream, to, to_offset, from, from_offset, size) : GALE_OK;
@@ -222,6 +228,7 @@ gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, s
 gale_status gale_fill(
     gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes)
 {
+    GALE__NEED({"stream", stream}, {"to", to}, {"pattern", pattern});
     GALE_TRY(check_range(stream, to, offset, size, "fill"));
     if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8)
         return gale__fail(GALE_INVALID, "fill: a pattern must have 1, 2, 4 or 8 bytes, not %zu", pattern_bytes);

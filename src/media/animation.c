@@ -34,6 +34,7 @@ static gale_status open_frames(gale_animation *a)
 
 gale_status gale_animation_open(const char *path, const gale_picture_read_options *options, gale_animation **out)
 {
+    GALE__NEED({"path", path}, {"out", out});
     gale_animation *a = gale__calloc(1, sizeof *a);
     if (!a) return GALE_NO_MEMORY;
     gale__picture_source_init(options, &a->in);
@@ -49,10 +50,15 @@ gale_status gale_animation_open(const char *path, const gale_picture_read_option
     return status;
 }
 
-const gale_animation_info *gale_animation_get_info(const gale_animation *a) { return &a->info; }
+const gale_animation_info *gale_animation_get_info(const gale_animation *a)
+{
+    if (!a) return gale__lack(__func__, "animation"), NULL;
+    return &a->info;
+}
 
 gale_status gale_animation_next(gale_animation *a, gale_picture **frame, int *milliseconds)
 {
+    GALE__NEED({"animation", a}, {"frame", frame}, {"milliseconds", milliseconds});
     gale_picture *p = NULL;
     int shown = 0;
     gale_status status = a->format->frames_in->next(a->state, &p, &shown);
@@ -70,7 +76,7 @@ gale_status gale_animation_next(gale_animation *a, gale_picture **frame, int *mi
 
 void gale_animation_close(gale_animation **animation)
 {
-    gale_animation *a = *animation;
+    gale_animation *a = animation ? *animation : NULL;
     if (!a) return;
     if (a->state) a->format->frames_in->close(a->state);
     gale__bytes_finish(&a->file);
@@ -89,6 +95,7 @@ struct gale_animation_writer {
 gale_status gale_animation_writer_create(
     const gale_picture_write_options *options, int loops, gale_animation_writer **out)
 {
+    GALE__NEED({"options", options}, {"out", out});
     const gale__format *f = options && options->format ? gale__format_of_name(options->format) : NULL;
     if (!f || !f->frames_out)
         return gale__fail(GALE_INVALID, "animations are written as GIF, WebP or PNG, not as %s",
@@ -112,6 +119,7 @@ static gale_status begin(gale_animation_writer *w, const gale_picture *frame)
 
 gale_status gale_animation_writer_add(gale_animation_writer *w, const gale_picture *frame, int milliseconds)
 {
+    GALE__NEED({"writer", w}, {"frame", frame});
     gale_picture *made = NULL;
     if (!w->state) GALE_TRY(begin(w, frame));
     if (frame->width != w->width || frame->height != w->height)
@@ -131,6 +139,7 @@ static gale_status finish(gale_animation_writer *w, gale__str *out)
 
 gale_status gale_animation_writer_to_memory(gale_animation_writer *w, void **data, size_t *size)
 {
+    GALE__NEED({"writer", w}, {"data", data}, {"size", size});
     gale__str out = {0};
     gale_status status = finish(w, &out);
     if (status != GALE_OK) {
@@ -144,6 +153,7 @@ gale_status gale_animation_writer_to_memory(gale_animation_writer *w, void **dat
 
 gale_status gale_animation_writer_write(gale_animation_writer *w, const char *path)
 {
+    GALE__NEED({"writer", w}, {"path", path});
     gale__str out = {0};
     gale_status status = finish(w, &out);
     if (status == GALE_OK) status = gale__file_write(path, out.text, out.length);
@@ -154,7 +164,7 @@ gale_status gale_animation_writer_write(gale_animation_writer *w, const char *pa
 
 void gale_animation_writer_destroy(gale_animation_writer **writer)
 {
-    gale_animation_writer *w = *writer;
+    gale_animation_writer *w = writer ? *writer : NULL;
     if (!w) return;
     if (w->state) w->format->frames_out->close(w->state);
     gale__free(w);

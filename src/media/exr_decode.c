@@ -61,6 +61,7 @@ static gale_status find_level(const gale_exr *f, int part, int x, int y, const g
 
 gale_status gale_exr_level_size(const gale_exr *f, int part, int level_x, int level_y, int64_t *width, int64_t *height)
 {
+    GALE__NEED({"file", f}, {"width", width}, {"height", height});
     const gale_exr_part *p = NULL;
     GALE_TRY(find_level(f, part, level_x, level_y, &p));
     int64_t w = (int64_t)p->data.x1 - p->data.x0 + 1, h = (int64_t)p->data.y1 - p->data.y0 + 1;
@@ -76,6 +77,7 @@ gale_status gale_exr_level_size(const gale_exr *f, int part, int level_x, int le
 gale_status gale_exr_channel_size(
     const gale_exr *f, int part, int level_x, int level_y, const char *channel, int64_t *width, int64_t *height)
 {
+    GALE__NEED({"file", f}, {"channel", channel}, {"width", width}, {"height", height});
     int64_t w, h;
     GALE_TRY(gale_exr_level_size(f, part, level_x, level_y, &w, &h));
     const gale_exr_part *p = &f->parts[part];
@@ -240,6 +242,7 @@ static gale_status run(reading *r)
 
 gale_status gale_exr_read(gale_exr *f, int part, int level_x, int level_y, const gale_exr_target *targets, int count)
 {
+    GALE__NEED({"file", f}, {"targets", count < 1 || targets});
     reading r = {.f = f, .part = part, .level_x = level_x, .level_y = level_y, .count = count};
     GALE_TRY(find_level(f, part, level_x, level_y, &r.about));
     GALE_TRY(gale_exr_level_size(f, part, level_x, level_y, &r.width, &r.height));

@@ -15,7 +15,10 @@ gale_status gale_exr_from_memory(const void *data, size_t size, const gale_exr_l
 {
     return (void)data, (void)size, (void)limits, (void)out, missing();
 }
-void gale_exr_close(gale_exr **file) { *file = NULL; }
+void gale_exr_close(gale_exr **file)
+{
+    if (file) *file = NULL;
+}
 int gale_exr_part_count(const gale_exr *file) { return (void)file, 0; }
 const gale_exr_part *gale_exr_part_get(const gale_exr *file, int part) { return (void)file, (void)part, NULL; }
 uint64_t gale_exr_size_bytes(const gale_exr *file) { return (void)file, 0; }

@@ -73,6 +73,8 @@ static gale_status begin(gale_exr *f, const gale_exr_limits *limits)
 
 gale_status gale_exr_from_memory(const void *data, size_t size, const gale_exr_limits *limits, gale_exr **out)
 {
+    GALE__NEED({"data", data}, {"out", out});
+    GALE__OPTIONS(limits);
     gale_exr *f = gale__calloc(1, sizeof *f);
     if (!f) return GALE_NO_MEMORY;
     f->map.fd = -1;
@@ -86,6 +88,8 @@ gale_status gale_exr_from_memory(const void *data, size_t size, const gale_exr_l
 
 gale_status gale_exr_open(const char *path, const gale_exr_limits *limits, gale_exr **out)
 {
+    GALE__NEED({"path", path}, {"out", out});
+    GALE__OPTIONS(limits);
     gale_exr *f = gale__calloc(1, sizeof *f);
     if (!f) return GALE_NO_MEMORY;
     f->map.fd = -1;
@@ -102,7 +106,7 @@ gale_status gale_exr_open(const char *path, const gale_exr_limits *limits, gale_
 
 void gale_exr_close(gale_exr **file)
 {
-    gale_exr *f = *file;
+    gale_exr *f = file ? *file : NULL;
     if (!f) return;
     if (f->file) exr_finish(&f->file);
     if (f->map.fd >= 0) gale__file_map_close(&f->map);
@@ -111,9 +115,20 @@ void gale_exr_close(gale_exr **file)
     *file = NULL;
 }
 
-int gale_exr_part_count(const gale_exr *f) { return f->count; }
+int gale_exr_part_count(const gale_exr *f)
+{
+    if (!f) return gale__lack(__func__, "file"), 0;
+    return f->count;
+}
+
 const gale_exr_part *gale_exr_part_get(const gale_exr *f, int part)
 {
+    if (!f) return gale__lack(__func__, "file"), NULL;
     return part >= 0 && part < f->count ? &f->parts[part] : NULL;
 }
-uint64_t gale_exr_size_bytes(const gale_exr *f) { return f->size; }
+
+uint64_t gale_exr_size_bytes(const gale_exr *f)
+{
+    if (!f) return gale__lack(__func__, "file"), 0;
+    return f->size;
+}

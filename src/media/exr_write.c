@@ -218,6 +218,7 @@ done:
 
 gale_status gale_exr_write(const char *path, const gale_exr_new_part *parts, int count)
 {
+    GALE__NEED({"path", path}, {"parts", parts});
     gale__str bytes = {0};
     if (count < 1) return gale__fail(GALE_INVALID, "EXR: no parts to write");
     gale_status status = gale__exr_pack(parts, count, &bytes);

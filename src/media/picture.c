@@ -52,6 +52,7 @@ gale_status gale__picture_begin(
 
 gale_status gale_picture_create(int64_t width, int64_t height, int channels, gale_type type, gale_picture **out)
 {
+    GALE__NEED({"out", out});
     const gale__picture_source any = {.max_pixels = UINT64_MAX, .max_bytes = SIZE_MAX};
     if (width < 1 || height < 1 || channels < 1 || channels > 4)
         return gale__fail(GALE_INVALID, "invalid picture size: %lld x %lld pixels of %d channels", (long long)width,
@@ -65,7 +66,7 @@ gale_status gale_picture_create(int64_t width, int64_t height, int channels, gal
 
 void gale_picture_destroy(gale_picture **picture)
 {
-    gale_picture *p = *picture;
+    gale_picture *p = picture ? *picture : NULL;
     if (!p) return;
     gale__free(p->data);
     for (int i = 0; i < NOTES; i++) gale__free(note(p, i)->data);
@@ -204,6 +205,8 @@ void gale__picture_source_init(const gale_picture_read_options *options, gale__p
 gale_status gale_picture_from_memory(
     const void *data, size_t size, const gale_picture_read_options *options, gale_picture **out)
 {
+    GALE__NEED({"data", data}, {"out", out});
+    GALE__OPTIONS(options);
     const gale_picture_read_options none = {0}, *o = options ? options : &none;
     gale__picture_source in;
     gale__picture_source_init(options, &in);
@@ -232,6 +235,8 @@ gale_status gale_picture_from_memory(
 
 gale_status gale_picture_read(const char *path, const gale_picture_read_options *options, gale_picture **out)
 {
+    GALE__NEED({"path", path}, {"out", out});
+    GALE__OPTIONS(options);
     gale__bytes file = {0};
     GALE_TRY(
         gale__file_read(path, options && options->max_bytes ? (size_t)options->max_bytes : (size_t)MAX_BYTES, &file));
@@ -365,6 +370,8 @@ gale_status gale__format_check(const char *name, int64_t width, int64_t height)
 gale_status gale_picture_to_memory(
     const gale_picture *picture, const gale_picture_write_options *options, void **data, size_t *size)
 {
+    GALE__NEED({"picture", picture}, {"options", options}, {"data", data}, {"size", size});
+    GALE__OPTIONS(options);
     const gale__format *f;
     gale__str out = {0};
     if (!options || !options->format) return gale__fail(GALE_INVALID, "writing a picture to memory needs a format");
@@ -381,6 +388,8 @@ gale_status gale_picture_to_memory(
 
 gale_status gale_picture_write(const gale_picture *picture, const char *path, const gale_picture_write_options *options)
 {
+    GALE__NEED({"picture", picture}, {"path", path});
+    GALE__OPTIONS(options);
     const gale_picture_write_options none = {0}, *o = options ? options : &none;
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     const gale__format *f;

@@ -182,6 +182,7 @@ static gale_status draw(const both *s, const gale_picture *a, double gain, gale_
 gale_status gale_picture_compare(
     const gale_picture *a, const gale_picture *b, gale_picture_difference *out, double gain, gale_picture **picture)
 {
+    GALE__NEED({"a", a}, {"b", b}, {"out", out});
     both s = {0};
     gale_picture_difference d = {0};
     if (a->width != b->width || a->height != b->height)

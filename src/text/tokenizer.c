@@ -59,10 +59,15 @@ void gale_tokenizer_destroy(gale_tokenizer **tokenizer)
 
 /* --- The vocabulary. --- */
 
-size_t gale_tokenizer_size(const gale_tokenizer *t) { return t->added.id_end; }
+size_t gale_tokenizer_size(const gale_tokenizer *t)
+{
+    if (!t) return gale__lack(__func__, "tokenizer"), 0;
+    return t->added.id_end;
+}
 
 gale_status gale_tokenizer_find(const gale_tokenizer *t, const char *token, size_t size, uint32_t *id)
 {
+    GALE__NEED({"tokenizer", t}, {"token", !size || token}, {"id", id});
     const gale__added_token *added = gale__added_find(&t->added, token, size);
     uint32_t found = added ? added->id : gale__vocab_find(&t->model.vocab, token, size);
     if (found == GALE__NO_ID)
@@ -73,6 +78,7 @@ gale_status gale_tokenizer_find(const gale_tokenizer *t, const char *token, size
 
 gale_status gale_tokenizer_token(const gale_tokenizer *t, uint32_t id, const char **token, size_t *size)
 {
+    GALE__NEED({"tokenizer", t}, {"token", token});
     const gale__added_token *added = gale__added_by_id(&t->added, id);
     size_t length = 0;
     const char *text = added ? added->content : gale__vocab_token(&t->model.vocab, id, &length);
@@ -84,6 +90,7 @@ gale_status gale_tokenizer_token(const gale_tokenizer *t, uint32_t id, const cha
 
 void gale_tokenizer_get_info(const gale_tokenizer *t, gale_tokenizer_info *out)
 {
+    if (GALE__LACKS({"tokenizer", t}, {"out", out})) return;
     static const char *const names[] = {"WordPiece", "BPE", "Unigram", "WordLevel"};
     const gale__post *p = &t->post;
     *out = (gale_tokenizer_info){.model = names[t->model.kind],
@@ -101,6 +108,7 @@ void gale_tokenizer_get_info(const gale_tokenizer *t, gale_tokenizer_info *out)
 
 gale_status gale_encoder_create(const gale_tokenizer *t, gale_encoder **out)
 {
+    GALE__NEED({"tokenizer", t}, {"out", out});
     gale_encoder *e = gale__calloc(1, sizeof *e);
     gale_status status = e ? gale__token_model_state_init(&e->model) : GALE_NO_MEMORY;
     (void)t;
@@ -239,6 +247,8 @@ static gale_status find_most(const gale__post *p, const gale_encode_options *o, 
 gale_status gale_tokenizer_encode(const gale_tokenizer *t, gale_encoder *e, const char *text, size_t text_size,
     const char *pair, size_t pair_size, const gale_encode_options *options, gale_encoding *out)
 {
+    GALE__NEED({"tokenizer", t}, {"encoder", e}, {"text", !text_size || text}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_encode_options none = {0};
     const gale_encode_options *o = options ? options : &none;
     const gale__post_template *shape = pair ? &t->post.pair : &t->post.single;
@@ -284,6 +294,7 @@ static gale_status add_decoded(const gale_tokenizer *t, gale__text_list *list, u
 gale_status gale_tokenizer_decode(const gale_tokenizer *t, gale_encoder *e, const uint32_t *ids, size_t count,
     bool with_special, const char **text, size_t *size)
 {
+    GALE__NEED({"tokenizer", t}, {"encoder", e}, {"ids", !count || ids}, {"text", text});
     gale__text_list_clear(&e->decode.a);
     e->decoded.length = 0;
     e->decoded.failed = false;

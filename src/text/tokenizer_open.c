@@ -13,6 +13,7 @@ static gale_status read_bytes(gale_tokenizer *t, const char *data, size_t size)
 
 gale_status gale_tokenizer_open_memory(const void *data, size_t size, gale_tokenizer **out)
 {
+    GALE__NEED({"data", data}, {"out", out});
     gale__unicode_init();
     if (size > FILE_MOST) return gale__fail(GALE_LIMIT, "a tokenizer file exceeds %d MiB", FILE_MOST >> 20);
     gale_tokenizer *t = gale__calloc(1, sizeof *t);
@@ -118,6 +119,7 @@ static gale_status find_in_folder(const char *folder, gale__str *out)
 
 gale_status gale_tokenizer_open(const char *path, gale_tokenizer **out)
 {
+    GALE__NEED({"path", path}, {"out", out});
     gale__str file = {0};
     gale__unicode_init();
     gale_tokenizer *t = gale__calloc(1, sizeof *t);

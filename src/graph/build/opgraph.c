@@ -11,6 +11,7 @@
 
 gale_status gale_graph_create(gale_graph **out)
 {
+    GALE__NEED({"out", out});
     gale_graph *g = gale__calloc(1, sizeof *g);
     if (!g) return GALE_NO_MEMORY;
     atomic_init(&g->refs, 1);
@@ -64,14 +65,20 @@ static gale_status new_value(gale_graph *g, gale__value_info info, gale_value *o
 gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, int rank, const int64_t *dims,
     const char *const *symbols, gale_value *out)
 {
+    GALE__NEED({"graph", g}, {"name", name}, {"dims", rank < 1 || rank > GALE_MAX_RANK || dims}, {"out", out});
     gale__value_info v = {.node = -1, .input = g->n_inputs, .type = type, .rank = rank};
     GALE_TRY(check_open(g));
     if (rank < -1 || rank > GALE_MAX_RANK)
         return gale__fail(GALE_INVALID, "input %s: rank %d is outside 0 .. %d (-1: any)", name, rank, GALE_MAX_RANK);
-    if ((unsigned)type >= GALE_STRING)
+    if ((unsigned)type >= GALE_TYPE_COUNT)
+        return gale__fail(GALE_INVALID, "input %s: there is no type %d", name, (int)type);
+    if (type == GALE_STRING)
         return gale__fail(GALE_UNSUPPORTED, "input %s: type %s is not numeric", name, gale_type_name(type));
     for (int i = 0; i < rank; i++) {
-        v.dims[i] = dims[i] < 0 ? -1 : dims[i];
+        if (dims[i] < -1)
+            return gale__fail(GALE_INVALID, "input %s: extent %lld of axis %d is neither a number nor -1", name,
+                (long long)dims[i], i);
+        v.dims[i] = dims[i];
         if (dims[i] >= 0 || !symbols || !symbols[i]) continue;
         if (!(v.symbols[i] = gale__arena_strdup(&g->arena, symbols[i]))) return GALE_NO_MEMORY;
     }
@@ -96,6 +103,7 @@ static gale_status add_constant(gale_graph *g, gale_tensor *t, gale_value *out)
 gale_status gale_graph_constant(
     gale_graph *g, gale_type type, int rank, const int64_t *dims, const void *data, gale_value *out)
 {
+    GALE__NEED({"graph", g}, {"dims", rank < 1 || dims}, {"out", out});
     gale_tensor *copy = NULL;
     GALE_TRY(check_open(g));
     GALE_TRY(gale_tensor_from_cpu(NULL, type, rank, dims, data, &copy));
@@ -104,6 +112,7 @@ gale_status gale_graph_constant(
 
 gale_status gale_graph_constant_tensor(gale_graph *g, const gale_tensor *host, gale_value *out)
 {
+    GALE__NEED({"graph", g}, {"host", host}, {"out", out});
     gale_tensor *view = NULL;
     GALE_TRY(check_open(g));
     if (host->device)
@@ -134,6 +143,15 @@ static bool has_value(const gale_attr *a)
     case GALE_ATTR_GRAPH: return a->graph != NULL;
     default: return true;
     }
+}
+
+static gale_status check_attr(const char *op, const gale_attr *a, int index)
+{
+    if (!a->name) return gale__fail(GALE_INVALID, "%s: attribute %d has no name", op, index);
+    if ((unsigned)a->kind > GALE_ATTR_GRAPH)
+        return gale__fail(GALE_INVALID, "%s: attribute %s is of kind %d, which is none", op, a->name, (int)a->kind);
+    if (!has_value(a)) return gale__fail(GALE_INVALID, "%s: attribute %s is empty", op, a->name);
+    return gale__op_attr_check(op, a->name, true);
 }
 
 /* Copies what the attribute points at into the arena; tensors are copied, graphs are held. */
@@ -199,11 +217,12 @@ static gale_status check_bodies(const gale_attr *attrs, int n, const char *name,
 gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inputs, int n_inputs,
     const gale_attr *attrs, int n_attrs, gale_value *outputs, int n_outputs)
 {
+    GALE__NEED({"graph", g}, {"op", name}, {"inputs", n_inputs < 1 || inputs}, {"attrs", n_attrs < 1 || attrs},
+        {"outputs", n_outputs < 1 || outputs});
     gale__op_node node = {.op = gale__op_find(name), .n_in = n_inputs, .n_out = n_outputs, .path = -1};
     GALE_TRY(check_open(g));
     GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
-    for (int i = 0; i < n_attrs; i++)
-        if (!has_value(&attrs[i])) return gale__fail(GALE_INVALID, "%s: attribute %s is empty", name, attrs[i].name);
+    for (int i = 0; i < n_attrs; i++) GALE_TRY(check_attr(name, &attrs[i], i));
     int depth = g->depth;
     GALE_TRY(check_bodies(attrs, n_attrs, name, &depth));
     node.name = node.op->name;
@@ -237,6 +256,7 @@ gale_status gale__opgraph_place(gale_graph *g, int first, const char *where)
 
 gale_status gale_graph_output(gale_graph *g, const char *name, gale_value value)
 {
+    GALE__NEED({"graph", g}, {"name", name});
     GALE_TRY(check_open(g));
     if (value < 0 || value >= g->n_values)
         return gale__fail(GALE_INVALID, "output %s is not a value of this graph", name);
@@ -252,6 +272,7 @@ gale_status gale_graph_output(gale_graph *g, const char *name, gale_value value)
 
 gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value *wrt, int n, gale_value *gradients)
 {
+    GALE__NEED({"graph", g}, {"wrt", n < 1 || wrt}, {"gradients", n < 1 || gradients});
     gale__gradient r = {.loss = loss, .n = n, .after = g->n_nodes};
     GALE_TRY(check_open(g));
     if (loss < 0 || loss >= g->n_values) return gale__fail(GALE_INVALID, "the loss is not a value of this graph");

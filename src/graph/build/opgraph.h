@@ -43,6 +43,9 @@ typedef struct gale__op {
 extern const gale__op *const gale__ops_table[];
 extern const int gale__ops_count;
 const gale__op *gale__op_find(const char *name);
+/* GALE_INVALID, with a suggestion, for an attribute that a standard operator has not got in any opset.  own: nor
+ * gale, which adds a few. */
+gale_status gale__op_attr_check(const char *op, const char *attr, bool own);
 
 typedef struct gale__value_info {
     const char *name;

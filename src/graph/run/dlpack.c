@@ -49,6 +49,7 @@ static void release_lent(gale_dlpack *self)
 gale_status gale_tensor_to_dlpack(const gale_tensor *t, gale_dlpack **out)
 {
     int i = 0;
+    GALE__NEED({"tensor", t}, {"out", out});
     void *data = gale_tensor_data((gale_tensor *)t);
     while (i < TYPES && types[i].type != t->type) i++;
     if (i == TYPES)
@@ -93,6 +94,7 @@ static void release_given(void *owner)
 gale_status gale_tensor_from_dlpack(gale_dlpack *d, bool read_only, gale_tensor **out)
 {
     int i = 0;
+    GALE__NEED({"given", d}, {"out", out});
     if (d->device_type != DL_CPU)
         return gale__fail(GALE_UNSUPPORTED, "a DLPack tensor on device type %d: only memory of the host (1) is taken",
             (int)d->device_type);

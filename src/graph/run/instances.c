@@ -57,7 +57,7 @@ static gale_status read_known(const gale_program *p, gale_tensor *const *inputs,
         gale__str_add_n(&k->text, (const char *)t->dims, (size_t)t->rank * sizeof *t->dims);
         if (!p->plan_inputs[i]) continue;
         if (t->size_bytes > 1u << 24)
-            return gale__fail(GALE_LIMIT, "input %s decides shapes and has %zu bytes: too many to be part of a plan",
+            return gale__fail(GALE_LIMIT, "input %s determines shapes and has %zu bytes, too many to be part of a plan",
                 p->graph->values[p->graph->inputs[i]].name, t->size_bytes);
         k->data[i] = gale__alloc(t->size_bytes + 8);
         if (!k->data[i]) return GALE_NO_MEMORY;
@@ -228,7 +228,8 @@ static gale_status check_memory(const gale_program *p, const gale__plan *plan)
     for (int i = 0; i < plan->n_slabs; i++) work += plan->slabs[i];
     if (!limit || work + constants <= limit) return GALE_OK;
     char a[32], b[32], c[32];
-    return gale__fail(GALE_NO_MEMORY, "these shapes need %s for work and %s for constants, the program's limit is %s",
+    return gale__fail(GALE_NO_MEMORY,
+        "these shapes need %s for intermediate values and %s for constants, more than the program's limit of %s",
         gale__bytes_text(work, a), gale__bytes_text(constants, b), gale__bytes_text(limit, c));
 }
 
@@ -356,6 +357,8 @@ gale_status gale_program_output_shape(
     gale_program *p, gale_tensor *const *inputs, int index, gale_type *type, int *rank, int64_t *dims)
 {
     gale__instance *i = NULL;
+    GALE__NEED({"program", p}, {"type", type}, {"rank", rank}, {"dims", dims});
+    GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
     if (index < 0 || index >= p->graph->n_outputs)
         return gale__fail(
             GALE_INVALID, "the program has %d outputs: there is no output %d", p->graph->n_outputs, index);

@@ -6,9 +6,21 @@
 #include "graph/run/run.h"
 #include <string.h>
 
+static gale_status check_options(const gale_program_options *o)
+{
+    if ((unsigned)o->precision > GALE_PRECISION_BF16)
+        return gale__fail(GALE_INVALID, "gale_program_options: there is no precision %d", (int)o->precision);
+    if (o->layout < 0 || o->layout > 2)
+        return gale__fail(GALE_INVALID, "gale_program_options: there is no layout %d", o->layout);
+    return GALE_OK;
+}
+
 gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out)
 {
+    GALE__NEED({"graph", graph}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
+    if (options) GALE_TRY(check_options(options));
     if (graph->n_outputs == 0)
         return gale__fail(GALE_INVALID, "the graph has no output; add one with gale_graph_output");
     gale_program *p = gale__calloc(1, sizeof *p);
@@ -16,6 +28,7 @@ gale_status gale_program_create(
     p->plan_inputs = gale__calloc((size_t)graph->n_inputs + 1, sizeof *p->plan_inputs);
     gale_status status = p->plan_inputs ? gale__opgraph_plan_inputs(graph, p->plan_inputs) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale__recognise(graph, options && options->no_recognise, &p->arena, p->graph);
+    if (status == GALE_OK) status = gale__index_rules(graph, &p->arena, &p->index_rules, &p->n_index_rules);
     if (status == GALE_OK && !(options && options->no_recognise) && !device->info.caps.host_functions)
         status = gale__merge_products(p->graph, &p->arena);
     if (status == GALE_OK && options && options->precision)
@@ -60,8 +73,17 @@ void gale_program_destroy(gale_program **program)
     gale__free(p);
 }
 
-int gale_program_inputs(const gale_program *p) { return p->graph->n_inputs; }
-int gale_program_outputs(const gale_program *p) { return p->graph->n_outputs; }
+int gale_program_inputs(const gale_program *p)
+{
+    if (!p) return gale__lack(__func__, "program"), 0;
+    return p->graph->n_inputs;
+}
+
+int gale_program_outputs(const gale_program *p)
+{
+    if (!p) return gale__lack(__func__, "program"), 0;
+    return p->graph->n_outputs;
+}
 
 static gale_status check_symbol(const gale_graph *g, int input, int axis, gale_tensor *const *inputs)
 {

@@ -4,6 +4,7 @@
 #include "graph/build/opgraph.h"
 #include "graph/plan/plan.h"
 #include "graph/plan/weights.h"
+#include "graph/run/index_check.h"
 
 /* Where a tensor lay: by the driver's names, since a block of the pool may come to stand where another stood. */
 typedef struct gale__binding {
@@ -51,6 +52,8 @@ struct gale_program {
     gale_device *device;
     gale_program_options options;
     bool *plan_inputs;
+    gale__index_rule *index_rules; /* of the source */
+    int n_index_rules;
     gale__instance *instances;
     int n_instances;
     uint64_t n_planned; /* plans made so far */

@@ -158,6 +158,7 @@ static gale__instance *latest(gale_program *p)
 
 gale_status gale_program_report(gale_program *p, bool json, char **text)
 {
+    GALE__NEED({"program", p}, {"text", text});
     enum { MAX_ROWS = 256 };
     gale__str s = {0};
     gale__mutex_lock(&p->lock);

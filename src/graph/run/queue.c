@@ -87,6 +87,7 @@ static void retire(gale_run *r)
 
 gale_status gale_run_wait(gale_run *r)
 {
+    GALE__NEED({"run", r});
     gale__mutex_lock(&r->lock);
     while (!atomic_load(&r->sent)) gale__cond_wait(&r->changed, &r->lock);
     gale__mutex_unlock(&r->lock);
@@ -96,6 +97,7 @@ gale_status gale_run_wait(gale_run *r)
 
 gale_status gale_run_poll(gale_run *r, bool *done)
 {
+    GALE__NEED({"run", r}, {"done", done});
     bool reached = atomic_load(&r->finished);
     if (!reached && atomic_load(&r->sent)) GALE_TRY(gale_event_poll(r->done, &reached));
     if (reached) GALE_TRY(gale_run_wait(r));
@@ -103,7 +105,7 @@ gale_status gale_run_poll(gale_run *r, bool *done)
     return GALE_OK;
 }
 
-void *gale_run_user(const gale_run *r) { return r->user; }
+void *gale_run_user(const gale_run *r) { return r ? r->user : NULL; }
 
 void gale_run_destroy(gale_run **run)
 {
@@ -201,6 +203,7 @@ static void run_queue(void *arg)
 
 gale_status gale_queue_create(gale_device *device, gale_queue **out)
 {
+    GALE__NEED({"device", device}, {"out", out});
     gale_queue *q = gale__calloc(1, sizeof *q);
     if (!q) return GALE_NO_MEMORY;
     q->last = &q->first;
@@ -218,6 +221,7 @@ gale_status gale_queue_create(gale_device *device, gale_queue **out)
 
 void gale_queue_wait(gale_queue *q)
 {
+    if (!q) return;
     gale__mutex_lock(&q->lock);
     while (q->first || q->busy) gale__cond_wait(&q->changed, &q->lock);
     for (int i = 0; i < q->n_ahead; i++) {
@@ -302,6 +306,9 @@ static void append(gale_queue *q, gale_run *r)
 gale_status gale_program_submit(gale_program *p, gale_queue *q, gale_tensor *const *inputs, gale_tensor **outputs,
     const gale_run_control *control, void *user, gale_run **out)
 {
+    GALE__NEED({"program", p}, {"queue", q}, {"outputs", outputs}, {"out", out});
+    GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    GALE_TRY(gale__index_check(p->source, p->index_rules, p->n_index_rules, inputs));
     if (q->device != p->device) return gale__fail(GALE_INVALID, "the queue belongs to another device than the program");
     gale_tensor **made = gale__calloc((size_t)p->graph->n_outputs + 1, sizeof *made);
     gale_run *r = made ? new_run(p, control, user) : NULL;

@@ -305,10 +305,11 @@ static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_te
     return status;
 }
 
-/* Memory that plans of other shapes hold is given up before a run fails for lack of it. */
+/* Memory that plans of other shapes hold is given up before a run fails because memory is missing. */
 static gale_status run_or_shed(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
     GALE_TRY(gale__limits_check());
+    GALE_TRY(gale__index_check(p->source, p->index_rules, p->n_index_rules, inputs));
     gale_status status = run_once(p, inputs, outputs, on_host);
     if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
     gale__log(GALE__INFO, "%s; plans of other shapes were released to free memory", gale_error());
@@ -320,6 +321,8 @@ gale_status gale_program_run_with(
 {
     static const gale_run_control none;
     const gale_run_control *o = control ? control : &none;
+    GALE__NEED({"program", p}, {"outputs", outputs});
+    GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
     gale__limits limits = {.threads = p->options.threads}, own = gale__run_limits(o);
     gale__limits_enter(&limits);
     gale__limits_enter(&own);

@@ -57,6 +57,7 @@ static gale_status give_storage(gale_tensor *t, size_t size)
 
 gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, const int64_t *dims, gale_tensor **out)
 {
+    GALE__NEED({"dims", rank < 1 || dims}, {"out", out});
     gale_tensor *t = NULL;
     gale_status status = GALE_OK;
     if (type == GALE_STRING)
@@ -104,9 +105,11 @@ static gale_status transfer(gale_device *device, gale_buffer *buffer, void *to_h
 gale_status gale_tensor_from_cpu(
     gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out)
 {
+    GALE__NEED({"dims", rank < 1 || dims}, {"out", out});
     gale_tensor *t = NULL;
     GALE_TRY(gale_tensor_create(device, type, rank, dims, &t));
-    gale_status status = GALE_OK;
+    gale_status status = data || !t->size_bytes ? GALE_OK : gale__lack(__func__, "data");
+    if (status != GALE_OK) return gale_tensor_destroy(&t), status;
     if (t->size_bytes && !device) memcpy(t->host, data, t->size_bytes);
     else if (t->size_bytes) status = transfer(device, t->buffer, NULL, data, t->size_bytes);
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
@@ -116,6 +119,7 @@ gale_status gale_tensor_from_cpu(
 
 gale_status gale_tensor_to_cpu(const gale_tensor *t, void *data, size_t size_bytes)
 {
+    GALE__NEED({"tensor", t}, {"data", !size_bytes || data});
     if (t->type == GALE_STRING)
         return gale__fail(GALE_UNSUPPORTED, "strings must be read one by one, with gale_tensor_string");
     if (size_bytes < t->size_bytes)
@@ -166,6 +170,9 @@ gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void
     void (*release)(void *owner), void *owner, gale_tensor **out)
 {
     gale_tensor *t = NULL;
+    GALE__NEED({"dims", rank < 1 || dims}, {"out", out});
+    if ((unsigned)type >= GALE_TYPE_COUNT)
+        return gale__fail(GALE_INVALID, "gale_tensor_wrap: there is no type %d", (int)type);
     size_t align = type == GALE_STRING ? 0 : gale_type_size(type);
     if (align && (uintptr_t)data % (align > 8 ? 8 : align))
         return gale__fail(
@@ -186,8 +193,10 @@ gale_status gale_tensor_from_buffer(
     gale_buffer *buffer, gale_type type, int rank, const int64_t *dims, gale_tensor **out)
 {
     gale_tensor *t = NULL;
-    if (type == GALE_STRING)
-        return gale__fail(GALE_UNSUPPORTED, "strings stay on the host: a device knows numbers only");
+    GALE__NEED({"buffer", buffer}, {"dims", rank < 1 || dims}, {"out", out});
+    if ((unsigned)type >= GALE_TYPE_COUNT)
+        return gale__fail(GALE_INVALID, "gale_tensor_from_buffer: there is no type %d", (int)type);
+    if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings cannot be moved to a device");
     GALE_TRY(new_tensor(type, rank, dims, &t));
     if (t->size_bytes > buffer->size) {
         gale_status status =
@@ -200,7 +209,7 @@ gale_status gale_tensor_from_buffer(
     return GALE_OK;
 }
 
-gale_buffer *gale_tensor_buffer(const gale_tensor *t) { return t->buffer; }
+gale_buffer *gale_tensor_buffer(const gale_tensor *t) { return t ? t->buffer : NULL; }
 
 /* Large reads of a file, in slices on all cores: what costs is not the disk but the pages they go to. */
 enum { SLICE_BYTES = 1 << 20 };
@@ -258,11 +267,15 @@ gale_status gale__tensor_upload(const gale_tensor *t, gale_stream *stream, gale_
 gale_status gale_tensor_from_strings(
     int rank, const int64_t *dims, const char *const *strings, const size_t *sizes, gale_tensor **out)
 {
+    GALE__NEED({"dims", rank < 1 || dims}, {"out", out});
     gale_tensor *t = NULL;
     GALE_TRY(new_tensor(GALE_STRING, rank, dims, &t));
     int64_t n = gale__tensor_elements(t);
     size_t total = t->size_bytes;
-    gale_status status = GALE_OK;
+    gale_status status = strings || !n ? GALE_OK : gale__lack(__func__, "strings");
+    for (int64_t i = 0; i < n && status == GALE_OK; i++)
+        if (!strings[i] && (!sizes || sizes[i]))
+            status = gale__fail(GALE_INVALID, "%s: strings[%lld] is NULL", __func__, (long long)i);
     for (int64_t i = 0; i < n && status == GALE_OK; i++)
         if (gale__add_size(total, sizes ? sizes[i] : strlen(strings[i]), &total) || gale__add_size(total, 1, &total))
             status = gale__fail(GALE_LIMIT, "%lld strings are too large in total", (long long)n);
@@ -283,6 +296,7 @@ gale_status gale_tensor_from_strings(
 
 const char *gale_tensor_string(const gale_tensor *t, int64_t index, size_t *size)
 {
+    if (!t) return gale__lack(__func__, "tensor"), NULL;
     if (t->type != GALE_STRING || index < 0 || index >= gale__tensor_elements(t)) return NULL;
     const gale__string *text = (const gale__string *)t->host + index;
     if (size) *size = text->size;
@@ -291,6 +305,7 @@ const char *gale_tensor_string(const gale_tensor *t, int64_t index, size_t *size
 
 gale_status gale_tensor_to_device(const gale_tensor *t, gale_device *device, gale_tensor **out)
 {
+    GALE__NEED({"tensor", t}, {"out", out});
     if (t->type == GALE_STRING && device) return gale__fail(GALE_UNSUPPORTED, "strings cannot be moved to a device");
     if (t->type == GALE_STRING)
         return gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, out); /* they never change: a view is as good */
@@ -314,6 +329,7 @@ done:
 
 gale_status gale_tensor_reshape(gale_tensor *t, int rank, const int64_t *dims, gale_tensor **out)
 {
+    GALE__NEED({"tensor", t}, {"dims", rank < 1 || dims}, {"out", out});
     int64_t elements;
     size_t bytes;
     GALE_TRY(gale__shape_size(t->type, rank, dims, &elements, &bytes));
@@ -332,13 +348,33 @@ gale_status gale_tensor_reshape(gale_tensor *t, int rank, const int64_t *dims, g
     return GALE_OK;
 }
 
-gale_type gale_tensor_type(const gale_tensor *t) { return t->type; }
-int gale_tensor_rank(const gale_tensor *t) { return t->rank; }
-const int64_t *gale_tensor_dims(const gale_tensor *t) { return t->dims; }
-size_t gale_tensor_size_bytes(const gale_tensor *t) { return t->size_bytes; }
+gale_type gale_tensor_type(const gale_tensor *t)
+{
+    if (!t) return gale__lack(__func__, "tensor"), GALE_TYPE_COUNT;
+    return t->type;
+}
+
+int gale_tensor_rank(const gale_tensor *t)
+{
+    if (!t) return gale__lack(__func__, "tensor"), 0;
+    return t->rank;
+}
+
+const int64_t *gale_tensor_dims(const gale_tensor *t)
+{
+    if (!t) return gale__lack(__func__, "tensor"), NULL;
+    return t->dims;
+}
+
+size_t gale_tensor_size_bytes(const gale_tensor *t)
+{
+    if (!t) return gale__lack(__func__, "tensor"), 0;
+    return t->size_bytes;
+}
 
 void *gale_tensor_data(gale_tensor *t)
 {
+    if (!t) return gale__lack(__func__, "tensor"), NULL;
     if (t->host) return t->type == GALE_STRING || gale__tensor_mapped(t) ? NULL : t->host;
     return t->buffer && t->buffer->mem->host ? (char *)t->buffer->mem->host + t->buffer->offset : NULL;
 }

@@ -64,8 +64,11 @@ static gale_status run_rows(texts *t, size_t count)
 gale_status gale_embed(
     gale_embedder *embedder, const char *const *list, const size_t *sizes, size_t count, float *vectors)
 {
+    GALE__NEED({"embedder", embedder}, {"texts", !count || list}, {"vectors", !count || vectors});
     texts t = {.e = embedder};
     gale_status status;
+    for (size_t i = 0; i < count; i++)
+        if (!list[i]) return gale__fail(GALE_INVALID, "%s: texts[%zu] is NULL", __func__, i);
     if (!count) return GALE_OK;
     t.rows = gale__calloc(count, sizeof *t.rows);
     GALE_GO(t.rows ? GALE_OK : GALE_NO_MEMORY);

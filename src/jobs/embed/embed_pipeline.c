@@ -360,6 +360,8 @@ static gale_status run_pipeline(gale__pipeline *p)
 
 gale_status gale_embed_files(gale_embedder *embedder, const gale_embed_options *options, gale_embed_report *report)
 {
+    GALE__NEED({"embedder", embedder}, {"options", options});
+    GALE__OPTIONS(options);
     if (!options->file_count || (!options->output && !options->write))
         return gale__fail(GALE_INVALID, "an input file and an output are needed");
     gale__pipeline *p = gale__calloc(1, sizeof *p);

@@ -5,6 +5,8 @@
 gale_status gale_embed_report_json(
     const gale_embedder *e, const gale_embed_options *options, const gale_embed_report *r, char **text)
 {
+    GALE__NEED({"embedder", e}, {"options", options}, {"report", r}, {"text", text});
+    GALE__OPTIONS(options);
     gale_embedder_info info;
     gale__str out = {0};
     gale__json_out json;

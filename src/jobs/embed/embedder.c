@@ -104,8 +104,18 @@ gale_status gale__embedder_run(gale_embedder *e, const gale__row *rows, size_t c
 
 size_t gale__embedder_tokens(const gale_embedder *e) { return atomic_load(&e->tokens); }
 gale_device *gale__embedder_device(const gale_embedder *e) { return atomic_load(&e->place)->device; }
-const gale_device *gale_embedder_device(const gale_embedder *e) { return gale__embedder_device(e); }
-void gale_embedder_get_info(const gale_embedder *e, gale_embedder_info *out) { *out = e->info; }
+
+const gale_device *gale_embedder_device(const gale_embedder *e)
+{
+    if (!e) return gale__lack(__func__, "embedder"), NULL;
+    return gale__embedder_device(e);
+}
+
+void gale_embedder_get_info(const gale_embedder *e, gale_embedder_info *out)
+{
+    if (GALE__LACKS({"embedder", e}, {"out", out})) return;
+    *out = e->info;
+}
 
 /* --- Opening. --- */
 
@@ -244,6 +254,8 @@ static gale_status open_heuristic(gale_embedder *e, gale_device *device, const g
 gale_status gale_embedder_open(
     const char *path, gale_device *device, const gale_embedder_options *options, gale_embedder **out)
 {
+    GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     gale_embedder_options none = {0}, o = options ? *options : none;
     if ((unsigned)o.pooling >= GALE_POOLING_COUNT || o.dims < 0 || o.max_length < 0)
         return gale__fail(GALE_INVALID, "an embedder option is out of range");
@@ -263,7 +275,7 @@ gale_status gale_embedder_open(
 
 void gale_embedder_close(gale_embedder **embedder)
 {
-    gale_embedder *e = *embedder;
+    gale_embedder *e = embedder ? *embedder : NULL;
     if (!e) return;
     for (gale__encoder_place *p = atomic_load(&e->place), *before; p; p = before) {
         before = p->before;

@@ -44,6 +44,7 @@ static gale_status look(const char *folder, int level, gale__str *out)
 
 gale_status gale_encoder_find_level(const char *level, char **path)
 {
+    GALE__NEED({"level", level}, {"path", path});
     int wanted = 0, at;
     gale__str folder = {0}, found = {0};
     GALE_TRY(number_of(level, &wanted));

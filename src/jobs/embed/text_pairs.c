@@ -67,6 +67,8 @@ static gale_status read_pairs(pairs *p, gale__records *r, gale_pair_sink *sink, 
 
 gale_status gale_embed_pairs(gale_embedder *embedder, const gale_embed_options *o, gale_pair_sink *sink)
 {
+    GALE__NEED({"embedder", embedder}, {"options", o}, {"sink", sink});
+    GALE__OPTIONS(o);
     gale__records_options source = {o->files, o->file_count, (gale__record_kind)o->kind, o->field, false};
     gale_embedder_info info;
     gale__records *r = NULL;

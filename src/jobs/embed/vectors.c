@@ -1,4 +1,5 @@
 /* Compact vector types. */
+#include "base/error.h"
 #include "base/num.h"
 #include "gale/embed.h"
 #include <math.h>
@@ -29,6 +30,7 @@ static int8_t to_int8(float v)
 
 void gale_vector_pack(gale_vector_type type, int64_t dims, const float *vector, void *out)
 {
+    if (GALE__LACKS({"vector", vector}, {"out", out})) return;
     size_t n = (size_t)dims;
     if (type == GALE_VECTOR_F32) {
         memcpy(out, vector, n * sizeof *vector);

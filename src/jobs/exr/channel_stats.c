@@ -144,6 +144,7 @@ static gale_status measure_channel(gale_exr *f, int part, const gale_exr_channel
 
 gale_status gale_exr_measure(gale_exr *f, int part, const char *const *names, int n, gale_exr_stats **out, int *count)
 {
+    GALE__NEED({"file", f}, {"out", out}, {"count", count});
     const gale_exr_part *p = gale_exr_part_get(f, part);
     if (!p) return gale__fail(GALE_NOT_FOUND, "EXR: no part %d", part);
     if (!names) n = p->channel_count;
@@ -170,6 +171,7 @@ static void colour_of(const char *name, uint8_t rgb[3])
 gale_status gale_exr_histogram_picture(
     const gale_exr_stats *stats, int count, int64_t width, int64_t height, gale_picture **out)
 {
+    GALE__NEED({"stats", count < 1 || stats}, {"out", out});
     gale_picture *p = NULL;
     if (width < 1 || height < 1 || width > 65536 || height > 65536)
         return gale__fail(GALE_INVALID, "exr: invalid histogram size %lld x %lld", (long long)width, (long long)height);

@@ -162,6 +162,8 @@ static gale_status write_file(file_job *j, const char *path)
 gale_status gale_exr_denoise(gale_device *device, gale_exr *f, const gale_exr_denoise_options *options,
     const char *path, gale_exr_denoise_report *report)
 {
+    GALE__NEED({"device", device}, {"file", f}, {"options", options}, {"path", path});
+    GALE__OPTIONS(options);
     file_job j = {.f = f, .o = options};
     gale_exr_denoise_report r = {0};
     gale_status status;

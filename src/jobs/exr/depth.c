@@ -63,6 +63,7 @@ done:
 
 gale_status gale_exr_depth(gale_device *device, gale_exr *f, const char *channel, gale_picture **out)
 {
+    GALE__NEED({"device", device}, {"file", f}, {"out", out});
     int part = 0, count = 0;
     const char *name = NULL;
     int64_t w = 0, h = 0;

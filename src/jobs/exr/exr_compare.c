@@ -132,6 +132,7 @@ static gale_status compare_part(
 
 gale_status gale_exr_compare(gale_exr *a, gale_exr *b, bool picture, gale_exr_comparison *out)
 {
+    GALE__NEED({"a", a}, {"b", b}, {"out", out});
     gale_exr_comparison c = {0};
     int64_t size[2];
     float *heat = NULL;
@@ -156,6 +157,7 @@ done:
 
 void gale_exr_comparison_finish(gale_exr_comparison *c)
 {
+    if (!c) return;
     for (int i = 0; i < c->count; i++) gale__free(c->channels[i].name);
     gale__free(c->channels);
     gale_picture_destroy(&c->picture);

@@ -54,7 +54,7 @@ typedef struct whole {
 
 void gale_exr_batch_destroy(gale_exr_batch **batch)
 {
-    whole *w = (whole *)*batch;
+    whole *w = batch ? (whole *)*batch : NULL;
     if (!w) return;
     for (size_t i = 0; w->batch.items && i < w->batch.count; i++) gale_picture_destroy(&w->batch.items[i].picture);
     gale__free(w->batch.items);
@@ -346,8 +346,12 @@ static gale_exr_look look_for(const gale_exr_batch_options *o, const char *outpu
 gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs, size_t count,
     const gale_exr_batch_options *options, gale_exr_batch **out)
 {
+    GALE__NEED({"device", device}, {"inputs", !count || inputs}, {"out", out});
+    GALE__OPTIONS(options);
+    static const gale_exr_batch_options usual = {0};
     whole *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;
+    if (!options) options = &usual;
     gale_exr_batch *batch = &w->batch;
     belt b = {.options = options, .batch = batch, .messages = &w->arena, .begun_ns = gale__time_ns()};
     b.budget = options->memory_bytes ? options->memory_bytes : gale__cpu_memory_bytes() / 2;

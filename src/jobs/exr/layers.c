@@ -21,6 +21,7 @@ static gale_exr_layer *find(gale_exr_layer *list, int count, int part, const cha
 
 void gale_exr_layers_free(gale_exr_layer **layers, int count)
 {
+    if (!layers) return;
     for (int i = 0; *layers && i < count; i++) {
         gale__free((*layers)[i].name);
         gale__free((*layers)[i].channels);
@@ -42,6 +43,7 @@ static gale_status begin_layer(gale_exr_layer *l, int part, const gale_exr_part 
 
 gale_status gale_exr_layers(const gale_exr *f, gale_exr_layer **out, int *count)
 {
+    GALE__NEED({"file", f}, {"out", out}, {"count", count});
     gale_exr_layer *list = NULL;
     int n = 0, most = 1;
     gale_status status = GALE_OK;
@@ -99,6 +101,7 @@ static gale_status hold(gale_exr *f, int part, const gale_exr_channel *const *ch
 
 gale_status gale_exr_layer_write(gale_exr *f, const gale_exr_layer *l, const char *path, const char *compression)
 {
+    GALE__NEED({"file", f}, {"layer", l}, {"path", path});
     const gale_exr_part *p = gale_exr_part_get(f, l->part);
     held h = {0};
     size_t skip = *l->name ? strlen(l->name) + 1 : 0;
@@ -132,6 +135,7 @@ static gale_status hold_part(gale_exr *f, int part, held *h, gale_exr_new_part *
 gale_status gale_exr_merge(
     gale_exr *const *files, const char *const *names, int count, const char *path, const char *compression)
 {
+    GALE__NEED({"files", count < 1 || files}, {"names", count < 1 || names}, {"path", path});
     held *h = gale__calloc((size_t)count + 1, sizeof *h);
     gale_exr_new_part *parts = gale__calloc((size_t)count + 1, sizeof *parts);
     gale_status status = h && parts ? GALE_OK : GALE_NO_MEMORY;
@@ -171,6 +175,7 @@ static gale_status write_all(gale_exr *f, const char *path, const char *compress
 
 gale_status gale_exr_rewrite(gale_exr *f, const char *layer, const char *path, const char *compression, int tile)
 {
+    GALE__NEED({"file", f}, {"path", path});
     gale_exr_layer *list = NULL;
     int count = 0;
     if (!layer) return write_all(f, path, compression, tile);

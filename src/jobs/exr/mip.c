@@ -157,8 +157,12 @@ static gale_status write_file(chain *c, const char *path)
 gale_status gale_exr_mip(
     gale_device *device, gale_exr *f, int part, const gale_exr_mip_options *options, const char *path)
 {
+    GALE__NEED({"device", device}, {"file", f}, {"path", path});
+    GALE__OPTIONS(options);
+    static const gale_exr_mip_options usual = {0};
     chain *c = gale__calloc(1, sizeof *c);
     gale_status status;
+    if (!options) options = &usual;
     if (!c) return GALE_NO_MEMORY;
     *c = (chain){.f = f, .part = part, .options = options, .about = gale_exr_part_get(f, part), .nx = 1, .ny = 1};
     GALE_GO(gale_exr_level_size(f, part, 0, 0, &c->width, &c->height));

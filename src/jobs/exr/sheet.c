@@ -30,6 +30,7 @@ static void place(gale_picture *sheet, const gale_picture *p, int64_t left, int6
 gale_status gale_exr_sheet(
     const gale_picture *const *pictures, size_t count, int columns, int64_t cell, gale_picture **out)
 {
+    GALE__NEED({"pictures", !count || pictures}, {"out", out});
     int64_t across = columns > 0 ? columns : (int64_t)ceil(sqrt((double)(count ? count : 1)));
     int64_t down = ((int64_t)count + across - 1) / across, step = cell + GAP;
     gale_picture *sheet = NULL;

@@ -45,6 +45,10 @@ static gale_status check_look(const gale_exr_look *l)
 
 gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *look, gale_exr_viewer **out)
 {
+    GALE__NEED({"device", device}, {"out", out});
+    GALE__OPTIONS(look);
+    static const gale_exr_look usual = {0};
+    if (!look) look = &usual;
     GALE_TRY(check_look(look));
     gale_exr_viewer *v = gale__calloc(1, sizeof *v);
     if (!v) return GALE_NO_MEMORY;
@@ -62,7 +66,7 @@ gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *loo
 
 void gale_exr_viewer_destroy(gale_exr_viewer **viewer)
 {
-    gale_exr_viewer *v = *viewer;
+    gale_exr_viewer *v = viewer ? *viewer : NULL;
     if (!v) return;
     for (int i = 0; i < PROGRAMS_MOST; i++) gale_program_destroy(&v->entries[i].program);
     gale__mutex_finish(&v->lock);
@@ -199,6 +203,7 @@ static gale_status decode(gale_exr_viewer *v, gale_exr *f, gale__exr_image *imag
 
 gale_status gale_exr_viewer_run(gale_exr_viewer *v, gale_exr *f, gale_exr_report *report, gale_picture **out)
 {
+    GALE__NEED({"viewer", v}, {"file", f}, {"out", out});
     gale__exr_image image = {0};
     gale_picture *p = NULL;
     gale_exr_report r = {0};

@@ -38,6 +38,7 @@ static bool has(const gale_device_caps *caps, size_t i) { return *(const bool *)
 
 const char *gale_device_feature(const gale_device_caps *caps, int index)
 {
+    if (!caps) return gale__lack(__func__, "caps"), NULL;
     for (size_t i = 0; i < N_FEATURES; i++)
         if (has(caps, i) && index-- == 0) return features[i].name;
     return NULL;

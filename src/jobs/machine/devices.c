@@ -130,9 +130,10 @@ static gale_status find_providers(gale_devices_result *r)
 
 gale_status gale_devices_list(const gale_devices_options *options, gale_devices_result **out)
 {
+    GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_devices_options usual = {0};
     const gale_devices_options *o = options ? options : &usual;
-    if (!out) return gale__fail(GALE_INVALID, "devices: the result pointer is NULL");
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));
     gale__probe_all();
     gale_devices_result *result = gale__result_create(sizeof *result);
@@ -175,6 +176,7 @@ static void add_provider(gale__json_out *j, const gale_provider_state *p)
 
 gale_status gale_devices_result_json(const gale_devices_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

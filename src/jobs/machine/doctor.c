@@ -151,9 +151,10 @@ static gale_status examine(const gale_doctor_options *o, gale_doctor_result *r)
 
 gale_status gale_doctor_examine(const gale_doctor_options *options, gale_doctor_result **out)
 {
+    GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_doctor_options usual = {0};
     const gale_doctor_options *o = options ? options : &usual;
-    if (!out) return gale__fail(GALE_INVALID, "doctor: the result pointer is NULL");
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));
     gale__probe_all();
     gale_doctor_result *result = gale__result_create(sizeof *result);
@@ -167,6 +168,7 @@ GALE__RESULT_DESTROY(gale_doctor_result)
 
 gale_status gale_doctor_result_json(const gale_doctor_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     static const char *const kinds[] = {"provider", "file", "library", "cache", "pictures"};
     static const char *const states[] = {"ok", "missing", "denied"};
     gale__str s = {0};

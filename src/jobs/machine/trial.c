@@ -44,11 +44,12 @@ static gale_status run_trial(const gale__provider *provider, const gale_trial_op
 
 gale_status gale_doctor_try(const char *name, const gale_trial_options *options, gale_trial_result **out)
 {
+    GALE__NEED({"provider", name}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_trial_options usual = {0};
     const gale__provider *provider = name ? gale__provider_find(name) : NULL;
     if (!provider)
         return gale__fail(GALE_INVALID, "unknown provider '%s' (`gale devices` lists them)", name ? name : "");
-    if (!out) return gale__fail(GALE_INVALID, "doctor: the result pointer is NULL");
     gale_trial_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? run_trial(provider, options ? options : &usual, result) : GALE_NO_MEMORY;
     if (status == GALE_OK) *out = result;
@@ -60,6 +61,7 @@ GALE__RESULT_DESTROY(gale_trial_result)
 
 gale_status gale_trial_result_json(const gale_trial_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

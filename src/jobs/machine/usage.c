@@ -135,7 +135,7 @@ static gale_status read_usage(const gale_usage_meter *meter, const gale_usage_op
 
 gale_status gale_usage_meter_open(gale_usage_meter **out)
 {
-    if (!out) return gale__fail(GALE_INVALID, "usage: the meter pointer is NULL");
+    GALE__NEED({"out", out});
     gale_usage_meter *meter = gale__calloc(1, sizeof *meter);
     if (!meter) return GALE_NO_MEMORY;
     meter->nvml = gale__nvml_open();
@@ -153,10 +153,11 @@ void gale_usage_meter_close(gale_usage_meter **meter)
 
 gale_status gale_usage_read(gale_usage_meter *meter, const gale_usage_options *options, gale_usage_result **out)
 {
+    GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_usage_options usual = {0};
     const gale_usage_options *o = options ? options : &usual;
     gale_usage_meter *own = NULL;
-    if (!out) return gale__fail(GALE_INVALID, "usage: the result pointer is NULL");
     if (!(o->seconds >= 0 && o->seconds <= 3600))
         return gale__fail(GALE_INVALID, "usage: %g seconds is outside 0 to 3600", o->seconds);
     if (!meter) GALE_TRY(gale_usage_meter_open(&own));
@@ -172,6 +173,7 @@ GALE__RESULT_DESTROY(gale_usage_result)
 
 gale_status gale_usage_result_json(const gale_usage_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

@@ -169,8 +169,9 @@ static gale_status check_options(const gale_bench_options *o)
 gale_status gale_model_bench(
     const char *path, gale_device *device, const gale_bench_options *options, gale_bench_result **out)
 {
+    GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_bench_options usual = {0};
-    if (!path || !device || !out) return gale__fail(GALE_INVALID, "bench: a path, a device and a result are needed");
     if (options) GALE_TRY(check_options(options));
     gale_bench_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? bench(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
@@ -183,6 +184,7 @@ GALE__RESULT_DESTROY(gale_bench_result)
 
 gale_status gale_bench_result_json(const gale_bench_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

@@ -108,10 +108,10 @@ static gale_status check_options(const gale_convert_options *o)
 gale_status gale_model_convert(
     const char *path, const char *output, const gale_convert_options *options, gale_convert_result **out)
 {
+    GALE__NEED({"path", path}, {"output", output});
+    GALE__OPTIONS(options);
     static const gale_convert_options usual = {0};
     const gale_convert_options *o = options ? options : &usual;
-    if (!path || !output)
-        return gale__fail(GALE_INVALID, "convert: the paths of the model and of the output are needed");
     GALE_TRY(check_options(o));
     gale_convert_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? convert(path, output, o, result) : GALE_NO_MEMORY;
@@ -124,6 +124,7 @@ GALE__RESULT_DESTROY(gale_convert_result)
 
 gale_status gale_convert_result_json(const gale_convert_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

@@ -130,8 +130,9 @@ done:
 gale_status gale_model_explain(
     const char *path, gale_device *device, const gale_model_job_options *options, gale_explain_result **out)
 {
+    GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_model_job_options usual = {0};
-    if (!path || !device || !out) return gale__fail(GALE_INVALID, "explain: a path, a device and a result are needed");
     gale_explain_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? explain(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
     if (status == GALE_OK) *out = result;
@@ -143,6 +144,7 @@ GALE__RESULT_DESTROY(gale_explain_result)
 
 gale_status gale_explain_result_json(const gale_explain_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

@@ -267,8 +267,9 @@ static gale_status inspect(const char *path, const gale_inspect_options *o, gale
 
 gale_status gale_model_inspect(const char *path, const gale_inspect_options *options, gale_inspect_result **out)
 {
+    GALE__NEED({"path", path}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_inspect_options usual = {0};
-    if (!path || !out) return gale__fail(GALE_INVALID, "inspect: the path of a model and a result are needed");
     gale_inspect_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? inspect(path, options ? options : &usual, result) : GALE_NO_MEMORY;
     if (status == GALE_OK) *out = result;

@@ -58,6 +58,7 @@ static void add_lists(gale__json_out *j, const gale_inspect_result *r)
 
 gale_status gale_inspect_result_json(const gale_inspect_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

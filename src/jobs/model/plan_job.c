@@ -61,8 +61,9 @@ done:
 gale_status gale_model_plan(
     const char *path, gale_device *device, const gale_model_job_options *options, gale_plan_result **out)
 {
+    GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_model_job_options usual = {0};
-    if (!path || !device || !out) return gale__fail(GALE_INVALID, "plan: a path, a device and a result are needed");
     gale_plan_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? plan(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
     if (status == GALE_OK) *out = result;
@@ -74,6 +75,7 @@ GALE__RESULT_DESTROY(gale_plan_result)
 
 gale_status gale_plan_result_json(const gale_plan_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

@@ -131,8 +131,9 @@ done:
 gale_status gale_model_run_files(
     const char *path, gale_device *device, const gale_run_options *options, gale_run_result **out)
 {
+    GALE__NEED({"path", path}, {"device", device});
+    GALE__OPTIONS(options);
     static const gale_run_options usual = {0};
-    if (!path || !device) return gale__fail(GALE_INVALID, "run: a path and a device are needed");
     gale_run_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? run_files(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
     if (status == GALE_OK && out) *out = result;
@@ -204,6 +205,7 @@ static void add_output(gale__json_out *j, const gale_run_output *o)
 
 gale_status gale_run_result_json(const gale_run_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

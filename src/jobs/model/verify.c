@@ -204,10 +204,11 @@ static gale_status verify(check *c, gale_device *device, gale_device *cpu)
 gale_status gale_model_verify(
     const char *path, gale_device *device, const gale_verify_options *options, gale_verify_result **out)
 {
+    GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_verify_options usual = {0};
     check c = {.path = path, .options = options ? options : &usual};
     gale_device *cpu = NULL;
-    if (!path || !device || !out) return gale__fail(GALE_INVALID, "verify: a path, a device and a result are needed");
     c.stage.control = &c.options->control;
     GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &cpu));
     c.result = gale__result_create(sizeof *c.result);
@@ -223,6 +224,7 @@ GALE__RESULT_DESTROY(gale_verify_result)
 
 gale_status gale_verify_result_json(const gale_verify_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

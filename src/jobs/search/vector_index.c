@@ -218,6 +218,8 @@ static gale_status look_at_lengths(gale_index *x)
 
 gale_status gale_index_open(const char *path, const gale_index_options *options, gale_index **out)
 {
+    GALE__NEED({"path", path}, {"out", out});
+    GALE__OPTIONS(options);
     gale_index_options none = {0}, o = options ? *options : none;
     gale_index *x = gale__calloc(1, sizeof *x);
     if (!x) return GALE_NO_MEMORY;
@@ -232,7 +234,7 @@ gale_status gale_index_open(const char *path, const gale_index_options *options,
 
 void gale_index_close(gale_index **index)
 {
-    gale_index *x = *index;
+    gale_index *x = index ? *index : NULL;
     if (!x) return;
     gale__index_from_device(x);
     gale__vector_file_close(&x->file);
@@ -243,11 +245,13 @@ void gale_index_close(gale_index **index)
 
 void gale_index_get_info(const gale_index *x, gale_index_info *out)
 {
+    if (GALE__LACKS({"index", x}, {"out", out})) return;
     *out = (gale_index_info){x->file.rows, x->file.dims, x->file.type, x->normalized};
 }
 
 gale_status gale_index_vector(gale_index *x, int64_t row, float *out)
 {
+    GALE__NEED({"index", x}, {"out", out});
     worker w = {0};
     const float *at;
     int64_t pitch;
@@ -284,6 +288,7 @@ static gale_status prepare(const gale_index *x, const float *queries, size_t cou
 gale_status gale_index_search(
     gale_index *x, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits)
 {
+    GALE__NEED({"index", x}, {"queries", !count || queries}, {"hits", !count || hits});
     float *made = NULL;
     if (k < 1 || k > K_MOST) return gale__fail(GALE_INVALID, "k must be 1 to %d, not %lld", K_MOST, (long long)k);
     if (!count) return GALE_OK;

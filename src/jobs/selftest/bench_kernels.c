@@ -259,9 +259,10 @@ static gale_status bench_kernels(gale_device *device, rows *r)
 
 gale_status gale_kernels_bench(gale_device *device, const gale_kernels_options *options, gale_kernels_result **out)
 {
+    GALE__NEED({"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_kernels_options usual = {0};
     rows r = {.options = options ? options : &usual};
-    if (!device || !out) return gale__fail(GALE_INVALID, "kernels: a device and a result are needed");
     if (r.options->repeats < 0 || r.options->scale < 0 || r.options->scale > 1024)
         return gale__fail(GALE_INVALID, "kernels: repeats must be at least 1, and scale 1 to 1024");
     r.result = gale__result_create(sizeof *r.result);
@@ -276,6 +277,7 @@ GALE__RESULT_DESTROY(gale_kernels_result)
 
 gale_status gale_kernels_result_json(const gale_kernels_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);
@@ -313,6 +315,7 @@ static gale_status time_plan(gale_device *device, gale_program *p, int64_t n, in
 
 gale_status gale_planning_bench(gale_device *device, const gale_job_control *control, gale_planning_time *out)
 {
+    GALE__NEED({"device", device}, {"out", out});
     enum { KERNELS = 1000, SHAPES = 20 };
     sketch s = {0};
     gale_program *p = NULL;
@@ -320,7 +323,6 @@ gale_status gale_planning_bench(gale_device *device, const gale_job_control *con
     gale_value x;
     gale_status status;
     int64_t free_dims[2] = {-1, 64};
-    if (!device || !out) return gale__fail(GALE_INVALID, "planning: a device and a result are needed");
     GALE_TRY(gale_graph_create(&s.graph));
     GALE_GO(gale_graph_input(s.graph, "x", GALE_F32, 2, free_dims, NULL, &x));
     output(&s, in_turn(&s, x, KERNELS));
@@ -341,11 +343,11 @@ done:
 
 gale_status gale_start_bench(gale_device *device, bool fast, double *time_ms)
 {
+    GALE__NEED({"device", device}, {"time_ms", time_ms});
     static const item one = {"first kernel", 1, {4096}, chain, 8};
     gale_tensor *x = NULL, *y = NULL;
     gale_program *p = NULL;
     gale_status status;
-    if (!device || !time_ms) return gale__fail(GALE_INVALID, "start: a device and a result are needed");
     GALE_GO(make_input(device, &one, one.dims, &x));
     uint64_t start = gale__time_ns();
     GALE_GO(make_program(device, &one, one.dims, fast, &p));

@@ -122,10 +122,10 @@ done:
 gale_status gale_texts_bench(
     const gale_tokenizer *tokenizer, const char *path, const gale_texts_options *options, gale_texts_result **out)
 {
+    GALE__NEED({"tokenizer", tokenizer}, {"path", path}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_texts_options usual = {0};
     const gale_texts_options *o = options ? options : &usual;
-    if (!tokenizer || !path || !out)
-        return gale__fail(GALE_INVALID, "texts: a tokenizer, a file and a result are needed");
     if (o->repeats < 0) return gale__fail(GALE_INVALID, "texts: %d passes; at least 1 is needed", o->repeats);
     gale_texts_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? bench_texts(tokenizer, path, o, result) : GALE_NO_MEMORY;
@@ -138,6 +138,7 @@ GALE__RESULT_DESTROY(gale_texts_result)
 
 gale_status gale_texts_result_json(const gale_texts_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

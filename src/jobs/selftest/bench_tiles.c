@@ -66,7 +66,7 @@ static gale_status time_pictures(gale_upscaler *u, const gale_tiles_options *giv
     o.overlap = r->overlap = n->fixed_width || n->fixed_height
                                  ? -1
                                  : OVERLAP; /* tiles of a network's own size have room for what they have room for */
-    o.batch = given->batch;
+    o.batch = given->batch ? given->batch : GALE_BATCH_AUTO;
     o.lanes = given->lanes;
     o.progress = tell_tiles;
     o.user = (void *)&given->control;
@@ -222,9 +222,10 @@ done:
 
 gale_status gale_tiles_bench(const gale_tiles_options *options, gale_tiles_result **out)
 {
+    GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_tiles_options usual = {0};
     const gale_tiles_options *o = options ? options : &usual;
-    if (!out) return gale__fail(GALE_INVALID, "tiles: the result pointer is NULL");
     if (o->scale < 0 || o->scale > 1024 || o->repeats < 0 || o->batch < 0 || o->lanes < 0)
         return gale__fail(GALE_INVALID, "tiles: scale must be 1 to 1024, and repeats, batch and lanes not negative");
     gale_tiles_result *result = gale__result_create(sizeof *result);
@@ -258,6 +259,7 @@ static void add_json(gale__json_out *j, const char *model, const gale_tiles_time
 
 gale_status gale_tiles_result_json(const gale_tiles_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

@@ -117,10 +117,11 @@ static gale_status check_parts(const gale_check_options *o, const parts *p, gale
 
 gale_status gale_check_run(const gale_check_options *options, gale_check_result **out)
 {
+    GALE__NEED({"out", out});
+    GALE__OPTIONS(options);
     static const gale_check_options usual = {0};
     const gale_check_options *o = options ? options : &usual;
     parts p = {0};
-    if (!out) return gale__fail(GALE_INVALID, "check: the result pointer is NULL");
     if (o->index < 0) return gale__fail(GALE_INVALID, "check: device index %d is negative", o->index);
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));
     gale_check_result *result = gale__result_create(sizeof *result);
@@ -188,6 +189,7 @@ static void add_device(gale__json_out *j, const gale_check_device *d)
 
 gale_status gale_check_result_json(const gale_check_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     gale__str s = {0};
     gale__json_out j;
     gale__json_begin(&j, &s);

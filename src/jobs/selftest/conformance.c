@@ -131,11 +131,11 @@ static gale_status run_cases(
 gale_status gale_conformance_run(
     const char *path, gale_device *device, const gale_conformance_options *options, gale_conformance_result **out)
 {
+    GALE__NEED({"suite", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     static const gale_conformance_options usual = {0};
     const gale_conformance_options *o = options ? options : &usual;
     gale__suite suite = {0};
-    if (!path || !device || !out)
-        return gale__fail(GALE_INVALID, "conformance: a suite, a device and a result are needed");
     if (o->every < 0 || o->jobs < 0 || o->jobs > 256)
         return gale__fail(GALE_INVALID, "conformance: every must be at least 1, and jobs 1 to 256");
     GALE_TRY(gale__job_tell(&o->control, "suite", "cases", 0, 0));
@@ -152,6 +152,7 @@ GALE__RESULT_DESTROY(gale_conformance_result)
 
 gale_status gale_conformance_result_json(const gale_conformance_result *r, char **text)
 {
+    GALE__NEED({"result", r}, {"text", text});
     static const char *const words[] = {"passed", "failed", "skipped"};
     gale__str s = {0};
     gale__json_out j;

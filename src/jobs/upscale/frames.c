@@ -24,6 +24,7 @@ static void add_report(gale_upscale_report *all, const gale_upscale_report *one)
 gale_status gale_upscale_animation(gale_upscaler *u, gale_animation *in, const gale_upscale_options *options,
     gale_upscale_report *report, gale_frame_take *take, void *user)
 {
+    GALE__NEED({"upscaler", u}, {"in", in}, {"take", take});
     gale_picture *frame = NULL, *last = NULL, *large = NULL;
     gale_upscale_report sum = {0};
     int shown = 0;

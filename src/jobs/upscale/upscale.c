@@ -427,12 +427,31 @@ static gale_status relight(gale_picture **p, gale_type type)
     return GALE_OK;
 }
 
+/* The options as the rest reads them: -1 for what the manifest says, 0 for a whole picture, no overlap, and as many as
+ * memory holds.  The caller's have 0 for the usual. */
+static gale_status settle(const gale_upscale_options *options, gale_upscale_options *out)
+{
+    gale_upscale_options o = options ? *options : (gale_upscale_options){0};
+    int64_t *const fields[] = {&o.tile, &o.overlap, &o.batch};
+    if (o.tile < GALE_TILE_WHOLE || o.overlap < GALE_OVERLAP_NONE || o.batch < GALE_BATCH_AUTO)
+        return gale__fail(GALE_INVALID, "gale_upscale: tile %lld, overlap %lld, batch %lld: one is out of range",
+            (long long)o.tile, (long long)o.overlap, (long long)o.batch);
+    if (o.width < 0 || o.height < 0 || o.lanes < 0)
+        return gale__fail(GALE_INVALID, "gale_upscale: width %lld, height %lld, lanes %lld: one is negative",
+            (long long)o.width, (long long)o.height, (long long)o.lanes);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        *fields[i] = *fields[i] > 0 ? *fields[i] : *fields[i] == GALE_TILE_WHOLE ? 0 : -1;
+    *out = o;
+    return GALE_OK;
+}
+
 gale_status gale__upscale(gale__network *network, gale_device *device, const gale_picture *in, const float *control,
     const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out)
 {
     const gale__manifest *m = network->manifest;
-    const gale_upscale_options usual = GALE_UPSCALE_OPTIONS;
-    if (!options) options = &usual;
+    gale_upscale_options settled;
+    GALE_TRY(settle(options, &settled));
+    options = &settled;
     work w = {network, device, control ? control : m->defaults, options, report,
         options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap,
         options->batch > 0 ? options->batch : 1, 0, options->batch == 0 && !network->fixed_batch, options->lanes, 0};

@@ -24,7 +24,7 @@ struct gale_upscaler {
 
 void gale_upscaler_close(gale_upscaler **upscaler)
 {
-    gale_upscaler *u = *upscaler;
+    gale_upscaler *u = upscaler ? *upscaler : NULL;
     if (!u) return;
     gale_model_close(&u->model);
     gale_device_close(&u->own);
@@ -124,6 +124,8 @@ static gale_status finish_opening(
 gale_status gale_upscaler_open(
     const char *model_path, gale_device *device, const gale_model_options *options, gale_upscaler **out)
 {
+    GALE__NEED({"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
     if (inside) return gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out);
     gale_upscaler *u = gale__calloc(1, sizeof *u);
@@ -136,6 +138,8 @@ gale_status gale_upscaler_open(
 gale_status gale_upscaler_from_memory(const void *data, size_t size, const char *manifest, gale_device *device,
     const gale_model_options *options, gale_upscaler **out)
 {
+    GALE__NEED({"data", data}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
@@ -145,13 +149,19 @@ gale_status gale_upscaler_from_memory(const void *data, size_t size, const char 
         gale__manifest_parse(manifest ? manifest : "{}", manifest ? strlen(manifest) : 2, "model", &u->manifest), out);
 }
 
-const gale_device *gale_upscaler_device(const gale_upscaler *u) { return u->device; }
+const gale_device *gale_upscaler_device(const gale_upscaler *u)
+{
+    if (!u) return gale__lack(__func__, "upscaler"), NULL;
+    return u->device;
+}
+
 const gale_model *gale__upscaler_model(const gale_upscaler *u) { return u->model; }
 const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u) { return &u->manifest; }
 const gale__network *gale__upscaler_network(const gale_upscaler *u) { return &u->network; }
 
 void gale_upscaler_get_info(const gale_upscaler *u, gale_upscaler_info *out)
 {
+    if (GALE__LACKS({"upscaler", u}, {"out", out})) return;
     const gale__manifest *m = &u->manifest;
     *out = (gale_upscaler_info){m->name, m->description, m->source, u->network.scale, m->tile, m->overlap,
         u->network.control_size, u->precision};
@@ -160,6 +170,7 @@ void gale_upscaler_get_info(const gale_upscaler *u, gale_upscaler_info *out)
 bool gale_upscaler_control(
     const gale_upscaler *u, int index, const char **name, const char **description, int *place, float *value)
 {
+    if (!u) return gale__lack(__func__, "upscaler"), false;
     if (index < 0 || index >= u->manifest.named_count) return false;
     const gale__manifest_control *c = &u->manifest.controls[index];
     if (name) *name = c->name;
@@ -171,6 +182,7 @@ bool gale_upscaler_control(
 
 gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
 {
+    GALE__NEED({"upscaler", u}, {"setting", setting});
     float before[GALE__CONTROLS_MOST];
     memcpy(before, u->controls, sizeof before);
     gale_status status = gale__manifest_set_control(&u->manifest, setting, u->controls);
@@ -181,6 +193,8 @@ gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
 static gale_status upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
     gale_upscale_report *report, gale_picture **out)
 {
+    GALE__NEED({"upscaler", u}, {"in", in}, {"out", out});
+    GALE__OPTIONS(options);
     gale_status status =
         u->model ? GALE_OK
                  : load_model(

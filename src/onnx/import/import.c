@@ -3,6 +3,7 @@
  * cycles to detect. */
 #include "graph/run/tensor.h"
 #include "onnx/import/import.h"
+#include "graph/build/opgraph.h"
 #include <string.h>
 
 /* Functions that call each other twice, thirty deep, are a file of 2 KB and a thousand million nodes. */
@@ -137,6 +138,15 @@ static gale_status import_body(gale__onnx_scope *s, const gale__pb_graph *g, con
     gale_status status = import_graph(&inner, g);
     gale__onnx_names_finish(&inner.names);
     return status == GALE_OK ? status : gale__fail_within(status, "%s", where);
+}
+
+/* Whether the attribute exists, for operators that the standard defines; what it says of others is theirs. */
+static gale_status check_attr_name(const gale__onnx_net_node *node, const gale__pb_attribute *a)
+{
+    bool standard = !*node->domain || !strncmp(node->domain, "ai.onnx", 7);
+    if (!standard || !a->name.at) return GALE_OK;
+    gale_status status = gale__op_attr_check(node->op, a->name.at, false);
+    return status == GALE_OK ? status : gale__fail_within(status, "%s", node->where);
 }
 
 static gale_status import_attrs(gale__onnx_scope *s, const gale__pb_node *n, gale__onnx_net_node *node)
@@ -313,6 +323,7 @@ static gale_status import_node(gale__onnx_scope *s, const gale__pb_node *n, size
     int before = net->n_nodes;
     gale_status status;
     GALE_GO(charge(s, NODE_BYTES));
+    for (size_t i = 0; !f && i < n->attribute.n; i++) GALE_GO(check_attr_name(&node, &n->attribute.at[i]));
     GALE_GO(import_attrs(s, n, &node));
     GALE_GO(charge_attrs(s, &node));
     if (!f && !*node.domain && strcmp(node.op, "Constant") == 0) {

@@ -47,6 +47,8 @@ gale_status gale__onnx_model_from_file(
 
 gale_status gale_model_open(const char *path, gale_device *device, const gale_model_options *options, gale_model **out)
 {
+    GALE__NEED({"path", path}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_open(path, GALE__PB_KIND_MODEL, &file));
     return gale__onnx_model_from_file(&file, device, options, out);
@@ -55,6 +57,8 @@ gale_status gale_model_open(const char *path, gale_device *device, const gale_mo
 gale_status gale_model_from_memory(
     const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out)
 {
+    GALE__NEED({"data", data}, {"device", device}, {"out", out});
+    GALE__OPTIONS(options);
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_parse(data, size, copy, NULL, GALE__PB_KIND_MODEL, &file));
     return gale__onnx_model_from_file(&file, device, options, out);
@@ -76,8 +80,17 @@ void gale_model_close(gale_model **model)
 
 gale__onnx_session *gale__onnx_model_session(gale_model *m) { return m->session; }
 
-int gale_model_inputs(const gale_model *m) { return m->session->net->n_inputs; }
-int gale_model_outputs(const gale_model *m) { return m->session->net->n_outputs; }
+int gale_model_inputs(const gale_model *m)
+{
+    if (!m) return gale__lack(__func__, "model"), 0;
+    return m->session->net->n_inputs;
+}
+
+int gale_model_outputs(const gale_model *m)
+{
+    if (!m) return gale__lack(__func__, "model"), 0;
+    return m->session->net->n_outputs;
+}
 
 static void describe(const gale__onnx_net_value *v, gale_model_value *out)
 {
@@ -91,6 +104,7 @@ static void describe(const gale__onnx_net_value *v, gale_model_value *out)
 
 gale_status gale_model_input(const gale_model *m, int i, gale_model_value *out)
 {
+    GALE__NEED({"model", m}, {"out", out});
     const gale__onnx_net *net = m->session->net;
     if (i < 0 || i >= net->n_inputs)
         return gale__fail(GALE_INVALID, "the model has %d inputs, so no input %d", net->n_inputs, i);
@@ -99,10 +113,15 @@ gale_status gale_model_input(const gale_model *m, int i, gale_model_value *out)
     return GALE_OK;
 }
 
-int gale_model_defaults(const gale_model *m) { return m->defaults.n; }
+int gale_model_defaults(const gale_model *m)
+{
+    if (!m) return gale__lack(__func__, "model"), 0;
+    return m->defaults.n;
+}
 
 gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out)
 {
+    GALE__NEED({"model", m}, {"out", out});
     if (i < 0 || i >= m->defaults.n)
         return gale__fail(
             GALE_INVALID, "%d inputs of the model have a default, so no default input %d", m->defaults.n, i);
@@ -116,6 +135,7 @@ gale_status gale_model_default(const gale_model *m, int i, gale_model_value *out
 
 gale_status gale_model_output(const gale_model *m, int i, gale_model_value *out)
 {
+    GALE__NEED({"model", m}, {"out", out});
     const gale__onnx_net *net = m->session->net;
     if (i < 0 || i >= net->n_outputs)
         return gale__fail(GALE_INVALID, "the model has %d outputs, so no output %d", net->n_outputs, i);
@@ -190,18 +210,35 @@ static bool is_garbage(const gale_object *o)
     return true;
 }
 
+static gale_status check_finite(const gale__onnx_session *s, gale_object *const *outputs)
+{
+    for (int i = 0; !s->options.allow_nonfinite && i < s->net->n_outputs; i++)
+        if (is_garbage(outputs[i]))
+            return gale__fail(GALE_NOT_FINITE, "output %s produced only NaN or infinity", s->net->declared[i].name);
+    return GALE_OK;
+}
+
+/* Results go to the caller's array only on success. */
 static gale_status run_checked(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
 {
+    GALE__NEED({"model", m});
+    GALE__NEED({"inputs", !m->session->net->n_inputs || inputs}, {"outputs", !m->session->net->n_outputs || outputs});
     gale__onnx_session *s = m->session;
     GALE_TRY(check_inputs(s->net, inputs));
     for (int i = 0; i < s->net->n_outputs; i++)
         if (outputs[i] && outputs[i]->kind != GALE_OBJECT_TENSOR)
             return gale__fail(GALE_INVALID, "the value given for output %s is not a tensor", s->net->declared[i].name);
-    GALE_TRY(gale__onnx_exec_run(s, s->net, inputs, outputs, on_host));
-    for (int i = 0; !s->options.allow_nonfinite && i < s->net->n_outputs; i++)
-        if (is_garbage(outputs[i]))
-            return gale__fail(GALE_NOT_FINITE, "output %s produced only NaN or infinity", s->net->declared[i].name);
-    return GALE_OK;
+    gale_object **made = gale__calloc((size_t)s->net->n_outputs + 1, sizeof *made);
+    if (!made) return GALE_NO_MEMORY;
+    for (int i = 0; i < s->net->n_outputs; i++) made[i] = outputs[i];
+    gale_status status = gale__onnx_exec_run(s, s->net, inputs, made, on_host);
+    if (status == GALE_OK) status = check_finite(s, made);
+    for (int i = 0; i < s->net->n_outputs; i++) {
+        if (status == GALE_OK) outputs[i] = made[i];
+        else if (!outputs[i]) gale_object_destroy(&made[i]);
+    }
+    gale__free(made);
+    return status;
 }
 
 gale_status gale_model_run_with(
@@ -209,6 +246,7 @@ gale_status gale_model_run_with(
 {
     static const gale_run_control none;
     const gale_run_control *c = control ? control : &none;
+    GALE__NEED({"model", m});
     gale__limits all = {.cancel = m->session->options.cancel}, limits = gale__run_limits(c);
     gale__limits_enter(&all);
     gale__limits_enter(&limits);
@@ -312,6 +350,20 @@ static gale_status model_for(gale_model *m, const char *const *names, int n, gal
     return status;
 }
 
+static gale_status check_lists(const char *function, const char *const *input_names, gale_tensor *const *inputs,
+    int n_inputs, const char *const *output_names, int n_outputs)
+{
+    if (n_inputs < 0 || n_outputs < 0)
+        return gale__fail(GALE_INVALID, "%s: n_inputs is %d and n_outputs %d", function, n_inputs, n_outputs);
+    for (int i = 0; i < n_inputs; i++)
+        if (!input_names[i] || !inputs[i])
+            return gale__fail(
+                GALE_INVALID, "%s: %s[%d] is NULL", function, input_names[i] ? "inputs" : "input_names", i);
+    for (int i = 0; i < n_outputs; i++)
+        if (!output_names[i]) return gale__fail(GALE_INVALID, "%s: output_names[%d] is NULL", function, i);
+    return GALE_OK;
+}
+
 gale_status gale_model_run_named(gale_model *m, const char *const *input_names, gale_tensor *const *inputs,
     int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host)
 {
@@ -323,6 +375,9 @@ gale_status gale_model_run_named_with(gale_model *m, const char *const *input_na
     int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
     const gale_run_control *control)
 {
+    GALE__NEED({"model", m}, {"input_names", n_inputs < 1 || input_names}, {"inputs", n_inputs < 1 || inputs},
+        {"output_names", n_outputs < 1 || output_names}, {"outputs", n_outputs < 1 || outputs});
+    GALE_TRY(check_lists(__func__, input_names, inputs, n_inputs, output_names, n_outputs));
     GALE_TRY(model_for(m, input_names, n_inputs, &m));
     named n = {.net = m->session->net};
     gale_status status = GALE_NO_MEMORY;

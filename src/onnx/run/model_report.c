@@ -73,6 +73,7 @@ static gale_status add_json(gale__onnx_session *s, gale__onnx_net *net, gale__st
 
 gale_status gale_model_report(gale_model *model, bool json, char **out)
 {
+    GALE__NEED({"model", model}, {"text", out});
     gale__onnx_session *s = gale__onnx_model_session(model);
     gale__str text = {0};
     gale__mutex_lock(&s->lock);

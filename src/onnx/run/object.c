@@ -34,7 +34,11 @@ void gale_object_destroy(gale_object **object)
     gale__free(o);
 }
 
-gale_status gale_object_none(gale_object **out) { return new_object(GALE_OBJECT_NONE, 0, out); }
+gale_status gale_object_none(gale_object **out)
+{
+    GALE__NEED({"out", out});
+    return new_object(GALE_OBJECT_NONE, 0, out);
+}
 
 gale_status gale__onnx_object_take(gale_tensor **tensor, gale_object **out)
 {
@@ -49,6 +53,7 @@ gale_status gale__onnx_object_take(gale_tensor **tensor, gale_object **out)
 
 gale_status gale_object_tensor(gale_tensor *tensor, gale_object **out)
 {
+    GALE__NEED({"tensor", tensor}, {"out", out});
     gale_tensor *view = NULL;
     GALE_TRY(gale_tensor_reshape(tensor, gale_tensor_rank(tensor), gale_tensor_dims(tensor), &view));
     return gale__onnx_object_take(&view, out);
@@ -81,6 +86,7 @@ static gale_status hold_all(gale_object *to, gale_object *const *items)
 
 gale_status gale_object_sequence(gale_object *const *items, size_t count, gale_object **out)
 {
+    GALE__NEED({"items", !count || items}, {"out", out});
     gale_object *o;
     GALE_TRY(gale__onnx_object_room(count, &o));
     gale_status status = hold_all(o, items);
@@ -91,11 +97,13 @@ gale_status gale_object_sequence(gale_object *const *items, size_t count, gale_o
 
 gale_status gale_object_map(gale_tensor *keys, gale_object *const *values, gale_object **out)
 {
+    GALE__NEED({"keys", keys}, {"out", out});
     gale_type type = gale_tensor_type(keys);
     gale_object *o;
     if ((type != GALE_I64 && type != GALE_STRING) || gale_tensor_rank(keys) != 1)
         return gale__fail(GALE_INVALID, "the keys of a map must be i64 or strings of rank 1, not %s of rank %d",
             gale_type_name(type), gale_tensor_rank(keys));
+    GALE__NEED({"values", !gale_tensor_dims(keys)[0] || values});
     GALE_TRY(new_object(GALE_OBJECT_MAP, (size_t)gale_tensor_dims(keys)[0], &o));
     gale_status status = gale_tensor_reshape(keys, 1, gale_tensor_dims(keys), &o->tensor);
     if (status == GALE_OK) status = hold_all(o, values);
@@ -104,10 +112,26 @@ gale_status gale_object_map(gale_tensor *keys, gale_object *const *values, gale_
     return GALE_OK;
 }
 
-gale_object_kind gale_object_get_kind(const gale_object *object) { return object->kind; }
-gale_tensor *gale_object_get_tensor(const gale_object *object) { return object->tensor; }
-size_t gale_object_count(const gale_object *object) { return object->count; }
+gale_object_kind gale_object_get_kind(const gale_object *object)
+{
+    if (!object) return gale__lack(__func__, "object"), GALE_OBJECT_NONE;
+    return object->kind;
+}
+
+gale_tensor *gale_object_get_tensor(const gale_object *object)
+{
+    if (!object) return gale__lack(__func__, "object"), NULL;
+    return object->tensor;
+}
+
+size_t gale_object_count(const gale_object *object)
+{
+    if (!object) return gale__lack(__func__, "object"), 0;
+    return object->count;
+}
+
 gale_object *gale_object_item(const gale_object *object, size_t index)
 {
+    if (!object) return gale__lack(__func__, "object"), NULL;
     return index < object->count ? object->items[index] : NULL;
 }
