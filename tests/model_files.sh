@@ -121,18 +121,18 @@ echo '[1, 2, 2]' >"$folder/s.json"
 expect 0 '^y: f32 4  ' run "$models/default.onnx" --input "$folder/x.json" --provider cpu
 expect 0 '^y: f32 1x2x2  ' run "$models/default.onnx" --input "$folder/x.json" --input s="$folder/s.json" --provider cpu
 expect 0 '^y: f32 4  ' run "$models/default.onnx" --input "$folder/x.json" --shape w=3x2 --random --provider cpu
-expect 0 ' agree, 0 depart' verify "$models/default.onnx" --shape w=3x2 --provider cpu
+expect 0 ' agree, 0 differ' verify "$models/default.onnx" --shape w=3x2 --provider cpu
 expect 1 'no such input' run "$models/default.onnx" --input "$folder/x.json" --input p="$folder/s.json" --provider cpu
 
 # Plans, precision, pictures, checks of a device, and costs.
 expect 0 '^plan on .* 1 kernels on the device' inspect "$models/gemm.onnx" --plan --provider cpu
 expect 0 '^y: f32 1x2  ' run "$models/gemm.onnx" --random --precision fp16 --provider cpu
-expect 0 ' agree, 0 depart' verify "$models/conv.onnx" --provider cpu
+expect 0 ' agree, 0 differ' verify "$models/conv.onnx" --provider cpu
 # Two models: outputs of the second against those of the first.
-expect 0 '1 agree, 0 depart' verify "$models/conv.onnx" "$models/conv.onnx" --provider cpu
+expect 0 '1 agree, 0 differ' verify "$models/conv.onnx" "$models/conv.onnx" --provider cpu
 expect 0 '' convert "$models/conv.onnx" --precision int8 -o "$folder/conv-int8.onnx" --overwrite
-expect 4 '1 depart' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 1e-6
-expect 0 '1 agree, 0 depart' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 0.1
+expect 4 '1 differ' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 1e-6
+expect 0 '1 agree, 0 differ' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 0.1
 expect 0 'kernels and copies' explain "$models/conv.onnx" --provider cpu --html "$folder/graph.html"
 if ! grep -q '<svg' "$folder/graph.html"; then
     echo 'FAIL explain --html: no graph is drawn'

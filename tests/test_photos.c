@@ -173,7 +173,7 @@ TEST(moving_png)
         gale__str_add_n(&moving, "\0\0\0\10acTL\0\0\0\3\0\0\0\0....", 20);
         gale__str_add_n(&moving, (char *)data + 33, size - 33);
         if (CHECK_OK(read_bytes(moving.text, moving.length, &p))) CHECK(!memcmp(p->data, in->data, 60));
-        CHECK_TEXT(lines, "PNG: only the first of 3 animation frames is read\n");
+        CHECK_TEXT(lines, "png: only the first of 3 animation frames is read\n");
         gale_picture_destroy(&p);
     }
     gale_free(data);
@@ -222,7 +222,7 @@ TEST(moving_webp)
                     else CHECK_EQ(got[3], 0);
                 }
         }
-        CHECK_TEXT(lines, "WebP: only the first of 2 animation frames is read\n");
+        CHECK_TEXT(lines, "webp: only the first of 2 animation frames is read\n");
         gale_picture_destroy(&p);
     }
     gale_free(data);
@@ -261,14 +261,13 @@ TEST(others)
 {
     static const struct {
         const char *bytes, *name;
-    } rows[] = {{"GIF89a..........", "it is GIF, "}, {"....ftypheic....", "it is HEIC, "},
-        {"....ftypavif....", "it is AVIF, "}, {"8BPS............", "Photoshop"},
+    } rows[] = {{"GIF89a..........", "GIF"}, {"....ftypheic....", "HEI"}, {"8BPS............", "Photoshop"},
         {"<!DOCTYPE html>.", "it is a web page, "}, {"version https://git-lfs.github.com/spec/v1", "Git LFS"},
         {"nothing of the kind", "not a picture in a supported format"}};
     gale_picture *p;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_FAILS(read_bytes(rows[i].bytes, strlen(rows[i].bytes), &p), FORMAT);
-        CHECK(strstr(gale_error(), rows[i].name));
+        if (!CHECK(strstr(gale_error(), rows[i].name))) printf("  %s\n", gale_error());
     }
 }
 

@@ -89,14 +89,14 @@ mkdir "$folder/mixed"
 for name in a.ppm A.JXL b.jxl c.psd d .hidden; do cp "$folder/in/b.ppm" "$folder/mixed/$name"; done
 mkfifo "$folder/mixed/wait.ppm"
 ln -s nowhere "$folder/mixed/gone.ppm"
-expect 0 '^2 .jxl files left out: no format of pictures that is read here; the first is .*mixed/A.JXL$' upscale "$folder/mixed" -m twice -O "$folder/out"
-expect 0 '^1 file left out: no extension, so give it by its own name if it is a picture; it is .*mixed/d$' upscale "$folder/mixed" -m twice -O "$folder/out"
-expect 0 '^2 files left out: not regular files; the first is .*mixed/gone.ppm$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^2 .jxl files skipped: unsupported picture format; the first is .*mixed/A.JXL$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^1 file skipped: no extension; name the file explicitly if it is a picture; it is .*mixed/d$' upscale "$folder/mixed" -m twice -O "$folder/out"
+expect 0 '^2 files skipped: not regular files; the first is .*mixed/gone.ppm$' upscale "$folder/mixed" -m twice -O "$folder/out"
 expect 0 '^1 done, 0 failed' upscale "$folder/mixed/*.ppm" -m twice -O "$folder/out"
 expect 0 '"count": 2' upscale "$folder/mixed" -m twice -O "$folder/out" --json
 expect 0 '"extension": "psd"' upscale "$folder/mixed" -m twice -O "$folder/out" --json
 rm "$folder/mixed/a.ppm"
-expect 1 'mixed: there are no pictures in this folder in a format that is read here; it has .*A.JXL' upscale "$folder/mixed" -m twice
+expect 1 'mixed: no pictures in this folder in a supported format; it contains .*A.JXL' upscale "$folder/mixed" -m twice
 # Halves on a CPU that cannot compute with them.
 slow=$(GALE_ISA=scalar "$gale" upscale "$folder/in/b.ppm" -m twice --precision fp16 -o "$folder/slow.ppm" 2>&1)
 case $slow in *'no arithmetic of fp16'*) passed=$((passed + 1)) ;; *) fail "no word of fp16 that is slow: $slow" ;; esac
@@ -176,8 +176,8 @@ cp "$folder/in/b.ppm" "$folder/$(printf 'b\303\244\377.ppm')"
 expect 0 "\"input\": \".*/b$(printf '\303\244')\\\\udcff.ppm\"" upscale "$folder/$(printf 'b\303\244\377.ppm')" -m twice -o "$folder/x.ppm" --json
 
 # What can be known before the network runs is said then: `none` would not be found if it were opened.
-expect 2 'format: no format of pictures is called "psd"; there are png, jpeg' upscale "$folder/in/b.ppm" -m none -f psd
-expect 2 'output: no format of pictures is called "psd"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.psd"
+expect 2 'format: unknown picture format "psd"; supported are png, jpeg' upscale "$folder/in/b.ppm" -m none -f psd
+expect 2 'output: unknown picture format "psd"' upscale "$folder/in/b.ppm" -m none -o "$folder/x.psd"
 expect 1 'page.html: cannot be written' upscale "$folder/in/b.ppm" -m none --report "$folder/nowhere/page.html"
 expect 2 'empty is a folder; use --output-dir' upscale "$folder/in/b.ppm" -m none -o "$folder/empty"
 expect 2 'nowhere/ is a folder; use --output-dir' upscale "$folder/in/b.ppm" -m none -o "$folder/nowhere/"
@@ -262,8 +262,8 @@ fi
 
 # Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.
 expect 0 '320 x 240, 1 tile of 176 x 136, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/whole.pgm"
-GALE_POOL_LIMIT_MB=24 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/tiled.pgm"
-GALE_POOL_LIMIT_MB=12 expect 0 'tiles of [0-9]* x [0-9]* by memory, ' upscale "$folder/large.pgm" --tile 0 -o "$folder/least.pgm"
+GALE_POOL_LIMIT_MB=24 expect 0 'tiles of [0-9]* x [0-9]* (limited by memory), ' upscale "$folder/large.pgm" --tile 0 --batch 0 -o "$folder/tiled.pgm"
+GALE_POOL_LIMIT_MB=12 expect 0 'tiles of [0-9]* x [0-9]* (limited by memory), ' upscale "$folder/large.pgm" --tile 0 -o "$folder/least.pgm"
 expect 0 'largest' compare "$folder/whole.pgm" "$folder/tiled.pgm" --min-psnr 60
 
 # A device that has no memory, or that kernels cannot be built for, hands the work down the chain, unless that is strict.

@@ -161,6 +161,7 @@ typedef struct gale_run_control {
      * NULL. */
     const volatile int *cancel;
     uint64_t deadline_ns; /* on the clock of gale_time_ns: past it, the run stops with GALE_DEADLINE; 0: none */
+    uint64_t reserved[4]; /* 0 */
 } gale_run_control;
 /* The same under control (NULL: all defaults).  Flag and deadline are looked at between kernels, on devices with a
  * queue about every two milliseconds of work; kernels that were sent already are waited for.  A run that is stopped

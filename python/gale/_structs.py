@@ -56,12 +56,12 @@ class gale_memory_stats(c.Structure):
 
 class gale_program_options(c.Structure):
     _fields_ = [("no_fusion", c.c_bool), ("no_capture", c.c_bool), ("layout", c.c_int), ("fast", c.c_bool), ("memory_limit_bytes", c.c_uint64), ("no_recognise", c.c_bool),
-                ("no_paths", c.c_bool), ("precision", c.c_int), RESERVED]
+                ("no_paths", c.c_bool), ("precision", c.c_int), ("threads", c.c_int), ("plan_memory_bytes", c.c_uint64), RESERVED]
 
 
 class gale_model_options(c.Structure):
     _fields_ = [("program", gale_program_options), ("precision", c.c_int), ("allow_nonfinite", c.c_bool), ("given", c.POINTER(c.c_char_p)), ("n_given", c.c_int),
-                ("progress", c.c_void_p), ("user", c.c_void_p), RESERVED]
+                ("progress", c.c_void_p), ("user", c.c_void_p), ("cancel", c.c_void_p), RESERVED]
 
 
 class gale_model_value(c.Structure):
@@ -118,7 +118,7 @@ class gale_upscaler_info(c.Structure):
 
 class gale_upscale_options(c.Structure):
     _fields_ = [("tile", c.c_int64), ("overlap", c.c_int64), ("batch", c.c_int64), ("lanes", c.c_int64), ("width", c.c_int64), ("height", c.c_int64), ("no_check", c.c_bool),
-                ("progress", c.c_void_p), ("user", c.c_void_p), RESERVED]
+                ("progress", c.c_void_p), ("user", c.c_void_p), ("cancel", c.c_void_p), ("deadline_ns", c.c_uint64), RESERVED]
 
 
 class gale_embedder_options(c.Structure):

@@ -393,7 +393,7 @@ static gale_status run_listed(job *j)
     gale_status status = tasks && j->sum.rows ? make_tasks(j, tasks) : GALE_NO_MEMORY;
     j->todo = j->sum.count;
     if (j->todo > 1 && !j->watch)
-        gale__last_words = "\ngale: interrupted; the same command with --skip-existing goes on from here\n";
+        gale__last_words = "\ngale: interrupted; run the same command with --skip-existing to resume\n";
     gale__ends_itself = j->watch || gale__args_flag(j->args, "json"); /* what is done is to be told */
     if (status == GALE_OK) status = gale__files_run(&files, tasks, j->sum.count);
     gale__free(tasks);
@@ -486,7 +486,7 @@ static int check_usage(const gale__args *a, bool to_stdout)
     if (output && (gale__folder_exists(output) || output[strlen(output) - 1] == '/'))
         return gale__usage("upscale", "--output: %s is a folder; use --output-dir", output);
     if (gale__args_given(a, "scale") && (gale__args_given(a, "width") || gale__args_given(a, "height")))
-        return gale__usage("upscale", "--scale says the size, as do --width and --height: give one of them");
+        return gale__usage("upscale", "--scale cannot be combined with --width and --height");
     if (gale__args_flag(a, "watch") &&
         (!gale__args_given(a, "output-dir") || gale__args_flag(a, "json") || gale__args_given(a, "report")))
         return gale__usage("upscale", "--watch needs --output-dir, and goes with neither --json nor --report");

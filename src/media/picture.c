@@ -224,7 +224,7 @@ gale_status gale_picture_from_memory(
         p->format = f->about.name;
         p->frames = in.frames;
         if (in.frames > 1 && !o->first_frame)
-            gale__log(GALE__WARN, "of an animation of %d frames the first is read", in.frames);
+            gale__log(GALE__WARN, "%s: only the first of %d animation frames is read", f->about.name, in.frames);
         if (o->tolerant) clear_strange(p);
         status = gale__picture_finish_reading(&in, o->keep_orientation, &p);
     }

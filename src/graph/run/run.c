@@ -316,13 +316,18 @@ static gale_status run_or_shed(gale_program *p, gale_tensor *const *inputs, gale
     return run_once(p, inputs, outputs, on_host);
 }
 
+/* What both ways to run ask of their arguments. */
+#define NEED_RUN(p, inputs, outputs)                  \
+    GALE__NEED({"program", p}, {"outputs", outputs}); \
+    GALE__NEED({"inputs", !(p)->graph->n_inputs || (inputs)})
+
 gale_status gale_program_run_with(
     gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control)
 {
     static const gale_run_control none;
     const gale_run_control *o = control ? control : &none;
-    GALE__NEED({"program", p}, {"outputs", outputs});
-    GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    NEED_RUN(p, inputs, outputs);
+    GALE__OPTIONS(control);
     gale__limits limits = {.threads = p->options.threads}, own = gale__run_limits(o);
     gale__limits_enter(&limits);
     gale__limits_enter(&own);
@@ -334,5 +339,6 @@ gale_status gale_program_run_with(
 
 gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
+    NEED_RUN(p, inputs, outputs);
     return gale_program_run_with(p, inputs, outputs, &(gale_run_control){.outputs_on_host = on_host});
 }

@@ -193,8 +193,6 @@ gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
 static gale_status upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
     gale_upscale_report *report, gale_picture **out)
 {
-    GALE__NEED({"upscaler", u}, {"in", in}, {"out", out});
-    GALE__OPTIONS(options);
     gale_status status =
         u->model ? GALE_OK
                  : load_model(
@@ -211,6 +209,8 @@ gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_up
     gale_upscale_report *report, gale_picture **out)
 {
     gale__limits limits = {0};
+    GALE__NEED({"upscaler", u}, {"in", in}, {"out", out});
+    GALE__OPTIONS(options);
     if (options) limits = (gale__limits){.cancel = options->cancel, .deadline_ns = options->deadline_ns};
     gale__limits_enter(&limits);
     gale_status status = upscale(u, in, options, report, out);

@@ -221,8 +221,6 @@ static gale_status check_finite(const gale__onnx_session *s, gale_object *const 
 /* Results go to the caller's array only on success. */
 static gale_status run_checked(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
 {
-    GALE__NEED({"model", m});
-    GALE__NEED({"inputs", !m->session->net->n_inputs || inputs}, {"outputs", !m->session->net->n_outputs || outputs});
     gale__onnx_session *s = m->session;
     GALE_TRY(check_inputs(s->net, inputs));
     for (int i = 0; i < s->net->n_outputs; i++)
@@ -241,12 +239,19 @@ static gale_status run_checked(gale_model *m, gale_object *const *inputs, gale_o
     return status;
 }
 
+/* What both ways to run ask of their arguments. */
+#define NEED_RUN(m, inputs, outputs) \
+    GALE__NEED({"model", m});        \
+    GALE__NEED(                      \
+        {"inputs", !(m)->session->net->n_inputs || (inputs)}, {"outputs", !(m)->session->net->n_outputs || (outputs)})
+
 gale_status gale_model_run_with(
     gale_model *m, gale_object *const *inputs, gale_object **outputs, const gale_run_control *control)
 {
     static const gale_run_control none;
     const gale_run_control *c = control ? control : &none;
-    GALE__NEED({"model", m});
+    NEED_RUN(m, inputs, outputs);
+    GALE__OPTIONS(control);
     gale__limits all = {.cancel = m->session->options.cancel}, limits = gale__run_limits(c);
     gale__limits_enter(&all);
     gale__limits_enter(&limits);
@@ -258,6 +263,7 @@ gale_status gale_model_run_with(
 
 gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
 {
+    NEED_RUN(m, inputs, outputs);
     return gale_model_run_with(m, inputs, outputs, &(gale_run_control){.outputs_on_host = on_host});
 }
 
@@ -364,10 +370,16 @@ static gale_status check_lists(const char *function, const char *const *input_na
     return GALE_OK;
 }
 
+#define NEED_NAMED                                                                                             \
+    GALE__NEED({"model", m}, {"input_names", n_inputs < 1 || input_names}, {"inputs", n_inputs < 1 || inputs}, \
+        {"output_names", n_outputs < 1 || output_names}, {"outputs", n_outputs < 1 || outputs});               \
+    GALE_TRY(check_lists(__func__, input_names, inputs, n_inputs, output_names, n_outputs))
+
 gale_status gale_model_run_named(gale_model *m, const char *const *input_names, gale_tensor *const *inputs,
     int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host)
 {
     gale_run_control control = {.outputs_on_host = on_host};
+    NEED_NAMED;
     return gale_model_run_named_with(m, input_names, inputs, n_inputs, output_names, outputs, n_outputs, &control);
 }
 
@@ -375,9 +387,7 @@ gale_status gale_model_run_named_with(gale_model *m, const char *const *input_na
     int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
     const gale_run_control *control)
 {
-    GALE__NEED({"model", m}, {"input_names", n_inputs < 1 || input_names}, {"inputs", n_inputs < 1 || inputs},
-        {"output_names", n_outputs < 1 || output_names}, {"outputs", n_outputs < 1 || outputs});
-    GALE_TRY(check_lists(__func__, input_names, inputs, n_inputs, output_names, n_outputs));
+    NEED_NAMED;
     GALE_TRY(model_for(m, input_names, n_inputs, &m));
     named n = {.net = m->session->net};
     gale_status status = GALE_NO_MEMORY;
