@@ -534,8 +534,7 @@ static gale_status check_left(const change *c)
                     is_left(&only, &c->g->node.at[k]);
         if (!found)
             return gale__fail(GALE_NOT_FOUND,
-                "no MatMul, Gemm, Conv or Gather matches '%s' by name, result or operator",
-                c->how->left[i]);
+                "no MatMul, Gemm, Conv or Gather matches '%s' by name, result or operator", c->how->left[i]);
     }
     return GALE_OK;
 }
