@@ -30,11 +30,12 @@ def value_from(raw: gale_model_value) -> Value:
     return Value(text(raw.name), kind, _tensors.onnx_name(raw.type), shape, raw.optional, raw.has_default)
 
 
-def model_options(precision: str, allow_nonfinite: bool = False) -> gale_model_options:
+def model_options(precision: str, allow_nonfinite: bool = False, threads: int = 0) -> gale_model_options:
     if precision not in PRECISIONS:
         raise ValueError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
     options = gale_model_options(precision=PRECISIONS[precision], allow_nonfinite=allow_nonfinite)
     options.program.fast = precision == "fast"
+    options.program.threads = threads
     return options
 
 
@@ -42,10 +43,12 @@ class Model(Closing):
     """A model from a file or from bytes.  It may run from many threads at once.
 
     precision: "fp32", "fast", "fp16" or "bf16".  Results that are all NaN or infinite are an error unless `allow_nonfinite`.
+    threads: most CPU threads of a run; 0: all cores.  With 1, calls from many threads never wait for one another.
     """
 
-    def __init__(self, source: Source, device: Union[Device, str, None] = None, precision: str = "fp32", allow_nonfinite: bool = False):
-        self.device, options, out = device_of(device), model_options(precision, allow_nonfinite), c.c_void_p()
+    def __init__(self, source: Source, device: Union[Device, str, None] = None, precision: str = "fp32", allow_nonfinite: bool = False,
+                 threads: int = 0):
+        self.device, options, out = device_of(device), model_options(precision, allow_nonfinite, threads), c.c_void_p()
         with self.device._handle as where:
             if isinstance(source, (bytes, bytearray, memoryview)):
                 data = bytes(source)

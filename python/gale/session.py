@@ -32,7 +32,7 @@ class ExecutionMode(enum.IntEnum):
 
 
 class SessionOptions:
-    """ONNX Runtime's settings.  All are accepted; gale has one way to plan a graph and one pool of threads, so they change nothing."""
+    """ONNX Runtime's settings.  All are accepted; intra_op_num_threads limits the CPU threads of a run, the others change nothing: gale plans a graph in one way."""
 
     def __init__(self) -> None:
         self.intra_op_num_threads = 0
@@ -130,7 +130,8 @@ class InferenceSession:
     def __init__(self, path_or_bytes: Source, sess_options: Optional[SessionOptions] = None, providers: Optional[Sequence[Provider]] = None,
                  provider_options: Optional[Sequence[Mapping[str, Any]]] = None, **_: Any):
         self._source, self._options = path_or_bytes, sess_options or SessionOptions()
-        self._model = Model(path_or_bytes, open_device(providers, provider_options), allow_nonfinite=True)
+        self._model = Model(path_or_bytes, open_device(providers, provider_options), allow_nonfinite=True,
+                            threads=max(self._options.intra_op_num_threads, 0))
         self._inputs, self._outputs = [NodeArg(v) for v in self._model.inputs], [NodeArg(v) for v in self._model.outputs]
         self._defaults = [NodeArg(v) for v in self._model.defaults]
 
