@@ -20,7 +20,7 @@ GALE_API gale_status gale_tensor_create(
 /* Copies `data` (dense) to the device; NULL device: to a host tensor. */
 GALE_API gale_status gale_tensor_from_cpu(
     gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out);
-/* A tensor over memory of the caller's (dense, aligned to its elements), read and written where it lies: as an output
+/* A tensor over memory of the caller's (dense, aligned to its elements), read and written in place: as an output
  * it is filled without a copy on devices that work on host memory.  `release` (may be NULL) is called with `owner` when
  * the last view goes, not on failure.  read_only: never written, and refused as an output. */
 GALE_API gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only,
