@@ -10,6 +10,8 @@ typedef struct gale__json_out {
     uint64_t has_items, is_array, has_lines; /* a bit per depth; up to 63 deep */
     bool after_key;
 } gale__json_out;
+/* A text of any bytes in quotation marks; bytes from 0x20 on stay as they are. */
+void gale__json_quote(gale__str *out, const char *text, size_t size);
 void gale__json_begin(gale__json_out *j, gale__str *out);
 void gale__json_object(gale__json_out *j);
 void gale__json_array(gale__json_out *j);

@@ -55,6 +55,18 @@ void gale__json_close(gale__json_out *j, char kind)
     if (j->depth == 0) gale__str_add(j->out, "\n");
 }
 
+void gale__json_quote(gale__str *out, const char *text, size_t size)
+{
+    gale__str_add(out, "\"");
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\') gale__str_addf(out, "\\%c", c);
+        else if (c < 0x20) gale__str_addf(out, "\\u%04x", c);
+        else gale__str_add_n(out, text + i, 1);
+    }
+    gale__str_add(out, "\"");
+}
+
 /* Names of files may be any bytes.  One that is no UTF-8 is written as \udcXX, a lone surrogate, which no text has
  * otherwise: Python's os.fsencode (surrogateescape) gives the bytes back. */
 static void add_quoted(gale__json_out *j, const char *text)

@@ -120,19 +120,6 @@ static gale_status encode_line(const job *j, worker *w, line l, gale__str *out)
     return GALE_OK;
 }
 
-/* A text as JSON writes it. */
-static void add_quoted(gale__str *out, const char *text, size_t size)
-{
-    gale__str_add(out, "\"");
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\') gale__str_addf(out, "\\%c", c);
-        else if (c < 0x20) gale__str_addf(out, "\\u%04x", c);
-        else gale__str_add_n(out, text + i, 1);
-    }
-    gale__str_add(out, "\"");
-}
-
 static gale_status decode_line(const job *j, worker *w, line l, gale__str *out)
 {
     size_t count = 0, size;
@@ -152,7 +139,7 @@ static gale_status decode_line(const job *j, worker *w, line l, gale__str *out)
         w->ids[count++] = (uint32_t)v;
     }
     GALE_TRY(gale_tokenizer_decode(j->tokenizer, w->encoder, w->ids, count, j->with_special, &text, &size));
-    if (j->json) add_quoted(out, text, size);
+    if (j->json) gale__json_quote(out, text, size);
     else gale__str_add_n(out, text, size);
     gale__str_add(out, "\n");
     return GALE_OK;

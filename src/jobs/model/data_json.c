@@ -170,18 +170,6 @@ gale_status gale__json_value_read(const char *path, const gale_model_value *want
 
 /* --- Writing. --- */
 
-static void add_text(gale__str *s, const char *text, size_t size)
-{
-    gale__str_add(s, "\"");
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\') gale__str_addf(s, "\\%c", c);
-        else if (c < 0x20) gale__str_addf(s, "\\u%04x", c);
-        else gale__str_add_n(s, text + i, 1);
-    }
-    gale__str_add(s, "\"");
-}
-
 static void add_real(gale__str *s, gale_type type, const void *p)
 {
     char text[32];
@@ -199,7 +187,7 @@ static void add_element(gale__str *s, gale_tensor *t, const char *data, int64_t 
     size_t size;
     if (type == GALE_STRING) {
         const char *text = gale_tensor_string(t, i, &size);
-        add_text(s, text, size);
+        gale__json_quote(s, text, size);
         return;
     }
     if (gale__type_is_float(type)) return add_real(s, type, p);
@@ -235,7 +223,7 @@ static void add_object(gale__str *s, const gale_object *o)
         size_t size = 0;
         const char *key = strings ? gale_tensor_string(o->tensor, (int64_t)i, &size) : NULL;
         if (i) gale__str_add(s, ",\n");
-        if (strings) add_text(s, key, size);
+        if (strings) gale__json_quote(s, key, size);
         else if (map) gale__str_addf(s, "\"%lld\"", (long long)((const int64_t *)gale_tensor_data(o->tensor))[i]);
         if (map) gale__str_add(s, ": ");
         add_object(s, o->items[i]);

@@ -330,26 +330,6 @@ void gale__cpu_window_next(const gale__cpu_window *w, gale__cpu_window_row *r)
     for (int g = 0; g < w->access->n_guards; g++) r->guard[g] += coef_of(&w->access->guards[g], &w->y);
 }
 
-void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *start,
-    int n_dims, int64_t first, int64_t column, char *band, size_t size)
-{
-    int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - first < w->rows ? w->y.lanes - first : w->rows;
-    int64_t columns = w->x.lanes - column < w->columns ? w->x.lanes - column : w->columns, need = places(&w->y, rows);
-    char *temp = band + w->band_bytes;
-    memcpy(at, start, (size_t)n_dims * sizeof *at);
-    for (int64_t i = 0; i < w->rest.count; i++, band += (size_t)w->plane * size) {
-        int64_t left = i;
-        gale__cpu_window_row r;
-        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
-            at[w->rest.dim[d]] = left % w->rest.extent[d];
-        gale__cpu_window_seek(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
-        for (int64_t p = 0; p < need; p++) {
-            copy_row(w, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);
-            gale__cpu_window_next(w, &r);
-        }
-    }
-}
-
 /* A row of places of `steps` channels, woven. */
 static void copy_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const gale__cpu_window_row *first, int64_t columns, char *to, char *temp, size_t unit)
@@ -370,7 +350,7 @@ static void copy_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow
     }
 }
 
-void gale__cpu_window_fill_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const int64_t *start, int n_dims, int64_t first, int64_t column, char *band, size_t size)
 {
     int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - first < w->rows ? w->y.lanes - first : w->rows;
@@ -381,10 +361,12 @@ void gale__cpu_window_fill_units(const gale__cpu_window *w, const gale__cpu_narr
         int64_t left = i;
         gale__cpu_window_row r;
         for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
-            at[w->rest.dim[d]] = left % w->rest.extent[d] * (w->rest.dim[d] == w->channel ? w->steps : 1);
+            at[w->rest.dim[d]] = left % w->rest.extent[d] * (narrow && w->rest.dim[d] == w->channel ? w->steps : 1);
         gale__cpu_window_seek(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
-            copy_units(w, narrow, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);
+            char *to = band + (size_t)(p * w->pitch) * size;
+            if (narrow) copy_units(w, narrow, simd, memory, &r, columns, to, temp, size);
+            else copy_row(w, simd, memory, &r, columns, to, temp, size);
             gale__cpu_window_next(w, &r);
         }
     }

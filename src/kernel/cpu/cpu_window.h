@@ -62,10 +62,8 @@ void gale__cpu_window_inside(const gale__cpu_window *w, const gale__cpu_window_r
 /* Copies those places; what lies outside gives the access' fill. */
 void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
     const gale__cpu_window_row *r, int64_t p, int64_t n, char *to);
-/* Copies the band of the block that begins at these lanes; at: coordinates of the batch and the far lanes, others 0. */
-void gale__cpu_window_fill(const gale__cpu_window *w, const gale__simd *simd, const char *memory, const int64_t *at,
-    int n_dims, int64_t row, int64_t column, char *band, size_t size);
-/* The same in units of `size` bytes. */
-void gale__cpu_window_fill_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+/* Copies the band of the block that begins at these lanes, in elements of `size` bytes, or in units where the operand
+ * is narrow (else NULL); at: coordinates of the batch and the far lanes, others 0. */
+void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const int64_t *at, int n_dims, int64_t row, int64_t column, char *band, size_t size);
 #endif

@@ -124,10 +124,8 @@ static void block_task(void *arg, size_t i, int worker)
     gale__cpu_frame_seek(&f, &c->batch, r->batch);
     gale__cpu_frame_seek(&f, &w->far, b.far);
     const char *memory = r->buffers[w->access->buffer];
-    if (c->narrow)
-        gale__cpu_window_fill_units(
-            w, &c->b.narrow, c->tail.simd, memory, f.at, c->tail.n_dims, b.row, b.column, band, c->unit);
-    else gale__cpu_window_fill(w, c->tail.simd, memory, f.at, c->tail.n_dims, b.row, b.column, band, c->size);
+    gale__cpu_window_fill(w, c->narrow ? &c->b.narrow : NULL, c->tail.simd, memory, f.at, c->tail.n_dims, b.row,
+        b.column, band, c->narrow ? c->unit : c->size);
     start_sums(r, &b, sums, pitch);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
