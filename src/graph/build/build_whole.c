@@ -4,7 +4,12 @@
 #include "graph/build/build.h"
 #include <string.h>
 
-enum { SUM_MOST = 32768, LEAST_K = 16, LEAST_ROWS = 4 }; /* SUM_MOST: 255 * 255 so many times stays within I32 */
+enum {
+    SUM_MOST = 32768,
+    LEAST_K = 16,
+    LEAST_ROWS = 4,
+    CHANNEL_TAPS = 128
+}; /* SUM_MOST: 255 * 255 so many times stays within I32 */
 
 static bool is_byte(const gale__prim_node *p) { return p->type == GALE_I8 || p->type == GALE_U8; }
 
@@ -17,7 +22,7 @@ static gale__node one_number(gale__prim_graph *g, gale__node n)
 }
 
 /* x as numbers times scale: I32, made of bytes less a zero point; false where it is nothing of the kind. */
-static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
+static bool find_in_order(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
 {
     const gale__prim_node *p = gale__prim_at(g, x);
     if (p->op != GALE__MUL || p->type != GALE_F32) return false;
@@ -33,6 +38,21 @@ static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers,
     if (gale__prim_at(g, s)->op == GALE__PRIM_EXPAND) s = gale__prim_at(g, s)->in[0];
     *numbers = gale__prim_cast(g, inner, GALE_I32);
     *scale = one_number(g, s);
+    return *numbers >= 0 && *scale >= 0;
+}
+
+/* The same of a value whose axes were turned, as the weights of Gemm are. */
+static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
+{
+    gale__prim_node p = *gale__prim_at(g, x);
+    if (p.op != GALE__PRIM_PERMUTE) return find_in_order(g, x, numbers, scale);
+    int perm[GALE_MAX_RANK];
+    for (int d = 0; d < p.rank; d++) perm[d] = (int)p.attr[d];
+    if (!find_in_order(g, p.in[0], numbers, scale)) return false;
+    int rank = gale__prim_at(g, *scale)->rank;
+    if (rank && rank != p.rank) return false;
+    *numbers = gale__prim_permute(g, *numbers, perm);
+    if (rank) *scale = gale__prim_permute(g, *scale, perm);
     return *numbers >= 0 && *scale >= 0;
 }
 
@@ -64,7 +84,8 @@ gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w
     for (int d = 1; d < q.rank; d++) k *= q.dims[d];
     for (int d = 0; d < c->spatial + 2; d++) along[d] = d == 1 ? q.dims[0] : 1;
     bool by_channel = s.rank == q.rank && s.dims[0] == q.dims[0] && gale__prim_elements(g, by_w) == q.dims[0];
-    if (k > SUM_MOST || k < LEAST_K || q.dims[0] / c->groups < LEAST_ROWS || gale__prim_at(g, by_x)->rank)
+    bool alone = c->groups == q.dims[0] && q.dims[1] == 1 && k > 1 && k <= CHANNEL_TAPS; /* each channel */
+    if (k > SUM_MOST || (!alone && (k < LEAST_K || q.dims[0] / c->groups < LEAST_ROWS)) || gale__prim_at(g, by_x)->rank)
         return GALE__NIL;
     if (s.rank && !by_channel) return GALE__NIL;
     if (by_channel) by_w = gale__prim_reshape(g, by_w, q.rank, along);

@@ -73,12 +73,9 @@ static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, g
 {
     *turned = info->n == 1;
     int lanes = *turned ? info->a : info->b, other = *turned ? info->b : info->a;
-    if (ct != GALE__SIMD_TYPE_F32 || (info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4)
-        return false;
+    if ((info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4) return false;
     find_spans(c, info, *turned ? 'N' : 'M');
-    return gale__cpu_window_find(&c->window, c->nest, lanes, &c->b.rows, &c->k, ct) &&
-           (c->window.x.tap >= 0 || c->window.y.tap >= 0) &&
-           gale__cpu_channel_find(&c->channel, &c->window, c->nest, other, &c->batch, &c->b.rows, &c->k);
+    return gale__cpu_channel_find(&c->channel, &c->window, c->nest, lanes, other, &c->batch, &c->b.rows, &c->k, ct);
 }
 
 /* Few rows are worth it by weights that lie in panels already. */
@@ -194,6 +191,7 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     int reg[GALE__NEST_CODE_MAX];
     gale__cpu_tape *t = &c->tail;
     gale_type type = (gale_type)c->nest->code[info->reduce].type;
+    gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
     gale__cpu_tape_init(t, c->nest);
     for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
     mark_below(c->nest, wanted, info->reduce);
@@ -284,7 +282,7 @@ static uint64_t panels_key(
     uint64_t words[10 + 6 * GALE__NEST_DIMS];
     int n = 0;
     const int32_t *order = c->window.order;
-    const uint64_t numbers[] = {order ? gale__hash(order, (size_t)c->k.count * sizeof *order, 1) : 0,
+    const uint64_t numbers[] = {order ? gale__hash(order, (size_t)(c->window.units * c->group) * sizeof *order, 1) : 0,
         (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
         c->narrow ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
         c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
@@ -338,8 +336,7 @@ static gale_status choose_narrow_window(gale__cpu_contract *c)
     if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
     int64_t kc = c->kc;
     c->kc = c->k.count;
-    GALE_TRY(gale__cpu_window_init(
-        w, &c->k, c->k.count / c->group, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->unit));
+    GALE_TRY(gale__cpu_window_init(w, &c->k, w->units, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->unit));
     if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     else c->kc = kc;
     return GALE_OK;

@@ -150,7 +150,8 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
                                  .width = o->width,
                                  .unit = c->unit,
                                  .along_k = o->along_k,
-                                 .order = c->window.order},
+                                 .order = c->window.order,
+                                 .places = c->window.units * c->group},
             f, r0, rows, k0, kn, temp, out, sums);
     else if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
@@ -197,9 +198,25 @@ static void finish_joint(
     }
 }
 
+/* Each row by itself; the lanes' coordinates are in n0. */
+static void requantise_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+    int64_t lanes, const char *sums, int64_t pitch)
+{
+    for (int i = 0; i < c->b.rows.n; i++) f->at[c->b.rows.dim[i]] = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
+        gale__cpu_requant_run(&c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes,
+            sums + (size_t)(i * pitch) * c->size, false);
+    }
+}
+
 void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
     int64_t lanes, char *sums, int64_t pitch)
 {
+    if (c->requant.out) {
+        requantise_rows(c, f, m0, rows, n0, lanes, sums, pitch);
+        return;
+    }
     if (lanes * c->a.rows.count == c->joint.count) {
         finish_joint(c, f, m0, rows, lanes, sums, pitch);
         return;

@@ -38,6 +38,13 @@ static void fit(const gale__nest *nest, gale__cpu_narrow *n, gale_type type)
     n->point = (n->zero >= 0 && n->known ? (int32_t)nest->code[n->zero].imm : 0) - n->shift;
 }
 
+bool gale__cpu_narrow_look(const gale__nest *nest, int value, gale__cpu_narrow *n)
+{
+    if (!look(nest, value, GALE_I32, n)) return false;
+    fit(nest, n, n->access->type);
+    return true;
+}
+
 /* Better ones first. */
 static const gale__simd_key keys[] = {
     {GALE_I8, GALE_I8, GALE_I32, 8},
@@ -158,12 +165,14 @@ static void spread(char *to, size_t pitch, const char *from, size_t unit, int64_
 }
 
 /* One row of kn elements, its units in an order of their own. */
-static void spread_ordered(const gale__cpu_units *u, const char *from, int64_t kn, char *to, size_t pitch)
+static void spread_ordered(const gale__cpu_units *u, const char *from, char *to, size_t pitch)
 {
     size_t element = u->unit / (size_t)u->group;
-    for (int64_t k = 0; k < kn; k++)
-        memcpy(to + (size_t)(k / u->group) * pitch + (size_t)(k % u->group) * element,
-            from + (size_t)u->order[k] * element, element);
+    for (int64_t k = 0; k < u->places; k++) {
+        char *place = to + (size_t)(k / u->group) * pitch + (size_t)(k % u->group) * element;
+        if (u->order[k] < 0) memset(place, 0, element);
+        else memcpy(place, from + (size_t)u->order[k] * element, element);
+    }
 }
 
 /* Lanes walk k: a row after the other, its units dealt out. */
@@ -171,7 +180,8 @@ static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r
     int64_t kn, char *temp, char *out, int32_t *sums)
 {
     const gale__cpu_narrow *n = u->narrow;
-    int64_t steps = (kn + u->group - 1) / u->group, block = (int64_t)f->tape->block / u->group * u->group;
+    int64_t steps = (u->order ? u->places : kn + u->group - 1) / u->group,
+            block = (int64_t)f->tape->block / u->group * u->group;
     size_t pitch = (size_t)u->width * u->unit, element = u->unit / (size_t)u->group;
     for (int64_t r = 0; r < count; r++) {
         char *panel = out + (size_t)(r / u->width * steps) * pitch + (size_t)(r % u->width) * u->unit;
@@ -187,7 +197,7 @@ static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r
             memset(temp + (size_t)len * element, 0, (size_t)(units * u->group - len) * element);
             spread(panel + (size_t)(k / u->group) * pitch, pitch, temp, u->unit, units);
         }
-        if (u->order) spread_ordered(u, temp, kn, panel, pitch);
+        if (u->order) spread_ordered(u, temp, panel, pitch);
     }
     for (int64_t r = count; r % u->width; r++)
         for (int64_t s = 0; s < steps; s++)

@@ -27,6 +27,8 @@ typedef struct gale__cpu_narrow {
  * this processor has none. */
 const gale__simd_gemm *gale__cpu_narrow_find(
     const gale__nest *nest, int mul, int a, int b, gale__cpu_narrow *narrow_a, gale__cpu_narrow *narrow_b);
+/* Whether `value` is bytes as I32, less a zero point that is known or not: its load, and the point. */
+bool gale__cpu_narrow_look(const gale__nest *nest, int value, gale__cpu_narrow *n);
 /* The tape of the zero points. */
 gale_status gale__cpu_narrow_init(gale__cpu_narrow *n, const gale__nest *nest);
 /* Less shift: of n rows of the span from r0 on.  f: a frame of the tape; not used where the point is known. */
@@ -49,7 +51,8 @@ typedef struct gale__cpu_units {
     size_t unit;
     bool along_k;
     const int32_t
-        *order; /* step of k at each place of the units, which are whole and packed at once; NULL: as they come */
+        *order;     /* step of k at each place of the units (-1: 0), which are packed at once; NULL: as they come */
+    int64_t places; /* then how many */
 } gale__cpu_units;
 /* Rows [r0, r0 + count) as panels of kn steps from k0 on; sums (or NULL): of each row over these steps, panels filled
  * up with 0.  temp: gale__cpu_units_temp bytes. */
