@@ -39,7 +39,7 @@ class Model:
         self.n_outputs = self.c.gale_model_outputs(self.model)
 
     def object_of(self, array):
-        array = np.ascontiguousarray(array)
+        array = np.require(array, requirements='C')
         tensor, result = c.c_void_p(), c.c_void_p()
         dims = (c.c_int64 * array.ndim)(*array.shape)
         self.library.check(self.c.gale_tensor_from_cpu(None, TYPES[array.dtype.name], array.ndim, dims, array.ctypes.data_as(c.c_void_p), c.byref(tensor)))

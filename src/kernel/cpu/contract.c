@@ -23,6 +23,8 @@
 #define JOINT_BLOCK 1024
 #define NARROW_LANES 8
 #define NARROW_K 16
+#define FEW_LANES 16 /* least lanes and steps of a product of fewer rows than a tile, by a constant */
+#define FEW_STEPS 16
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
@@ -88,6 +90,26 @@ static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, b
            (rows >= 4 || nest->buffers[b.access->buffer].constant);
 }
 
+/* Whether the buffer is read by that load alone, and not written. */
+static bool is_read_once(const gale__nest *nest, const gale__nest_access *only)
+{
+    int n = 0;
+    for (int i = 0; i < nest->n_code; i++)
+        if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE)
+            n += nest->accesses[nest->code[i].access].buffer == only->buffer;
+    for (int s = 0; s < nest->n_stores; s++) n += nest->accesses[nest->stores[s].access].buffer == only->buffer;
+    return n == 1;
+}
+
+/* A vector, or a few, by a matrix of floats that lies in panels already. */
+static bool few_fit(const gale__nest *nest, const gale__contraction *info, bool turned, gale__simd_type ct)
+{
+    const gale__nest_access *b = access_of(nest, turned ? info->a : info->b);
+    if (ct != GALE__SIMD_TYPE_F32 || !b || b->type != GALE_F32 || b->n_guards || info->b_count != 1) return false;
+    return (turned ? info->m : info->n) >= FEW_LANES && info->k >= FEW_STEPS && nest->buffers[b->buffer].constant &&
+           is_read_once(nest, b);
+}
+
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
 {
     gale__simd_type ct;
@@ -101,7 +123,7 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
     turned = is_turned(nest, info);
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (narrow_fits(nest, info, turned)) return true;
-    if (rows >= 4 && lanes >= 8 && info->k >= 4) return true;
+    if ((rows >= 4 && lanes >= 8 && info->k >= 4) || few_fit(nest, info, turned, ct)) return true;
     gale__cpu_contract c = {.nest = nest};
     if (lanes < 32 || info->k < (info->b_count > 4 ? FEW_K : 8) || !nest->n_outer) return false;
     find_spans(&c, info, turned ? 'N' : 'M');
@@ -243,17 +265,6 @@ static void choose_tiles(gale__cpu_contract *c)
     }
     int64_t fit = (int64_t)(PACKED_BYTES / gale__cpu_contract_steps(c, k)) / c->tile_lanes * c->tile_lanes;
     c->packed_lanes = least(round_up(n, c->tile_lanes), fit < c->tile_lanes ? c->tile_lanes : fit);
-}
-
-/* Whether the buffer is read by that load alone, and not written. */
-static bool is_read_once(const gale__nest *nest, const gale__nest_access *only)
-{
-    int n = 0;
-    for (int i = 0; i < nest->n_code; i++)
-        if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE)
-            n += nest->accesses[nest->code[i].access].buffer == only->buffer;
-    for (int s = 0; s < nest->n_stores; s++) n += nest->accesses[nest->stores[s].access].buffer == only->buffer;
-    return n == 1;
 }
 
 static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__nest_access *x)
