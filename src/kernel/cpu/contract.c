@@ -23,7 +23,8 @@
 #define JOINT_BLOCK 1024
 #define NARROW_LANES 8
 #define NARROW_K 16
-#define FEW_LANES 16 /* least lanes and steps of a product of fewer rows than a tile, by a constant */
+#define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
+#define FEW_LANES 16  /* least lanes and steps of a product of fewer rows than a tile, by a constant */
 #define FEW_STEPS 16
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
@@ -86,7 +87,8 @@ static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, b
     gale__cpu_narrow a, b;
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (lanes < NARROW_LANES || info->k < NARROW_K) return false;
-    return gale__cpu_narrow_find(nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, &a, &b) &&
+    return gale__cpu_narrow_find(
+               nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, false, &a, &b) &&
            (rows >= 4 || nest->buffers[b.access->buffer].constant);
 }
 
@@ -403,6 +405,15 @@ static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *
 /* Sums of one operand's rows are wanted where the other's zero points may be other than 0. */
 static bool has_points(const gale__cpu_operand *o) { return !o->narrow.known || o->narrow.point; }
 
+/* Enough of everything for tiles of 16 rows of 64 bytes, and no taps that lanes share. */
+static bool fills_tiles(const gale__cpu_contract *c)
+{
+    gale__cpu_window w;
+    if (c->a.rows.count < TILE_LEAST || c->b.rows.count < TILE_LEAST || c->k.count < 2 * TILE_LEAST) return false;
+    return !gale__cpu_window_find_load(&w, c->nest, c->b.narrow.access, &c->b.rows, &c->k) ||
+           (w.x.tap < 0 && w.y.tap < 0);
+}
+
 /* Narrow operands, unless windows of floats are better read where they lie. */
 static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bool turned)
 {
@@ -417,7 +428,9 @@ static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bo
                   (w->x.tap >= 0 || w->y.tap >= 0);
     *w = (gale__cpu_window){0};
     if (shares) return;
-    c->gemm = *gale__cpu_narrow_find(c->nest, info->mul, rows, lanes, &c->a.narrow, &c->b.narrow);
+    gale__cpu_narrow_find(c->nest, info->mul, rows, lanes, false, &c->a.narrow, &c->b.narrow);
+    bool tiles = fills_tiles(c);
+    c->gemm = *gale__cpu_narrow_find(c->nest, info->mul, rows, lanes, tiles, &c->a.narrow, &c->b.narrow);
     c->narrow = true;
     c->group = c->gemm.key.group;
     c->unit = gale__cpu_narrow_unit(&c->gemm);

@@ -140,16 +140,18 @@ static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, g
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
     int64_t rows, int64_t k0, int64_t kn, char *temp, char *out, int32_t *sums)
 {
+    int64_t group = o == &c->b && c->gemm.b_group ? c->gemm.b_group : c->group, together = c->group / group;
     if (c->narrow)
         gale__cpu_units_pack(&(gale__cpu_units){.narrow = &o->narrow,
                                  .rows = &o->rows,
                                  .k = &c->k,
                                  .section = o->section,
                                  .out = o->out,
-                                 .group = c->group,
+                                 .group = group,
+                                 .together = together,
                                  .width = o->width,
-                                 .unit = c->unit,
-                                 .along_k = o->along_k,
+                                 .unit = c->unit / (size_t)together,
+                                 .along_k = o->along_k || c->unit / (size_t)together > 8, /* rows are not woven */
                                  .order = c->window.order,
                                  .places = c->window.units * c->group},
             f, r0, rows, k0, kn, temp, out, sums);

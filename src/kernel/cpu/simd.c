@@ -59,6 +59,12 @@ DOT(avx512bf16)
 #ifdef GALE_HAVE_DOT_AVXVNNI
 DOT(avxvnni)
 #endif
+#ifdef GALE_HAVE_DOT_AMXINT8
+DOT(amxint8)
+#endif
+#ifdef GALE_HAVE_DOT_AMXBF16
+DOT(amxbf16)
+#endif
 
 static gale__simd table;
 static gale__once table_once;
@@ -104,6 +110,12 @@ static const struct {
 #endif
 #ifdef GALE_HAVE_DOT_AVXVNNI
     {GALE__CPU_BITS_avx2 | GALE__CPU_BIT(AVXVNNI), gale__simd_dot_avxvnni},
+#endif
+#ifdef GALE_HAVE_DOT_AMXINT8
+    {GALE__CPU_BITS_avx512 | GALE__CPU_BIT(AMX) | GALE__CPU_BIT(AMX_INT8), gale__simd_dot_amxint8},
+#endif
+#ifdef GALE_HAVE_DOT_AMXBF16
+    {GALE__CPU_BITS_avx512 | GALE__CPU_BIT(AMX) | GALE__CPU_BIT(AMX_BF16), gale__simd_dot_amxbf16},
 #endif
     {UINT64_MAX, NULL},
 };

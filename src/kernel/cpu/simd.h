@@ -37,7 +37,8 @@ typedef struct gale__simd_part {
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
- * steps of k lie side by side in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes).
+ * steps of k lie side by side in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes; a row
+ * of 64 bytes for those that multiply tiles).
  * Such steps are one unit: k and offsets count units then. */
 typedef struct gale__simd_key {
     uint8_t a, b, sum, group;
@@ -46,6 +47,7 @@ typedef struct gale__simd_gemm {
     gale__simd_key key;
     uint64_t needs; /* features (base/cpu.h) beyond those of its build */
     int mr, nr;
+    int b_group; /* tiles: steps side by side in b's panels, whose units come in whole rows of a's; 0: as in a's */
     gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */
 } gale__simd_gemm;
 /* The least that does for so many rows, mr at most. */
