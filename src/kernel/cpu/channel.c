@@ -186,13 +186,11 @@ static void read_weights(const run *r, const gale__cpu_frame *f, float *weights)
     int64_t at = c->weights->offset;
     for (int i = 0; i < r->contract->batch.n; i++)
         at += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
-    for (int64_t t = 0; t < c->taps; t++) {
-        int64_t place = at + c->weight_at[t];
-        if (!c->bytes) weights[t] = ((const float *)memory)[place];
-        else if (c->weights->type == GALE_I8)
-            weights[t] = (float)(((const int8_t *)memory)[place] - c->weights_of.point);
-        else weights[t] = (float)(((const uint8_t *)memory)[place] - c->weights_of.point);
-    }
+    for (int64_t t = 0; t < c->taps && !c->bytes; t++) weights[t] = ((const float *)memory)[at + c->weight_at[t]];
+    if (!c->bytes) return;
+    int8_t bytes[GALE__CHANNEL_TAPS];
+    for (int64_t t = 0; t < c->taps; t++) bytes[t] = ((const int8_t *)memory)[at + c->weight_at[t]];
+    f->tape->simd->centre[c->weights->type == GALE_I8](weights, bytes, 1, (float)c->weights_of.point, (size_t)c->taps);
 }
 
 static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)

@@ -281,11 +281,33 @@ static void total_sums(const gale__cpu_contract *c, const gale__cpu_operand *o, 
     }
 }
 
+/* All that zero points take away is one number for each row, known before. */
+static bool starts_with_sums(const run *r)
+{
+    const gale__cpu_contract *c = r->contract;
+    return c->narrow && c->a.sums && !c->b.sums && c->b.narrow.known && r->rows;
+}
+
+static void start_with_sums(const run *r, const bench *w, int64_t m0, int64_t rows, int64_t all)
+{
+    const gale__cpu_contract *c = r->contract;
+    total_sums(c, &c->a, r->rows, gale__cpu_contract_padded_rows(c), m0, rows, w->sum_a);
+    for (int64_t i = 0; i < all; i++) {
+        int32_t *tile = (int32_t *)(void *)w->tile + i * c->tile_lanes,
+                start = i < rows ? (int32_t)(0 - (uint32_t)c->b.narrow.point * (uint32_t)w->sum_a[i]) : 0;
+        for (int64_t j = 0; j < c->tile_lanes; j++) tile[j] = start;
+    }
+}
+
 /* What zero points take away from the products of a narrow tile, as far as it is known before its rows are packed. */
 static void start_tile(const run *r, bench *w, int64_t m0, int64_t rows, int64_t lane, int64_t lanes)
 {
     const gale__cpu_contract *c = r->contract;
     int64_t all = parts(rows, c->gemm.mr) * c->gemm.mr;
+    if (starts_with_sums(r)) {
+        start_with_sums(r, w, m0, rows, all);
+        return;
+    }
     if (!c->narrow || !c->b.sums) memset(w->tile, 0, (size_t)(all * c->tile_lanes) * c->size);
     if (!c->narrow) return;
     gale__cpu_narrow_points(&c->a.narrow, &w->zero_a, &c->a.rows, m0, rows, w->point_a);
@@ -342,7 +364,7 @@ static void tile_task(void *arg, size_t i, int worker)
         else pack_tile_rows(r, &w, m0, rows, k, kn);
         multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn);
     }
-    if (c->a.sums) take_row_sums(c, &w, rows, lanes);
+    if (c->a.sums && !starts_with_sums(r)) take_row_sums(c, &w, rows, lanes);
     gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->tile_lanes);
     close_bench(&w);
 }

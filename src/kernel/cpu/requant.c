@@ -92,7 +92,7 @@ static bool find_numbers(const gale__nest *nest, int value, int *bytes, int32_t 
         *bytes = instr(nest, in->a)->a;
     }
     in = instr(nest, *bytes);
-    return (in->type == GALE_U8 || in->type == GALE_I8) && *zero >= -255 && *zero <= 255;
+    return (in->type == GALE_U8 || in->type == GALE_I8) && *zero >= -128 && *zero <= (in->type == GALE_I8 ? 127 : 255);
 }
 
 /* The sum of two such, of which one is a load: *bytes is the other. */

@@ -57,11 +57,21 @@ REQUANTISE(f32_i8, float, int8_t, -128.0f, 127.0f)
 
 #if defined(__aarch64__)
 /* Conversions saturate, so that the ends cost nothing. */
-static inline int32x4_t levels(float32x4_t x, float32x4_t scale, float32x4_t bias, float32x4_t by, float32x4_t inverse)
+static inline int16x8_t round_pair(float32x4_t x, float32x4_t y)
 {
-    x = vaddq_f32(vmulq_f32(x, scale), bias);
+    return vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(x)), vqmovn_s32(vcvtnq_s32_f32(y)));
+}
+
+static inline float32x4_t divide(float32x4_t x, float32x4_t by, float32x4_t inverse)
+{
     float32x4_t q = vmulq_f32(x, inverse);
-    return vcvtnq_s32_f32(vfmaq_f32(q, vfmsq_f32(x, q, by), inverse));
+    return vfmaq_f32(q, vfmsq_f32(x, q, by), inverse);
+}
+
+static inline float32x4_t levels(
+    float32x4_t x, float32x4_t scale, float32x4_t bias, float32x4_t by, float32x4_t inverse)
+{
+    return divide(vaddq_f32(vmulq_f32(x, scale), bias), by, inverse);
 }
 #define AS_F32_i32(p) vcvtq_f32_s32(vld1q_s32(p))
 #define AS_F32_f32(p) vld1q_f32(p)
@@ -72,8 +82,7 @@ static inline int32x4_t levels(float32x4_t x, float32x4_t scale, float32x4_t bia
 #define JOIN_u8 vcombine_u8
 #define JOIN_i8 vcombine_s8
 #define LEVELS(from, i) levels(AS_F32_##from(a + (i)), scale, bias, by, inverse)
-#define EIGHT(from, to, i) \
-    NARROW_##to(vqaddq_s16(vcombine_s16(vqmovn_s32(LEVELS(from, i)), vqmovn_s32(LEVELS(from, (i) + 4))), zero))
+#define EIGHT(from, to, i) NARROW_##to(vqaddq_s16(round_pair(LEVELS(from, i), LEVELS(from, (i) + 4)), zero))
 #define QUICK(from, A, to, D)                                                                                  \
     static void from##_##to##_neon(D *d, const A *a, const gale__simd_requant *v, size_t n)                    \
     {                                                                                                          \
@@ -146,29 +155,36 @@ SUM(sum_i8, int8_t, -128.0f, 127.0f)
 typedef struct pair {
     float32x4_t by_x, by_y, by, inverse;
 } pair;
-static inline int16x4_t sum_levels(int16x4_t x, int16x4_t y, const pair *v)
+/* Numbers from -256 on, as floats: 2^23 with a half word for its lowest bits is that much more.  That is quicker than
+ * to convert them. */
+static inline float32x4_t low_f32(uint16x8_t x)
 {
-    float32x4_t s =
-        vaddq_f32(vmulq_f32(vcvtq_f32_s32(vmovl_s16(x)), v->by_x), vmulq_f32(vcvtq_f32_s32(vmovl_s16(y)), v->by_y));
-    float32x4_t q = vmulq_f32(s, v->inverse);
-    return vqmovn_s32(vcvtnq_s32_f32(vfmaq_f32(q, vfmsq_f32(s, q, v->by), v->inverse)));
+    return vsubq_f32(vreinterpretq_f32_u16(vzip1q_u16(x, vdupq_n_u16(0x4b00))), vdupq_n_f32(0x1p23f + 256));
 }
-#define LOAD_u8(p) vreinterpretq_s16_u16(vmovl_u8(vld1_u8(p)))
-#define LOAD_i8(p) vmovl_s8(vld1_s8(p))
+static inline float32x4_t high_f32(uint16x8_t x)
+{
+    return vsubq_f32(vreinterpretq_f32_u16(vzip2q_u16(x, vdupq_n_u16(0x4b00))), vdupq_n_f32(0x1p23f + 256));
+}
+static inline float32x4_t sum_levels(float32x4_t x, float32x4_t y, const pair *v)
+{
+    return divide(vaddq_f32(vmulq_f32(x, v->by_x), vmulq_f32(y, v->by_y)), v->by, v->inverse);
+}
+#define LOAD_u8(p) vmovl_u8(vld1_u8(p))
+#define LOAD_i8(p) vreinterpretq_u16_s16(vmovl_s8(vld1_s8(p)))
 #define STORE8_u8 vst1_u8
 #define STORE8_i8 vst1_s8
 #define SUM_NEON(to, T)                                                                                          \
     static void sum_##to##_neon(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n)                 \
     {                                                                                                            \
         pair w = {vdupq_n_f32(v->x_scale), vdupq_n_f32(v->y_scale), vdupq_n_f32(v->by), vdupq_n_f32(1 / v->by)}; \
-        int16x8_t p = vdupq_n_s16((int16_t)v->x_zero), q = vdupq_n_s16((int16_t)v->y_zero),                      \
-                  zero = vdupq_n_s16((int16_t)v->zero);                                                          \
+        uint16x8_t p = vdupq_n_u16((uint16_t)(256 - v->x_zero)), q = vdupq_n_u16((uint16_t)(256 - v->y_zero));   \
+        int16x8_t zero = vdupq_n_s16((int16_t)v->zero);                                                          \
         size_t i = 0;                                                                                            \
         for (; i + 8 <= n; i += 8) {                                                                             \
-            int16x8_t x = vsubq_s16(LOAD_##to(a + i), p), y = vsubq_s16(LOAD_##to(b + i), q);                    \
-            int16x4_t low = sum_levels(vget_low_s16(x), vget_low_s16(y), &w),                                    \
-                      high = sum_levels(vget_high_s16(x), vget_high_s16(y), &w);                                 \
-            STORE8_##to(d + i, NARROW_##to(vqaddq_s16(vcombine_s16(low, high), zero)));                          \
+            uint16x8_t x = vaddq_u16(LOAD_##to(a + i), p), y = vaddq_u16(LOAD_##to(b + i), q);                   \
+            int16x8_t l =                                                                                        \
+                round_pair(sum_levels(low_f32(x), low_f32(y), &w), sum_levels(high_f32(x), high_f32(y), &w));    \
+            STORE8_##to(d + i, NARROW_##to(vqaddq_s16(l, zero)));                                                \
         }                                                                                                        \
         if (i < n) sum_##to##_quick(d + i, a + i, b + i, v, n - i);                                              \
     }
