@@ -2,6 +2,7 @@
  * residual sums, Gemm; held against plain loops.  Where a processor multiplies floats instead, a level may differ by
  * one where a result lies in the middle between two. */
 #include "op_graph.h"
+#include <limits.h>
 #include <math.h>
 
 static gale_device *device;
@@ -227,6 +228,54 @@ TEST(gemm)
     check_gemm(9);
 }
 
+/* The largest of dequantised values, which the CPU finds among the bytes. */
+static void check_pool(gale_type type, int64_t kernel, int64_t stride, int64_t pad)
+{
+    enum { C = 5, SIDE = 37 };
+    const int64_t dims[4] = {1, C, SIDE, SIDE}, strides[2] = {stride, stride}, pads[4] = {pad, pad, pad, pad},
+                  shape[2] = {kernel, kernel}, out = (SIDE + 2 * pad - kernel) / stride + 1;
+    static uint8_t x[C * SIDE * SIDE];
+    uint8_t zero = 60;
+    float scale = 0.07f;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < C * SIDE * SIDE; i++) x[i] = (uint8_t)any(0, 255);
+    gale_program *p = NULL;
+    gale_tensor *y = NULL;
+    gale_attr attrs[3] = {
+        GALE_INTS("kernel_shape", shape, 2), GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4)};
+    og t;
+    og_begin(&t);
+    gale_value v = quantise(&t, "DequantizeLinear", input(&t, type, 4, dims, x), type, &scale, &zero);
+    og_output(&t, og_op(&t, "MaxPool", &v, 1, attrs, 3));
+    bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
+                CHECK_OK(gale_program_run(p, t.inputs, &y, true));
+    const float *have = good ? gale_tensor_data(y) : NULL;
+    for (int64_t i = 0; good && i < C * out * out; i++) {
+        int most = INT_MIN;
+        for (int64_t k = 0; k < kernel * kernel; k++) {
+            int64_t row = i / out % out * stride + k / kernel - pad, column = i % out * stride + k % kernel - pad;
+            if (row < 0 || row >= SIDE || column < 0 || column >= SIDE) continue;
+            uint8_t b = x[(i / out / out * SIDE + row) * SIDE + column];
+            int number = type == GALE_I8 ? (int8_t)b : b;
+            if (number > most) most = number;
+        }
+        wrong += (float)(most - zero) * scale != have[i];
+    }
+    CHECK(wrong == 0);
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    og_end(&t);
+}
+
+TEST(largest)
+{
+    check_pool(GALE_U8, 3, 2, 1);
+    check_pool(GALE_I8, 3, 2, 1);
+    check_pool(GALE_U8, 2, 1, 0);
+    check_pool(GALE_I8, 5, 1, 2);
+    check_pool(GALE_U8, 4, 3, 1);
+}
+
 /* A small layer, its n-th allocation failing; true once n is past the last. */
 static bool run_faulty(const layer *l, uint64_t n)
 {
@@ -272,6 +321,6 @@ TEST(every_allocation_may_fail)
 int main(int argc, char **argv)
 {
     static const test_row rows[] = {
-        ROW(convolutions), ROW(channels_on_their_own), ROW(gemm), ROW(every_allocation_may_fail)};
+        ROW(convolutions), ROW(channels_on_their_own), ROW(gemm), ROW(largest), ROW(every_allocation_may_fail)};
     return test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);
 }

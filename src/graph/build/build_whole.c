@@ -2,6 +2,7 @@
  * dequantised values is taken in whole numbers, exactly, and scaled once.  However many readers a dequantised value
  * has, and whatever follows the product, nothing has to be recognised as a pattern. */
 #include "graph/build/build.h"
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -91,6 +92,29 @@ gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w
     if (by_channel) by_w = gale__prim_reshape(g, by_w, q.rank, along);
     gale__node sum = gale__prim_cast(g, gale__prim_conv(g, numbers, kernel, c), GALE_F32);
     return gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_w));
+}
+
+bool gale__prim_dequantised(gale__prim_graph *g, gale__node x, gale__prim_scaled *out)
+{
+    const gale__prim_node *p = gale__prim_at(g, x);
+    if (!g->whole_products || p->op != GALE__MUL || p->type != GALE_F32) return false;
+    int cast = gale__prim_at(g, p->in[0])->op == GALE__CAST ? 0 : 1;
+    const gale__prim_node *c = gale__prim_at(g, p->in[cast]);
+    *out = (gale__prim_scaled){.bytes = c->in[0]};
+    if (c->op != GALE__CAST || !gale__prim_is_splat(g, p->in[1 - cast], &out->scale)) return false;
+    c = gale__prim_at(g, out->bytes);
+    if (c->op == GALE__SUB && c->type == GALE_I32) {
+        if (!gale__prim_is_splat(g, c->in[1], &out->zero) || gale__prim_at(g, c->in[0])->op != GALE__CAST) return false;
+        out->bytes = gale__prim_at(g, c->in[0])->in[0];
+    }
+    return is_byte(gale__prim_at(g, out->bytes)) && out->scale > 0 && out->scale < INFINITY;
+}
+
+gale__node gale__prim_dequantise(gale__prim_graph *g, gale__node bytes, const gale__prim_scaled *as)
+{
+    if (as->zero)
+        bytes = gale__prim_sub(g, gale__prim_cast(g, bytes, GALE_I32), gale__prim_scalar(g, GALE_I32, as->zero));
+    return gale__prim_mul(g, gale__prim_cast(g, bytes, GALE_F32), gale__prim_scalar(g, GALE_F32, as->scale));
 }
 
 /* Bytes less a zero point that is known are padded with it before it is taken away: what a convolution reads is then a

@@ -131,6 +131,8 @@ typedef struct gale__simd {
     void (*requantise[2][2])(void *d, const void *a, const gale__simd_requant *v, size_t n);
     /* of U8 (0) or I8 (1), all three; d may be b */
     void (*sum_bytes[2])(void *d, const void *a, const void *b, const gale__simd_sum *v, size_t n);
+    /* y[i] = the largest x[offset[t] + i * stride] of U8 (0) or I8 (1) */
+    void (*top_bytes[2])(void *y, const void *x, const int64_t *offset, int64_t stride, size_t taps, size_t n);
     /* U8 (0) or I8 (1) as F32 less a number; stride in elements */
     void (*centre[2])(float *d, const void *a, int64_t stride, float less, size_t n);
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]

@@ -213,8 +213,26 @@ CHOOSE_SUM(sum_i8)
 CENTRE(centre_u8, uint8_t)
 CENTRE(centre_i8, int8_t)
 
+#define TOP(name, T)                                                                                         \
+    static void name(void *y_, const void *x_, const int64_t *offset, int64_t stride, size_t taps, size_t n) \
+    {                                                                                                        \
+        T *y = y_;                                                                                           \
+        for (size_t t = 0; t < taps; t++) {                                                                  \
+            const T *x = (const T *)x_ + offset[t];                                                          \
+            if (!t && stride == 1) memcpy(y, x, n);                                                          \
+            else if (!t)                                                                                     \
+                for (size_t i = 0; i < n; i++) y[i] = x[(int64_t)i * stride];                                \
+            else if (stride == 1) SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = x[i] > y[i] ? x[i] : y[i]; \
+            else SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = x[2 * i] > y[i] ? x[2 * i] : y[i];          \
+        }                                                                                                    \
+    }
+TOP(top_u8, uint8_t)
+TOP(top_i8, int8_t)
+
 void SIMD(bytes)(gale__simd *t)
 {
+    t->top_bytes[0] = top_u8;
+    t->top_bytes[1] = top_i8;
     t->sum_bytes[0] = sum_u8;
     t->sum_bytes[1] = sum_i8;
     t->centre[0] = centre_u8;
