@@ -130,31 +130,52 @@ def before(picture):
     return resized(picture) if torch.rand(()) < 0.5 else picture
 
 
-def degraded(picture, clean=0.08):
+def degraded(picture, clean=0.1):
     spoiled = picture.clone()
     for _ in range(4):  # each with a factor of its own
         spoiled = some(spoiled, 0.04, before)
-    spoiled = some(spoiled, 0.08, blurred)
-    spoiled = some(spoiled, 0.42, noisy)
-    spoiled = some(spoiled, 0.68, compressed)
+    spoiled = some(spoiled, 0.06, blurred)
+    spoiled = some(spoiled, 0.38, noisy)
+    spoiled = some(spoiled, 0.7, compressed)
     spoiled = some(spoiled, 0.04, compressed)  # saved twice on the same grid
     keep = per_picture(torch.rand(len(picture), device=picture.device) < clean)
     return zoom.round8(torch.where(keep, picture, spoiled))
 
 
+def recoloured(picture):
+    """Other light and other colours: without them the network learns the few photographs by heart."""
+    n, device = len(picture), picture.device
+
+    def between(low, high, *shape):
+        return low + (high - low) * torch.rand(*shape, device=device)
+
+    order = torch.rand(n, 3, device=device).argsort(1).view(n, 3, 1, 1).expand(picture.shape)
+    mixed = per_picture(torch.rand(n, device=device) < 0.5)
+    picture = torch.where(mixed, picture.gather(1, order), picture)
+    bent = picture.clamp(min=1e-4) ** between(0.75, 1.35, n, 1, 1, 1)
+    bent = bent * between(0.7, 1, n, 3, 1, 1) + between(0, 0.15, n, 1, 1, 1)
+    return torch.where(per_picture(torch.rand(n, device=device) < 0.75), bent, picture).clamp(0, 1)
+
+
 class Triples:
-    """(spoiled, small, large), made many batches at a time: small kernels of the GPU are mostly overhead."""
+    """(spoiled, small, large), made many batches at a time: small kernels of the GPU are mostly overhead. In the first
+    half of a batch large is twice small; in the second half small is a part of large, for cleaning alone."""
 
     room = 8  # pixels around what is used, so that JPEG's grid lies anywhere
 
     def __init__(self, crops, patch, batch, many, device):
         self.source = zoom.Patches(crops, 2 * (patch + self.room), device, 0)
+        self.side = patch + self.room
         self.patch, self.batch, self.many = patch, batch, many
         self.ready = []
 
     def fill(self):
-        large = torch.cat([self.source.large(self.batch) for _ in range(self.many)])
+        large = recoloured(torch.cat([self.source.large(self.batch) for _ in range(self.many)]))
         small = self.source.small(large)
+        top, left = (int(torch.randint(self.side + 1, ())) for _ in range(2))
+        part = zoom.round8(large[..., top:top + self.side, left:left + self.side])
+        second = per_picture(torch.arange(len(large), device=large.device) % self.batch >= self.batch // 2)
+        small = torch.where(second, part, small)
         spoiled = degraded(small)
         for i in torch.randperm(self.many).tolist():
             part = slice(i * self.batch, (i + 1) * self.batch)
@@ -360,6 +381,25 @@ def photographs(rows, case):
     return "\n".join(lines)
 
 
+SHEET = (("casa-mila", "JPEG 50"), ("roman-colosseum", "noise 15"), ("beacon-street-sunset", "noise 5, JPEG 75"))  # CC0
+
+
+@torch.no_grad()
+def sheet(path, clean, enlarge, held, cases, side=128, drawn=2):
+    """One row for each of SHEET: Lanczos, cleaned and enlarged, original; every pixel drawn twice."""
+    rows = []
+    for name, case in SHEET:
+        if name not in held:
+            continue
+        large, spoiled = as_tensor(held[name], "cpu"), as_tensor(cases[f"{name}/{case}"], "cpu")
+        h, w = large.shape[-2:]
+        images = [zoom.round8(zoom.resize(spoiled, h, w, zoom.lanczos)), zoom.round8(enlarge(clean(spoiled).clamp(0, 1))), large]
+        top, left = zoom.busiest(large, side)
+        rows.append(torch.cat([F.pad(i[..., top:top + side, left:left + side], (0, 2), value=1) for i in images], 3))
+    pixels = torch.cat([F.pad(row, (0, 0, 0, 2), value=1) for row in rows], 2)[0].permute(1, 2, 0).numpy()
+    zoom.write_png(path, (pixels * 255).round().astype(np.uint8).repeat(drawn, axis=0).repeat(drawn, axis=1))
+
+
 # ---- training
 
 
@@ -376,6 +416,8 @@ def train(options, crops, held, cases, log):
     triples = Triples(crops, options.patch, options.batch, options.many, device)
     shape = (options.thin, options.channels, options.blocks, options.turns)
     model, average = (Cleaner(*shape).to(device, memory_format=torch.channels_last) for _ in range(2))
+    if options.start:
+        model.load_state_dict(torch.load(options.start, map_location=device)["state"])
     average.load_state_dict(model.state_dict())
     enlarge = frozen_zoom(options.zoom, device)
     log(f"{sum(p.numel() for p in model.parameters())} parameters, {len(crops)} crops, {device}, seed {options.seed}")
@@ -423,10 +465,11 @@ def parse():
     p.add_argument("--data", type=pathlib.Path, default="upscaler-data.npz.xz", help="from upscaler-data.py")
     p.add_argument("--zoom", type=pathlib.Path, default=HERE.parent / "src/jobs/upscale/zoom2x.onnx",
                    help="the 2x network that follows, .onnx, or .npz with its weights")
-    p.add_argument("--out", type=pathlib.Path, default=".", help="folder for model.onnx, model.pt and log.txt")
+    p.add_argument("--out", type=pathlib.Path, default=".", help="folder for model.onnx, model.pt, log.txt and compare.png")
     p.add_argument("--evaluate", type=pathlib.Path, metavar="MODEL", help="measure this ONNX file and stop")
     p.add_argument("--export", type=pathlib.Path, metavar="WEIGHTS",
                    help="make model.onnx from model.pt of a machine without onnx, and stop")
+    p.add_argument("--start", type=pathlib.Path, metavar="WEIGHTS", help="go on with the weights of this model.pt")
     p.add_argument("--minutes", type=float, default=5)
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     p.add_argument("--thin", type=int, default=32, help="channels at full size")
@@ -451,7 +494,9 @@ def finish(saved, options, log):
 
 
 def measure(path, options, held, cases, log):
-    rows = evaluate(zoom.onnx_runner(path), zoom.onnx_runner(options.zoom), held, cases, "cpu")
+    clean, enlarge = zoom.onnx_runner(path), zoom.onnx_runner(options.zoom)
+    sheet(options.out / "compare.png", clean, enlarge, held, cases)
+    rows = evaluate(clean, enlarge, held, cases, "cpu")
     log(table(rows))
     for case in rows:
         log(f"\n{case}\n\n" + photographs(rows, case))

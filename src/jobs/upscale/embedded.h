@@ -2,8 +2,11 @@
 #ifndef GALE_JOBS_EMBEDDED_H
 #define GALE_JOBS_EMBEDDED_H
 #include "base/mem.h"
-/* What is taken where no network is named. */
+/* What the library takes where no network is named; the network before it, for pictures that are not clean; and the
+ * name of both, where it is decided picture by picture. */
 #define GALE__EMBEDDED_USUAL "zoom2x"
+#define GALE__EMBEDDED_CLEAN "clean"
+#define GALE__EMBEDDED_AUTO "auto"
 typedef struct gale__embedded {
     const char *name, *manifest;
     const void *data;
