@@ -261,6 +261,7 @@ expect 2 'needs bash, zsh or fish' --completion csh
 expect 0 'complete -c gale -n .__fish_seen_subcommand_from upscale. -l model -s m -r -F -a' --completion fish
 expect 0 '^cpu$' --complete providers
 expect 0 '^zoom2x$' --complete models
+expect 0 '^auto$' --complete models
 expect 2 'needs providers or models' --complete nothing
 printf 'models:\n  - {name: large, url: "https://example.org/large.onnx", licence: CC0, size: 2048}\n  - {name: small, url: "https://example.org/s.onnx"}\n' >"$folder/catalogue.yml"
 expect 0 '^large  *2.0 KiB  *CC0  *no  *https' models search --catalogue "$folder/catalogue.yml"

@@ -311,6 +311,10 @@ def test_pictures():
     assert upscaler.info["scale"] == 2
     assert upscaler.run(path, width=30, tile=0).array.shape == (25, 30, 3)
     raises(gale.Error, lambda: upscaler.set("no-such-control=1"))
+    noisy = np.clip(128 + 20 * np.random.default_rng(1).standard_normal((64, 72, 3)), 0, 255).astype(np.uint8)
+    with gale.Upscaler("auto", device="cpu") as both:
+        cleaned, plain = (both.run(noisy, width=72, clean=amount).array for amount in (None, 0))
+    assert cleaned.std() < 10 < plain.std() and (plain == noisy).all()
     raises(ValueError, lambda: gale.upscale(np.zeros((2, 2, 9), np.uint8), device="cpu"))
     raises(TypeError, lambda: gale.upscale(np.zeros((2, 2, 3), np.int64), device="cpu"))
     raises(gale.NoSuchFile, lambda: gale.read_picture("no-such.png"))

@@ -29,8 +29,7 @@ gale_status gale__model_find(const char *name, gale__str *out)
     gale__str_add(out, name);
     GALE_TRY(gale__str_check(out));
     bool folder_there = gale__folder_exists(name); /* that of a model's results, say */
-    bool embedded = gale__embedded_find(name) || !strcmp(name, GALE__EMBEDDED_AUTO);
-    if (embedded || (gale__file_exists(name) && !folder_there)) return GALE_OK;
+    if (gale__embedded_find(name) || (gale__file_exists(name) && !folder_there)) return GALE_OK;
     if (strstr(name, "://"))
         return gale__fail(
             GALE_NOT_FOUND, "model \"%s\" not found: download it with `gale models pull`, then use its name", name);

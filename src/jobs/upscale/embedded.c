@@ -12,6 +12,7 @@ const gale__embedded *gale__embedded_at(size_t i) { return i < sizeof table / si
 
 const gale__embedded *gale__embedded_find(const char *name)
 {
+    if (!strcmp(name, GALE__EMBEDDED_AUTO)) name = GALE__EMBEDDED_USUAL;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].name, name)) return &table[i];
     return NULL;

@@ -14,6 +14,6 @@ typedef struct gale__embedded {
 } gale__embedded;
 /* The i-th; NULL past the last. */
 const gale__embedded *gale__embedded_at(size_t i);
-/* By name; NULL: there is none. */
+/* By name, auto being the usual one; NULL: there is none. */
 const gale__embedded *gale__embedded_find(const char *name);
 #endif

@@ -131,11 +131,10 @@ gale_status gale_upscaler_open(
 {
     GALE__NEED({"device", device}, {"out", out});
     GALE__OPTIONS(options);
-    bool automatic = model_path && !strcmp(model_path, GALE__EMBEDDED_AUTO);
-    const gale__embedded *inside = gale__embedded_find(model_path && !automatic ? model_path : GALE__EMBEDDED_USUAL);
+    const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
     if (inside) {
         GALE_TRY(gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out));
-        (*out)->automatic = automatic;
+        (*out)->automatic = model_path && !strcmp(model_path, GALE__EMBEDDED_AUTO);
         return GALE_OK;
     }
     gale_upscaler *u = gale__calloc(1, sizeof *u);
