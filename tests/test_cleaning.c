@@ -271,6 +271,36 @@ TEST(tiles_of_the_cleaner)
     gale_upscaler_close(&u);
 }
 
+/* Without memory at some point: an error or, where less memory does it as well, the picture; nothing is lost. */
+TEST(cleaning_without_memory)
+{
+    gale_upscale_options o = GALE_UPSCALE_OPTIONS;
+    gale_picture *in = scene(66, 64, 4, GALE_U8, 12, false), *good = NULL;
+    int64_t live = 0;
+    o.width = 66;
+    o.clean = 0.5;
+    for (int round = 0; round < 2; round++) { /* what the device keeps is there after the first */
+        gale_upscaler *u = NULL;
+        if (!CHECK_OK(gale_upscaler_open("auto", the_device(), NULL, &u))) break;
+        if (!good) good = enlarged(u, in, 0.5, 66, NULL);
+        for (uint64_t n = 1; round; n += 1 + n / 3) {
+            gale_picture *out = NULL;
+            gale__alloc_fail_at(n);
+            gale_status status = gale_upscale(u, in, &o, NULL, &out);
+            bool reached = gale__alloc_count() >= n;
+            gale__alloc_fail_at(0);
+            if (status == GALE_OK) CHECK(is_same(out, good) || psnr(out, good) > 45); /* in smaller tiles */
+            else CHECK_EQ(status, GALE_NO_MEMORY);
+            gale_picture_destroy(&out);
+            if (!reached) break;
+        }
+        gale_upscaler_close(&u);
+        if (!round) live = gale__alloc_live();
+    }
+    CHECK_EQ(gale__alloc_live(), live);
+    gale_picture_destroy(&good), gale_picture_destroy(&in);
+}
+
 TESTS(ROW(noise_is_measured), ROW(every_kind_is_measured), ROW(compression_is_measured), ROW(reasons),
     ROW(examining_without_memory), ROW(clean_pictures_are_left_alone), ROW(noisy_pictures_are_cleaned),
-    ROW(every_kind_is_cleaned), ROW(wrong_amounts), ROW(tiles_of_the_cleaner))
+    ROW(every_kind_is_cleaned), ROW(wrong_amounts), ROW(tiles_of_the_cleaner), ROW(cleaning_without_memory))
