@@ -385,7 +385,7 @@ SHEET = (("casa-mila", "JPEG 50"), ("roman-colosseum", "noise 15"), ("beacon-str
 
 
 @torch.no_grad()
-def sheet(path, clean, enlarge, held, cases, side=128, drawn=2):
+def sheet(path, clean, enlarge, held, cases, side=112, drawn=2):
     """One row for each of SHEET: Lanczos, cleaned and enlarged, original; every pixel drawn twice."""
     rows = []
     for name, case in SHEET:
