@@ -130,52 +130,31 @@ def before(picture):
     return resized(picture) if torch.rand(()) < 0.5 else picture
 
 
-def degraded(picture, clean=0.1):
+def degraded(picture, clean=0.08):
     spoiled = picture.clone()
     for _ in range(4):  # each with a factor of its own
         spoiled = some(spoiled, 0.04, before)
-    spoiled = some(spoiled, 0.06, blurred)
-    spoiled = some(spoiled, 0.38, noisy)
-    spoiled = some(spoiled, 0.7, compressed)
+    spoiled = some(spoiled, 0.08, blurred)
+    spoiled = some(spoiled, 0.42, noisy)
+    spoiled = some(spoiled, 0.68, compressed)
     spoiled = some(spoiled, 0.04, compressed)  # saved twice on the same grid
     keep = per_picture(torch.rand(len(picture), device=picture.device) < clean)
     return zoom.round8(torch.where(keep, picture, spoiled))
 
 
-def recoloured(picture):
-    """Other light and other colours: without them the network learns the few photographs by heart."""
-    n, device = len(picture), picture.device
-
-    def between(low, high, *shape):
-        return low + (high - low) * torch.rand(*shape, device=device)
-
-    order = torch.rand(n, 3, device=device).argsort(1).view(n, 3, 1, 1).expand(picture.shape)
-    mixed = per_picture(torch.rand(n, device=device) < 0.5)
-    picture = torch.where(mixed, picture.gather(1, order), picture)
-    bent = picture.clamp(min=1e-4) ** between(0.75, 1.35, n, 1, 1, 1)
-    bent = bent * between(0.7, 1, n, 3, 1, 1) + between(0, 0.15, n, 1, 1, 1)
-    return torch.where(per_picture(torch.rand(n, device=device) < 0.75), bent, picture).clamp(0, 1)
-
-
 class Triples:
-    """(spoiled, small, large), made many batches at a time: small kernels of the GPU are mostly overhead. In the first
-    half of a batch large is twice small; in the second half small is a part of large, for cleaning alone."""
+    """(spoiled, small, large), made many batches at a time: small kernels of the GPU are mostly overhead."""
 
     room = 8  # pixels around what is used, so that JPEG's grid lies anywhere
 
     def __init__(self, crops, patch, batch, many, device):
         self.source = zoom.Patches(crops, 2 * (patch + self.room), device, 0)
-        self.side = patch + self.room
         self.patch, self.batch, self.many = patch, batch, many
         self.ready = []
 
     def fill(self):
-        large = recoloured(torch.cat([self.source.large(self.batch) for _ in range(self.many)]))
+        large = torch.cat([self.source.large(self.batch) for _ in range(self.many)])
         small = self.source.small(large)
-        top, left = (int(torch.randint(self.side + 1, ())) for _ in range(2))
-        part = zoom.round8(large[..., top:top + self.side, left:left + self.side])
-        second = per_picture(torch.arange(len(large), device=large.device) % self.batch >= self.batch // 2)
-        small = torch.where(second, part, small)
         spoiled = degraded(small)
         for i in torch.randperm(self.many).tolist():
             part = slice(i * self.batch, (i + 1) * self.batch)
