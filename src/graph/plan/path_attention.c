@@ -5,9 +5,6 @@
 
 enum { SCRATCH_MAX = 32 << 20, LEAST_SIDE = 8 };
 
-bool gale__claim_attention(gale__claim *c);
-bool gale__claim_attention_kernels(gale__claim *c);
-
 /* The operand's view of [lead, rows, columns] in the result's axes; axes of extent 1 are repeated.  turned: it is
  * [lead, columns, rows]. */
 static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int n_lead, int64_t rows, int64_t columns,

@@ -1,9 +1,6 @@
 /* Which recurrent steps the routines accept: those that the lowering of a cell offers, in f32. */
 #include "graph/plan/paths.h"
 
-bool gale__claim_cell(gale__claim *c);
-bool gale__claim_cell_kernels(gale__claim *c);
-
 static gale__cpu_cell *describe(gale__claim *c)
 {
     gale__cpu_cell *a = gale__claim_args(c, sizeof *a);

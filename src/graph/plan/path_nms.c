@@ -2,9 +2,6 @@
  * */
 #include "graph/plan/paths.h"
 
-bool gale__claim_suppress(gale__claim *c);
-bool gale__claim_suppress_kernels(gale__claim *c);
-
 /* A threshold: one f32, or left out. */
 static bool take(gale__claim *c, int i, int64_t *present)
 {

@@ -4,8 +4,6 @@
 
 enum { ROWS_MAX = 12, LANES = 16 };
 
-bool gale__claim_packed(gale__claim *c);
-
 /* An operand that may be left out; false: it is not of this type and size. */
 static bool take(gale__claim *c, int i, gale_type type, int64_t elements, int64_t *present)
 {

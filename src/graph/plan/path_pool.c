@@ -4,8 +4,6 @@
 
 enum { TAPS_MAX = 64 };
 
-bool gale__claim_pool(gale__claim *c);
-
 static const gale_attr *find(const gale__claim *c, const char *name)
 {
     for (int i = 0; i < c->node->n_attrs; i++)

@@ -8,9 +8,6 @@
 #define LEAST_OPERATIONS ((double)(1 << 27)) /* multiplications: 512 x 512 x 512 */
 enum { LEAST_SIDE = 64, ALIGNMENT = 16, BATCHES_MOST = 65535 };
 
-bool gale__claim_matmul(gale__claim *c);
-bool gale__claim_gemm(gale__claim *c);
-
 static bool type_fits(const gale_device_caps *caps, int type)
 {
     return type == GALE_F32 || (type == GALE_F16 && caps->f16) || (type == GALE_BF16 && caps->bf16);

@@ -3,9 +3,6 @@
 
 enum { TAPS_MAX = 64 };
 
-bool gale__claim_resize(gale__claim *c);
-bool gale__claim_shrink(gale__claim *c);
-
 /* Rows to half of them or fewer: each is then read once. */
 bool gale__claim_shrink(gale__claim *c)
 {

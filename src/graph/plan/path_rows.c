@@ -4,9 +4,6 @@
 
 enum { SOFTMAX_MAX = 256, NORM_MAX = 1024 }; /* elements of a row; longer ones gain nothing (bench/paths.c) */
 
-bool gale__claim_softmax(gale__claim *c);
-bool gale__claim_layer_norm(gale__claim *c);
-
 /* The axes from `axis` on as rows; NULL: it does not fit. */
 static gale__cpu_rows *make_rows(gale__claim *c, double axis, int64_t most)
 {

@@ -4,10 +4,6 @@
 #include "graph/fuse/map.h"
 #include <string.h>
 
-#define PATH(region, routine, needs, claim, run) bool claim(gale__claim *c);
-#include "graph/plan/paths.def"
-#undef PATH
-
 enum {
     HOST_FUNCTIONS = GALE__NEED_HOST_FUNCTIONS,
     KERNELS = GALE__NEED_KERNELS,

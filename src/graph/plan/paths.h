@@ -30,6 +30,11 @@ typedef struct gale__claim {
     double operations;
 } gale__claim;
 
+/* One claim function per row: false declines the region. */
+#define PATH(region, routine, needs, claim, run) bool claim(gale__claim *c);
+#include "graph/plan/paths.def"
+#undef PATH
+
 /* What a row needs of a device, from its capabilities. */
 typedef enum gale__fast_path_need {
     GALE__NEED_HOST_FUNCTIONS = 1,
