@@ -162,9 +162,11 @@ struct gale__backend {
     void (*call_destroy)(gale__call *call);
     gale_status (*memory_info)(gale_device *device, uint64_t *total, uint64_t *free_bytes); /* may be NULL */
 };
-/* Those that are built stand in backends.def. */
-extern const gale__backend gale__backend_cpu, gale__backend_null, gale__backend_cuda, gale__backend_hip,
-    gale__backend_opencl, gale__backend_vulkan;
+#define X(symbol, label) extern const gale__backend gale__backend_##symbol;
+#include "device/backends.def"
+#undef X
+/* One source defines both, also if only one of them is built. */
+extern const gale__backend gale__backend_cuda, gale__backend_hip;
 
 struct gale_device {
     const gale__backend *backend;
