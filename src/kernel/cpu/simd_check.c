@@ -1,5 +1,5 @@
 /* Whether a micro-kernel that multiplies several steps of k at once is right on this processor: it is run once on
- * panels as they lie and held against plain loops.  Instructions that few processors have are tried before they are
+ * stored panels and held against plain loops.  Instructions that few processors have are tried before they are
  * trusted, as drivers are. */
 #include "base/num.h"
 #include "kernel/cpu/simd.h"
