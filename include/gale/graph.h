@@ -161,6 +161,9 @@ typedef struct gale_run_control {
      * NULL. */
     const volatile int *cancel;
     uint64_t deadline_ns; /* on the clock of gale_time_ns: past it, the run stops with GALE_DEADLINE; 0: none */
+    /* Of the operators that draw random numbers and have no attribute `seed`: the same seed gives the same numbers, on
+     * every device.  0: other numbers in each run.  No two operators of a graph draw the same. */
+    uint64_t seed;
     uint64_t reserved[4]; /* 0 */
 } gale_run_control;
 /* The same under control (NULL: all defaults).  Flag and deadline are looked at between kernels, on devices with a

@@ -47,8 +47,8 @@ typedef struct gale_input_options {
     int n_shapes;
     const char *const *dims; /* "batch_size=2": open extents of inputs that are made up, or pictures, by their names */
     int n_dims;
-    bool random; /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
-    uint64_t seed;
+    bool random;   /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
+    uint64_t seed; /* of what is made up, and of the model's random operators */
     gale_pixel_options pixels;
     uint64_t reserved[4]; /* 0 */
 } gale_input_options;

@@ -137,6 +137,14 @@ static gale_status set_clock(gale__planner *p)
     return GALE_OK;
 }
 
+static void place_input(gale__planner *p, gale__node n)
+{
+    int32_t which = (int32_t)gale__prim_at(&p->plan->g, n)->attr[0];
+    bool seed = which == GALE__SEED_INPUT;
+    p->place[n] = (gale__plan_place){seed ? GALE__SPACE_SEED : GALE__SPACE_INPUT, seed ? 0 : which, 0};
+    p->plan->seeded |= seed;
+}
+
 static gale_status place_all(gale__planner *p)
 {
     gale__plan *plan = p->plan;
@@ -155,7 +163,7 @@ static gale_status place_all(gale__planner *p)
     for (gale__node n = 0; n < g->count; n++) {
         const gale__prim_node *x = gale__prim_at(g, n);
         if (!f->live[n] || f->root[n]) continue;
-        if (x->op == GALE__PRIM_INPUT) p->place[n] = (gale__plan_place){GALE__SPACE_INPUT, (int32_t)x->attr[0], 0};
+        if (x->op == GALE__PRIM_INPUT) place_input(p, n);
         if (x->op == GALE__PRIM_CONST && !x->splat) GALE_TRY(place_constant(p, n));
     }
     for (int i = 0; i < f->n_kernels; i++) {

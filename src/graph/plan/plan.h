@@ -16,7 +16,8 @@ typedef enum gale__plan_space {
     GALE__SPACE_CONST,
     GALE__SPACE_WEIGHT,
     GALE__SPACE_INPUT,
-    GALE__SPACE_OUTPUT
+    GALE__SPACE_OUTPUT,
+    GALE__SPACE_SEED
 } gale__plan_space;
 typedef struct gale__plan_place {
     uint8_t space;
@@ -71,6 +72,7 @@ typedef struct gale__plan {
     int n_weights;
     size_t weights_capacity; /* constants that are shared between plans: see weights.h */
     uint64_t weight_bytes;
+    bool seeded; /* its steps read the seed of the run */
     gale__node *outputs;
     int n_outputs;
     gale__plan_result *results; /* what the outputs are */

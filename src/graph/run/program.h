@@ -24,9 +24,12 @@ typedef struct gale__run_context {
     gale__binding *bound;    /* of the previous run: what the capture was made with */
     gale_capture **captures; /* of its steps, in order, with these bindings */
     int n_captures;
-    gale_event *marks[2]; /* of runs that may be stopped: see send.c */
-    uint64_t bytes;       /* of device memory that it holds, as of the end of its latest run */
-    bool seen;            /* bound[] is filled */
+    uint64_t seed; /* of this run: what host kernels read */
+    gale__mem seed_mem;
+    gale_buffer *seed_buffer; /* the same for devices; NULL until it is needed */
+    gale_event *marks[2];     /* of runs that may be stopped: see send.c */
+    uint64_t bytes;           /* of device memory that it holds, as of the end of its latest run */
+    bool seen;                /* bound[] is filled */
 } gale__run_context;
 
 typedef struct gale__instance {

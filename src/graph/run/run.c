@@ -2,6 +2,7 @@
  * the previous run, the steps are captured and replayed if the driver supports it.  A steady-state run allocates
  * nothing except its outputs. */
 #include "base/limits.h"
+#include "base/seed.h"
 #include "graph/run/run.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -21,6 +22,7 @@ void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_c
     gale__free(c->host_mems);
     gale__free(c->made);
     gale__free(c->bound);
+    gale_buffer_destroy(&c->seed_buffer);
     gale_stream_destroy(&c->stream);
     gale__free(c);
 }
@@ -82,7 +84,9 @@ void gale__run_context_give(gale_program *p, gale__instance *instance, gale__run
 
 static gale__run_memory memory_of(const gale_program *p, const gale__instance *instance, const gale__run_context *c)
 {
-    return (gale__run_memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
+    gale__ref seed = {&c->seed_mem, 0};
+    if (c->seed_buffer) seed = gale__buffer_ref(c->seed_buffer, 0);
+    return (gale__run_memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs, seed};
 }
 
 /* Weights that the prologue alone reads are not needed any more. */
@@ -240,6 +244,18 @@ static bool note_bindings(run *r)
     return same;
 }
 
+/* Where the caller names no seed, every run has another. */
+static gale_status bind_seed(run *r)
+{
+    gale__run_context *c = r->context;
+    if (!r->instance->plan->seeded) return GALE_OK;
+    c->seed = gale__limits_seed() ? gale__limits_seed() : gale__seed_draw();
+    c->seed_mem = (gale__mem){.address = (uint64_t)(uintptr_t)&c->seed, .host = &c->seed, .size = sizeof c->seed};
+    if (r->in_place) return GALE_OK;
+    if (!c->seed_buffer) GALE_TRY(gale_buffer_create(r->program->device, sizeof c->seed, &c->seed_buffer));
+    return gale_upload(c->stream, c->seed_buffer, 0, &c->seed, sizeof c->seed);
+}
+
 /* The steps are captured where the driver can and nothing watches each of them. */
 static gale_status send(run *r)
 {
@@ -275,6 +291,7 @@ gale_status gale__run_start(run *r)
     r->in_place = r->program->device->info.caps.in_place;
     GALE_TRY(bind_inputs(r));
     GALE_TRY(bind_outputs(r));
+    GALE_TRY(bind_seed(r));
     GALE_TRY(send(r));
     return fetch_outputs(r);
 }

@@ -16,6 +16,7 @@ typedef struct gale__run_memory {
     gale_buffer *const *slabs;
     const gale__ref *bound; /* inputs, then outputs */
     int n_inputs;
+    gale__ref seed; /* of the run, where the plan reads it */
 } gale__run_memory;
 gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue);
 /* Those of one run, which may be stopped on the way.  same: tensors lie where they lay the last time.  *replayed: may
@@ -39,6 +40,6 @@ void gale__run_captures_drop(gale__run_context *context);
 /* What the caller of a run allows. */
 static inline gale__limits gale__run_limits(const gale_run_control *o)
 {
-    return (gale__limits){.threads = o->threads, .cancel = o->cancel, .deadline_ns = o->deadline_ns};
+    return (gale__limits){.threads = o->threads, .cancel = o->cancel, .deadline_ns = o->deadline_ns, .seed = o->seed};
 }
 #endif

@@ -17,6 +17,7 @@ static gale__ref resolve(gale__plan_place place, const gale__run_memory *m)
     case GALE__SPACE_CONST: return gale__buffer_ref(m->constants, place.offset);
     case GALE__SPACE_WEIGHT: ref = m->weights[place.index]->ref; break;
     case GALE__SPACE_INPUT: ref = m->bound[place.index]; break;
+    case GALE__SPACE_SEED: ref = m->seed; break;
     default: ref = m->bound[m->n_inputs + place.index]; break;
     }
     ref.offset += place.offset;

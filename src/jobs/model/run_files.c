@@ -9,13 +9,15 @@
 
 /* With a profile, a run before it takes planning and compiling out of the picture. */
 static gale_status run_model(
-    gale_model *m, const char *profile, gale_device *device, gale_object **inputs, gale_object ***outputs)
+    gale_model *m, const gale_run_options *o, gale_device *device, gale_object **inputs, gale_object ***outputs)
 {
+    const char *profile = o->profile;
+    uint64_t seed = o->job.inputs.seed;
     gale_profiler *p = NULL;
-    if (!profile) return gale__model_run_once(m, inputs, true, outputs);
-    GALE_TRY(gale__model_run_once(m, inputs, true, NULL));
+    if (!profile) return gale__model_run_once(m, inputs, seed, true, outputs);
+    GALE_TRY(gale__model_run_once(m, inputs, seed, true, NULL));
     GALE_TRY(gale_profiler_start(device, &p));
-    gale_status status = gale__model_run_once(m, inputs, true, outputs);
+    gale_status status = gale__model_run_once(m, inputs, seed, true, outputs);
     gale_status stopped = gale_profiler_stop(p);
     if (status == GALE_OK) status = stopped;
     const char *dot = strrchr(profile, '.');
@@ -118,7 +120,7 @@ static gale_status run_files(const char *path, gale_device *device, const gale_r
     GALE_GO(gale__model_open_with(path, device, &o->job.model, &o->job.inputs, &stage, &m));
     GALE_GO(gale__model_outputs_check(m, o->outputs, o->n_outputs));
     GALE_GO(gale__model_inputs_make(m, &o->job.inputs, false, &inputs));
-    GALE_GO(run_model(m, o->profile, device, inputs, &outputs));
+    GALE_GO(run_model(m, o, device, inputs, &outputs));
     GALE_GO(hand_over(m, o, outputs, r));
     if (o->report) status = add_report(m, r);
 done:

@@ -2,6 +2,7 @@
  * until the host needs them. */
 #include "onnx/run/session.h"
 #include "base/limits.h"
+#include "base/seed.h"
 #include "graph/run/tensor.h"
 #include <string.h>
 
@@ -211,6 +212,17 @@ static void release(run *r, int step)
         if (r->values[i] && r->exec->last_use[i] <= step) gale_object_destroy(&r->values[i]);
 }
 
+/* Steps draw random numbers of their own from the seed of the run. */
+static gale_status run_step(run *r, gale__onnx_exec_step *step, int number)
+{
+    gale__limits own = {.seed = gale__seed_mix(gale__limits_seed(), (uint64_t)number)};
+    gale__limits_enter(&own);
+    gale_status status = step->segment ? run_segment(r, step->segment, number)
+                                       : run_node(r, &r->net->nodes[step->node], (gale__onnx_runner)step->runner);
+    gale__limits_leave(&own);
+    return status;
+}
+
 static gale_status run_steps(run *r)
 {
     const gale_model_options *o = &r->session->options;
@@ -219,8 +231,7 @@ static gale_status run_steps(run *r)
         if (o->progress && !o->progress(o->user, i, r->exec->n_steps))
             return gale__fail(GALE_CANCELLED, "the run was cancelled");
         GALE_TRY(gale__limits_check());
-        if (step->segment) GALE_TRY(run_segment(r, step->segment, i));
-        else GALE_TRY(run_node(r, &r->net->nodes[step->node], (gale__onnx_runner)step->runner));
+        GALE_TRY(run_step(r, step, i));
         GALE_TRY(show(r, step));
         if (r->exec->n_steps > 1) release(r, i);
     }
