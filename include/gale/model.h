@@ -42,8 +42,9 @@ typedef struct gale_model_options {
      * of other inputs are ignored. */
     const char *const *given;
     int n_given;
-    /* Called before each step from the running thread; returns false to cancel (the run gives GALE_CANCELLED).  May be
-     * NULL. */
+    /* Called before each step of the model and after the last, with step == steps, from the running thread, and again
+     * with the same numbers before each iteration of a loop that the host runs; returns false to cancel (the run gives
+     * GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int step, int steps);
     void *user;
     const volatile int *cancel; /* as in gale_run_control, for all runs of the model */

@@ -41,6 +41,7 @@ typedef struct gale__tag {
     const char *name; /* kernel: "map_f32_3" */
     const char *op;   /* operator(s) it stands for: "Softmax" */
     double bytes, operations;
+    const char *nodes; /* of the model, as messages call them; NULL: not known */
 } gale__tag;
 
 /* Arguments of a launch: the parameter block is pointers (8 bytes each), then words (4 bytes each).

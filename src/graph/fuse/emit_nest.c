@@ -139,5 +139,7 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_a
     if (!nest->fast) gale__nest_loosen(nest);
     out->kind = GALE__FUSED_NEST;
     out->op = join_names(e);
+    out->n_regions = e->n_regions;
+    memcpy(out->regions, e->regions, sizeof out->regions);
     return out->op ? GALE_OK : GALE_NO_MEMORY;
 }

@@ -80,8 +80,8 @@ typedef struct gale__plan {
     int n_bodies;
     size_t bodies_capacity; /* of loops: they own the kernels their steps use */
     double predicted_us, bytes, operations;
-    uint64_t plan_ns;
-    int kernels; /* launches and calls, the prologue's not counted */
+    uint64_t plan_ns; /* to lower and plan, told by the program */
+    int kernels;      /* launches and calls, the prologue's not counted */
 } gale__plan;
 
 /* Takes over g (finished with the plan).  memory_limit 0: the device's. */

@@ -77,6 +77,7 @@ static void finish_known(const gale_program *p, known *k)
 static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const known *k, gale__plan **out)
 {
     int n = p->graph->n_inputs;
+    uint64_t start = gale__time_ns();
     gale__prim_graph g;
     gale__prim_init(&g);
     int64_t(*dims)[GALE_MAX_RANK] = gale__arena_alloc(&g.arena, ((size_t)n + 1) * sizeof *dims);
@@ -102,6 +103,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .wraps = !p->device->info.caps.host_functions,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
+    if (status == GALE_OK) (*out)->plan_ns = gale__time_ns() - start;
 done:
     gale__prim_finish(&g);
     gale__free(outputs);

@@ -49,13 +49,6 @@ gale_status gale__onnx_control_run_body(
     return status;
 }
 
-gale_status gale__onnx_control_ask(const control *c, int64_t step, int64_t steps)
-{
-    const gale_model_options *o = &c->session->options;
-    if (!o->progress || o->progress(o->user, (int)(step & 0x7fffffff), (int)(steps & 0x7fffffff))) return GALE_OK;
-    return gale__fail(GALE_CANCELLED, "the run was cancelled");
-}
-
 static gale_status run_if(control *c)
 {
     int64_t yes;
@@ -231,7 +224,7 @@ static gale_status begin_loop(loop *l)
 static gale_status step_loop(loop *l, int64_t at)
 {
     int64_t go = 1;
-    GALE_TRY(gale__onnx_control_ask(l->control, at, l->trips));
+    GALE_TRY(gale__onnx_exec_ask(l->control->session));
     gale_object_destroy(&l->state[0]);
     gale_object_destroy(&l->state[1]);
     GALE_TRY(host_scalar(GALE_I64, at, &l->state[0]));

@@ -20,8 +20,6 @@ gale_status gale__onnx_control_body(const gale__onnx_control *c, const char *nam
 /* Runs a body: `given` are its own inputs, what it takes from outside follows. */
 gale_status gale__onnx_control_run_body(
     gale__onnx_control *c, gale__onnx_net *body, gale_object *const *given, int n_given, gale_object **results);
-/* Asks whether to go on; GALE_CANCELLED when not. */
-gale_status gale__onnx_control_ask(const gale__onnx_control *c, int64_t step, int64_t steps);
 
 /* What each step of a loop gives, to be joined at its end. */
 typedef struct gale__onnx_stack {

@@ -223,19 +223,38 @@ static gale_status run_step(run *r, gale__onnx_exec_step *step, int number)
     return status;
 }
 
+/* How far the model is that this thread runs: steps of bodies are not counted, so that the numbers only ever grow. */
+static _Thread_local struct {
+    int step, steps;
+} told;
+
+gale_status gale__onnx_exec_ask(const gale__onnx_session *s)
+{
+    const gale_model_options *o = &s->options;
+    if (!o->progress || o->progress(o->user, told.step, told.steps)) return GALE_OK;
+    return gale__fail(GALE_CANCELLED, "the run was cancelled");
+}
+
+static gale_status tell(const run *r, int step)
+{
+    if (r->net == r->session->net) {
+        told.step = step;
+        told.steps = r->exec->n_steps;
+    }
+    return gale__onnx_exec_ask(r->session);
+}
+
 static gale_status run_steps(run *r)
 {
-    const gale_model_options *o = &r->session->options;
     for (int i = 0; i < r->exec->n_steps; i++) {
         gale__onnx_exec_step *step = &r->exec->steps[i];
-        if (o->progress && !o->progress(o->user, i, r->exec->n_steps))
-            return gale__fail(GALE_CANCELLED, "the run was cancelled");
+        GALE_TRY(tell(r, i));
         GALE_TRY(gale__limits_check());
         GALE_TRY(run_step(r, step, i));
         GALE_TRY(show(r, step));
         if (r->exec->n_steps > 1) release(r, i);
     }
-    return GALE_OK;
+    return r->net == r->session->net ? tell(r, r->exec->n_steps) : GALE_OK;
 }
 
 /* Into the caller's tensor, if given and the result is elsewhere. */

@@ -69,6 +69,8 @@ void gale__onnx_session_close(gale__onnx_session **session);
  * not NULL it is a tensor to write into.  on_host: results are brought to the host. */
 gale_status gale__onnx_exec_run(
     gale__onnx_session *s, gale__onnx_net *net, gale_object *const *inputs, gale_object **outputs, bool on_host);
+/* Tells the progress of this thread's run again and asks whether to go on; GALE_CANCELLED when not. */
+gale_status gale__onnx_exec_ask(const gale__onnx_session *s);
 /* segment_order.c */
 gale_status gale__onnx_exec_make(gale__onnx_net *net);
 gale_status gale__onnx_exec_expose(
