@@ -145,7 +145,9 @@ GALE_API int gale_program_inputs(const gale_program *program);
 GALE_API int gale_program_outputs(const gale_program *program);
 /* Runs once: inputs in the order they were declared, on the host or on the program's device; outputs are made on the
  * device (host when outputs_on_host), or written into the caller's tensors where outputs[i] is not NULL and its shape
- * fits; such a tensor may be an input's. */
+ * fits.  Such a tensor may be an input's, for values that a program updates: weights, caches, states.  It is then
+ * written in place if no step reads an element after it was written (as in x - rate * gradient, ScatterElements, the
+ * state of an LSTM over several steps); else a copy is made.  A run that fails may leave it half updated. */
 GALE_API gale_status gale_program_run(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, bool outputs_on_host);
 /* What output `index` of a run with these inputs will be, without running: shapes of inputs decide, and the values of

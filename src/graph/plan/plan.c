@@ -284,6 +284,7 @@ static gale_status plan_nest(gale__planner *p, int at)
     const gale__fused *k = kernel_at(p, at);
     const gale__runnable *r = &p->plan->runnables[p->next_runnable++];
     gale__plan_place refs[GALE__NEST_BUFFERS_MAX];
+    uint8_t writer[GALE__NEST_BUFFERS_MAX];
     int n = 0;
     if (!r->parts) return GALE_OK;
     gale__plan_step step = {.kind = GALE__STEP_LAUNCH,
@@ -301,11 +302,13 @@ static gale_status plan_nest(gale__planner *p, int at)
     for (int part = 0; part < r->parts; part++) {
         double bytes, operations;
         k = kernel_at(p, at + part);
+        gale__planner_note_reads(&k->nest, n, writer, &step.aligned);
         for (int i = 0; i < k->nest.n_buffers; i++) refs[n++] = gale__planner_place(p, k->buffers[i]);
         gale__nest_cost(&k->nest, &bytes, &operations);
         step.tag.bytes += bytes, step.tag.operations += operations;
     }
     GALE_TRY(take_panels(p, r, refs));
+    if (!(step.writer = gale__arena_copy(&p->plan->arena, writer, (size_t)n))) return GALE_NO_MEMORY;
     return gale__planner_step(p, step, refs, n);
 }
 

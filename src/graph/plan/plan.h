@@ -37,6 +37,8 @@ typedef struct gale__plan_step {
     int n_words, n_refs;
     gale__plan_place *refs; /* COPY: to, from */
     uint64_t size;          /* COPY */
+    const uint8_t *writer;  /* by ref: the ref that the part of the kernel writes which reads it; NULL: not known */
+    uint64_t aligned;       /* bit k: ref k is read only at the elements that the same part writes */
     gale__tag tag;
 } gale__plan_step;
 
@@ -88,6 +90,8 @@ typedef struct gale__plan {
 gale_status gale__plan_make(gale_device *device, gale__prim_graph *g, const gale__node *outputs, int n_outputs,
     const gale__fusion_options *options, gale__plan **out);
 void gale__plan_destroy(gale__plan **plan);
+/* Whether an output may lie where an input lies, element by element: nothing reads what was written over. */
+bool gale__plan_in_place(const gale__plan *plan, int output, int input);
 /* The constants are uploaded and the prologue has run: lets go of what was only needed up to then. */
 void gale__plan_settle(gale__plan *plan);
 /* Marks the weights that steps read; prologue: those of the prologue too.  read: cleared, one for each. */

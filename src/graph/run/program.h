@@ -12,6 +12,12 @@ typedef struct gale__binding {
     void *handle;
 } gale__binding;
 
+/* An output that lies where an input lies; known: whether it is updated there was looked up. */
+typedef struct gale__update {
+    int32_t input;
+    bool known, in_place;
+} gale__update;
+
 /* Memory, stream and tables of one run; pooled by its instance.  Tables go by input, then output. */
 typedef struct gale__run_context {
     struct gale__run_context *next;
@@ -19,6 +25,7 @@ typedef struct gale__run_context {
     gale_buffer **slabs;
     gale_buffer **staged;    /* device copies of host tensors, and of outputs that lie over inputs */
     gale__ref *refs;         /* of this run */
+    gale__update *updates;   /* by output */
     gale__mem *host_mems;    /* CPU: host tensors are read and written where they lie */
     gale_tensor **made;      /* by output: tensors this run made */
     gale__binding *bound;    /* of the previous run: what the capture was made with */

@@ -21,6 +21,7 @@ void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_c
     gale__free(c->refs);
     gale__free(c->host_mems);
     gale__free(c->made);
+    gale__free(c->updates);
     gale__free(c->bound);
     gale_buffer_destroy(&c->seed_buffer);
     gale_stream_destroy(&c->stream);
@@ -39,8 +40,9 @@ static gale_status new_context(gale_program *p, gale__instance *instance, gale__
     c->refs = gale__calloc(n, sizeof *c->refs);
     c->host_mems = gale__calloc(n, sizeof *c->host_mems);
     c->made = gale__calloc((size_t)plan->n_outputs + 1, sizeof *c->made);
+    c->updates = gale__calloc((size_t)plan->n_outputs + 1, sizeof *c->updates);
     c->bound = gale__calloc(n, sizeof *c->bound);
-    if (!c->slabs || !c->staged || !c->refs || !c->host_mems || !c->made || !c->bound) goto done;
+    if (!c->updates || !c->slabs || !c->staged || !c->refs || !c->host_mems || !c->made || !c->bound) goto done;
     GALE_GO(gale_stream_create(p->device, &c->stream));
     for (int i = 0; i < plan->n_slabs; i++) GALE_GO(gale_buffer_create(p->device, plan->slabs[i], &c->slabs[i]));
     *out = c;
@@ -161,11 +163,6 @@ static gale_status bind_inputs(run *r)
     return GALE_OK;
 }
 
-static bool same_memory(const gale_tensor *a, const gale_tensor *b)
-{
-    return a->size_bytes && b->size_bytes && (a->buffer ? a->buffer == b->buffer : a->host && a->host == b->host);
-}
-
 /* Whether the caller's tensor for output i fits, and lies apart from those of the outputs before it. */
 static gale_status check_output(const run *r, int i, const gale__plan_result *n)
 {
@@ -178,16 +175,29 @@ static gale_status check_output(const run *r, int i, const gale__plan_result *n)
     if (gale__tensor_borrowed(t))
         return gale__fail(GALE_INVALID, "the tensor given for output %s is in read-only memory", names[i]);
     for (int k = 0; k < i; k++)
-        if (r->outputs[k] && same_memory(t, r->outputs[k]))
+        if (r->outputs[k] && gale__tensor_overlap(t, r->outputs[k]))
             return gale__fail(GALE_INVALID, "outputs %s and %s have the same memory", names[k], names[i]);
     return GALE_OK;
 }
 
-/* A result that goes where an input lies is written beside it first, since other steps may still read the input. */
-static bool over_an_input(const run *r, const gale_tensor *t)
+static bool in_place(run *r, int output, int input)
 {
-    for (int i = 0; i < r->program->graph->n_inputs; i++)
-        if (same_memory(t, r->inputs[i])) return true;
+    gale__update *u = &r->context->updates[output];
+    if (!u->known || u->input != input)
+        *u = (gale__update){input, true, gale__plan_in_place(r->instance->plan, output, input)};
+    return u->in_place;
+}
+
+/* A result that goes where an input lies is written beside it first where other steps may still read the input. */
+static bool goes_beside(run *r, int output)
+{
+    const gale_tensor *t = r->outputs[output];
+    for (int i = 0; i < r->program->graph->n_inputs; i++) {
+        const gale_tensor *in = r->inputs[i];
+        if (!gale__tensor_overlap(t, in) || r->program->plan_inputs[i]) continue;
+        bool begin_alike = t->buffer || t->host == in->host;
+        if (!begin_alike || gale__tensor_mapped(in) || !in_place(r, output, i)) return true;
+    }
     return false;
 }
 
@@ -199,7 +209,7 @@ static gale_status bind_outputs(run *r)
         int slot = r->program->graph->n_inputs + i;
         if (r->outputs[i]) {
             GALE_TRY(check_output(r, i, n));
-            if (over_an_input(r, r->outputs[i])) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
+            if (goes_beside(r, i)) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
             else GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
         } else {
             GALE_TRY(gale_tensor_create(

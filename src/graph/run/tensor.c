@@ -402,3 +402,11 @@ done:
     gale_stream_destroy(&stream);
     return status;
 }
+
+bool gale__tensor_overlap(const gale_tensor *a, const gale_tensor *b)
+{
+    if (!a->size_bytes || !b->size_bytes) return false;
+    if (a->buffer || b->buffer) return a->buffer == b->buffer;
+    const char *x = a->host, *y = b->host;
+    return x && y && x < y + b->size_bytes && y < x + a->size_bytes;
+}

@@ -58,6 +58,18 @@ static gale_tensor *given_for(const run *r, int32_t v)
     return NULL;
 }
 
+/* Whether a tensor of the caller's lies where an input lies that later steps read: it is filled at the end then. */
+static bool still_read(const run *r, const gale_tensor *given, int step)
+{
+    for (int i = 0; given && i < r->net->n_inputs; i++) {
+        const gale_object *o = r->values[r->net->inputs[i]];
+        if (o && o->kind == GALE_OBJECT_TENSOR && r->exec->last_use[r->net->inputs[i]] > step &&
+            gale__tensor_overlap(o->tensor, given))
+            return true;
+    }
+    return false;
+}
+
 /* Whether everything the segment gives goes to the caller alone. */
 static bool ends_here(const run *r, const gale__onnx_segment *g, int step)
 {
@@ -86,7 +98,10 @@ static gale_status run_segment(run *r, gale__onnx_segment *g, int step)
     gale_status status = GALE_NO_MEMORY;
     if (!in || !out) goto done;
     for (int i = 0; i < g->n_inputs; i++) GALE_GO(tensor_of(r, g, g->inputs[i], &in[i]));
-    for (int i = 0; i < g->n_outputs; i++) out[i] = given_for(r, g->outputs[i]);
+    for (int i = 0; i < g->n_outputs; i++) {
+        gale_tensor *given = given_for(r, g->outputs[i]);
+        if (!still_read(r, given, step)) out[i] = given;
+    }
     GALE_GO(gale__onnx_segment_program(r->session, r->net, g, in, &program));
     GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step)));
     status = keep_results(r, g, out);
