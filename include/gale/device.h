@@ -70,8 +70,10 @@ typedef struct gale_device_caps {
 typedef struct gale_device_ceilings {
     double copy_gbps; /* device to device, bytes read + written */
     double upload_gbps, download_gbps;
-    double f32_gflops; /* multiply-add chains, two operations each */
-    double launch_us;  /* one empty kernel, amortised */
+    double f32_gflops;    /* multiply-add chains, two operations each */
+    double launch_us;     /* one empty kernel, amortised */
+    double round_trip_us; /* a few bytes up, one kernel, a few bytes down, and the wait: what a run costs at least */
+    double efficiency;    /* share of these rates that a small network reaches */
 } gale_device_ceilings;
 
 typedef struct gale_device_info {

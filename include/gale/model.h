@@ -89,6 +89,12 @@ GALE_API gale_status gale_model_run_named(gale_model *model, const char *const *
 GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *const *input_names,
     gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
     const gale_run_control *control);
+/* What a run with these inputs (of which only the shapes matter, unless shapes depend on their values), from the host
+ * and back, is predicted to take on each of n devices, by their measured ceilings: times_us[i], negative where
+ * devices[i] is not measured (gale_device_measure).  Nothing runs; the model is planned for its own device, which the
+ * CPU does soonest.  GALE_UNSUPPORTED where parts run on the host or shapes depend on results. */
+GALE_API gale_status gale_model_forecast(
+    gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us);
 GALE_API gale_status gale_model_report(gale_model *model, bool json, char **text /* gale_free */);
 
 #ifdef __cplusplus

@@ -110,6 +110,16 @@ done:
     return status;
 }
 
+gale_status gale__program_plan(gale_program *p, gale_tensor *const *inputs, gale__plan **out)
+{
+    known k = {0};
+    GALE_TRY(gale__program_check_inputs(p, inputs));
+    gale_status status = read_known(p, inputs, &k);
+    if (status == GALE_OK) status = make_plan(p, inputs, &k, out);
+    finish_known(p, &k);
+    return status;
+}
+
 static gale__instance *find_instance(gale_program *p, const gale__str *signature, uint64_t hash)
 {
     for (gale__instance *i = p->instances; i; i = i->next)

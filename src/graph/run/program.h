@@ -81,6 +81,8 @@ struct gale_program {
 };
 
 gale_status gale__program_check_inputs(const gale_program *program, gale_tensor *const *inputs);
+/* A plan for these inputs that the program does not keep: for what can be told of a run without running. */
+gale_status gale__program_plan(gale_program *program, gale_tensor *const *inputs, gale__plan **out);
 /* The instance for these inputs, planned where it is new, and in use until it is released. */
 gale_status gale__program_instance(gale_program *program, gale_tensor *const *inputs, gale__instance **out);
 void gale__instance_destroy(const gale_program *program, gale__instance *instance);

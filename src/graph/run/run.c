@@ -84,11 +84,25 @@ void gale__run_context_give(gale_program *p, gale__instance *instance, gale__run
     gale__mutex_unlock(&p->lock);
 }
 
+gale_status gale__run_context_seed(const gale_program *p, const gale__plan *plan, gale__run_context *c)
+{
+    if (!plan->seeded) return GALE_OK;
+    c->seed = gale__limits_seed() ? gale__limits_seed() : gale__seed_draw();
+    c->seed_mem = (gale__mem){.address = (uint64_t)(uintptr_t)&c->seed, .host = &c->seed, .size = sizeof c->seed};
+    if (p->device->info.caps.in_place) return GALE_OK;
+    if (!c->seed_buffer) GALE_TRY(gale_buffer_create(p->device, sizeof c->seed, &c->seed_buffer));
+    return gale_upload(c->stream, c->seed_buffer, 0, &c->seed, sizeof c->seed);
+}
+
+gale__ref gale__run_context_seed_ref(const gale__run_context *c)
+{
+    return c->seed_buffer ? gale__buffer_ref(c->seed_buffer, 0) : (gale__ref){(gale__mem *)&c->seed_mem, 0};
+}
+
 static gale__run_memory memory_of(const gale_program *p, const gale__instance *instance, const gale__run_context *c)
 {
-    gale__ref seed = {&c->seed_mem, 0};
-    if (c->seed_buffer) seed = gale__buffer_ref(c->seed_buffer, 0);
-    return (gale__run_memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs, seed};
+    return (gale__run_memory){
+        instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs, gale__run_context_seed_ref(c)};
 }
 
 /* Weights that the prologue alone reads are not needed any more. */
@@ -254,18 +268,6 @@ static bool note_bindings(run *r)
     return same;
 }
 
-/* Where the caller names no seed, every run has another. */
-static gale_status bind_seed(run *r)
-{
-    gale__run_context *c = r->context;
-    if (!r->instance->plan->seeded) return GALE_OK;
-    c->seed = gale__limits_seed() ? gale__limits_seed() : gale__seed_draw();
-    c->seed_mem = (gale__mem){.address = (uint64_t)(uintptr_t)&c->seed, .host = &c->seed, .size = sizeof c->seed};
-    if (r->in_place) return GALE_OK;
-    if (!c->seed_buffer) GALE_TRY(gale_buffer_create(r->program->device, sizeof c->seed, &c->seed_buffer));
-    return gale_upload(c->stream, c->seed_buffer, 0, &c->seed, sizeof c->seed);
-}
-
 /* The steps are captured where the driver can and nothing watches each of them. */
 static gale_status send(run *r)
 {
@@ -301,7 +303,7 @@ gale_status gale__run_start(run *r)
     r->in_place = r->program->device->info.caps.in_place;
     GALE_TRY(bind_inputs(r));
     GALE_TRY(bind_outputs(r));
-    GALE_TRY(bind_seed(r));
+    GALE_TRY(gale__run_context_seed(r->program, r->instance->plan, r->context));
     GALE_TRY(send(r));
     return fetch_outputs(r);
 }

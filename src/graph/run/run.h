@@ -8,6 +8,9 @@
 gale_status gale__instance_prepare(gale_program *program, gale__instance *instance);
 gale_status gale__run_context_take(gale_program *program, gale__instance *instance, gale__run_context **out);
 void gale__run_context_give(gale_program *program, gale__instance *instance, gale__run_context *context);
+/* The seed of a run, where the plan reads it: the caller's, or another in each run. */
+gale_status gale__run_context_seed(const gale_program *program, const gale__plan *plan, gale__run_context *context);
+gale__ref gale__run_context_seed_ref(const gale__run_context *context);
 void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_context *context);
 /* Sends the steps of one run to the stream, or those of the prologue. */
 typedef struct gale__run_memory {

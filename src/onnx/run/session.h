@@ -91,4 +91,6 @@ void gale__onnx_eager_finish(gale__onnx_session *s);
 gale_status gale__onnx_model_from_file(
     gale__onnx **file /* taken over */, gale_device *device, const gale_model_options *options, gale_model **out);
 gale__onnx_session *gale__onnx_model_session(gale_model *model);
+/* model_forecast.c: what the latest runs of the model's segments took, planning and compiling not counted. */
+double gale__onnx_session_took_us(const gale__onnx_session *s);
 #endif
