@@ -186,7 +186,7 @@ static gale_status check_output(const run *r, int i, const gale__plan_result *n)
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
     if (!fits)
         return gale__fail(GALE_INVALID, "the tensor given for output %s does not match its type and shape", names[i]);
-    if (gale__tensor_borrowed(t))
+    if (gale__tensor_borrowed(t) || (t->buffer && t->buffer->read_only))
         return gale__fail(GALE_INVALID, "the tensor given for output %s is in read-only memory", names[i]);
     for (int k = 0; k < i; k++)
         if (r->outputs[k] && gale__tensor_overlap(t, r->outputs[k]))
@@ -209,7 +209,9 @@ static bool goes_beside(run *r, int output)
     for (int i = 0; i < r->program->graph->n_inputs; i++) {
         const gale_tensor *in = r->inputs[i];
         if (!gale__tensor_overlap(t, in) || r->program->plan_inputs[i]) continue;
-        bool begin_alike = t->buffer || t->host == in->host;
+        bool begin_alike =
+            t->buffer ? t->buffer->mem->address + t->buffer->offset == in->buffer->mem->address + in->buffer->offset
+                      : t->host == in->host;
         if (!begin_alike || gale__tensor_mapped(in) || !in_place(r, output, i)) return true;
     }
     return false;
