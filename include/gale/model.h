@@ -81,6 +81,11 @@ GALE_API gale_status gale_model_run(gale_model *model, gale_object *const *input
 /* The same under control (NULL: all defaults), which holds for every step, on the device and on the host. */
 GALE_API gale_status gale_model_run_with(
     gale_model *model, gale_object *const *inputs, gale_object **outputs, const gale_run_control *control);
+/* The same in a queue of the model's device (gale_program_submit).  The array `outputs` stays until the run is over,
+ * which fills it in; the model and the flag of `control` stay, too.  Runs of the queue's programs that came before are
+ * over when the model runs, and those behind wait for it. */
+GALE_API gale_status gale_model_submit(gale_model *model, gale_queue *queue, gale_object *const *inputs,
+    gale_object **outputs, const gale_run_control *control, void *user, gale_run **out);
 /* The same by name and with tensors only, which suits most callers.  outputs[i] as above.  Inputs with a default in the
  * file may be given too; otherwise they are constants.  The model is prepared once more for each set of such inputs,
  * sharing weights. */

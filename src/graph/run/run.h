@@ -27,6 +27,16 @@ gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const g
 gale_status gale__run_send(
     gale__instance *instance, gale__run_context *context, const gale__run_memory *memory, bool same, bool *replayed);
 
+/* Work that a queue does in its turn: `end` lets go of the argument, whatever the work has come to. */
+typedef struct gale__queue_task {
+    gale_status (*work)(void *arg, const gale_run_control *control);
+    void (*end)(void *arg);
+    void *arg;
+} gale__queue_task;
+/* The argument stays the caller's on failure. */
+gale_status gale__queue_submit(gale_queue *queue, const gale_device *device, const gale__queue_task *task,
+    const gale_run_control *control, void *user, gale_run **out);
+
 /* One run, with a context of its instance. */
 typedef struct gale__run {
     gale_program *program;
