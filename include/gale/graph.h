@@ -136,6 +136,9 @@ typedef struct gale_program_options {
      * beyond this many bytes the plan used longest ago goes.  0: an eighth of the device's memory.  Plans in use and
      * the latest one always stay. */
     uint64_t plan_memory_bytes;
+    /* What becomes of one row of a batch does not depend, in any bit, on the rows beside it and on how many there are.
+     * Always so on the CPU; on other devices small products take more time, and a vendor's library is not used. */
+    bool batch_invariant;
     uint64_t reserved[4]; /* 0 */
 } gale_program_options;
 GALE_API gale_status gale_program_create(

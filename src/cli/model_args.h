@@ -34,6 +34,8 @@
 #define GALE__ARGS_MODEL_OPTIONS                                                                             \
     GALE__ARG_PRECISION,                                                                                     \
         {"memory-limit", 0, GALE__ARG_INT, "MB", NULL, "1..1048576", "memory limit of a run on the device"}, \
+        {"batch-invariant", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                             \
+            "results do not depend, in any bit, on the number of rows in a batch"},                          \
     {                                                                                                        \
         "allow-nonfinite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "accept results without a finite number"     \
     }

@@ -86,6 +86,7 @@ typedef struct gale__prim_graph {
     int32_t region; /* current, -1 none */
     gale_status status;
     int64_t fold_max;    /* GALE__FOLD_MAX; 0: fold nothing (checks) */
+    bool steady;         /* no routine whose sums depend on the number of rows: gale_program_options.batch_invariant */
     bool whole_products; /* products of dequantised bytes are taken in whole numbers */
     bool inner;          /* the body of a loop, whose seed, if it has one, comes with the loop's inputs */
     gale__node seed;     /* U64: what random operators draw from; NIL: none yet */

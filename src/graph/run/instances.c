@@ -90,6 +90,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         memcpy(dims[i], inputs[i]->dims, sizeof dims[i]);
     }
     GALE_GO(gale__prim_reserve(&g, atomic_load(&p->nodes)));
+    g.steady = p->options.batch_invariant;
     g.whole_products = !p->options.no_paths && !p->options.no_fusion && p->device->info.caps.host_functions &&
                        gale__cpu_narrow_bytes();
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data,
@@ -100,6 +101,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .groups = p->device->info.caps.matrix_groups,
         .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
         .fast = p->options.fast,
+        .steady = p->options.batch_invariant,
         .wraps = !p->device->info.caps.host_functions,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
