@@ -110,6 +110,40 @@ def test_results_are_not_copied():
     assert result.base is not None and not result.flags.owndata and result.flags.writeable
 
 
+def test_inputs_are_not_copied():
+    from gale import _tensors
+
+    class Foreign:
+        """A tensor of another library: all that NumPy sees of it is DLPack."""
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    gc.collect()
+    before = len(_tensors._lent)
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensor = _tensors.tensor_from(array)
+    assert _tensors.lib.gale_tensor_data(tensor.address) == array.ctypes.data and len(_tensors._lent) == before + 1
+    foreign = _tensors.tensor_from(Foreign(array))
+    assert _tensors.lib.gale_tensor_data(foreign.address) == array.ctypes.data
+    del tensor, foreign
+    gc.collect()
+    assert len(_tensors._lent) == before  # the arrays were let go
+    model = gale.Model(GEMM, "cpu")
+    expected = model.run({"x": array})["y"]
+    for other in (Foreign(array), np.asfortranarray(array), array.astype(">f4"), np.lib.stride_tricks.as_strided(np.repeat(array, 2), array.shape, (24, 8))):
+        np.testing.assert_array_equal(model.run({"x": other})["y"], expected)
+    np.testing.assert_array_equal(np.from_dlpack(expected), expected)
+    raises(gale.Error, lambda: model.run({"x": np.ones((2, 4), np.float32)}))
+    gc.collect()
+    assert len(_tensors._lent) == before
+
+
 def test_closed_model():
     model = gale.Model(GEMM, "cpu")
     model.close()

@@ -63,7 +63,8 @@ typedef struct gale_upscale_options {
                         the device has use for and memory holds */
     int64_t width, height; /* of the result; 0: as the network scales, or proportional to the other one */
     bool no_check;         /* accept a result of a single colour */
-    /* Called before each batch from the running thread; false cancels (GALE_CANCELLED).  May be NULL. */
+    /* Called before each batch and after the last, from the running thread; false cancels (GALE_CANCELLED).  May be
+     * NULL. */
     bool (*progress)(void *user, int64_t done, int64_t tiles);
     void *user;
     /* As in gale_run_control: both take effect between the kernels of a tile. */

@@ -57,7 +57,8 @@ class gale_memory_stats(c.Structure):
 
 class gale_program_options(c.Structure):
     _fields_ = [("no_fusion", c.c_bool), ("no_capture", c.c_bool), ("layout", c.c_int), ("fast", c.c_bool), ("memory_limit_bytes", c.c_uint64), ("no_recognise", c.c_bool),
-                ("no_paths", c.c_bool), ("precision", c.c_int), ("threads", c.c_int), ("plan_memory_bytes", c.c_uint64), RESERVED]
+                ("no_paths", c.c_bool), ("precision", c.c_int), ("threads", c.c_int), ("plan_memory_bytes", c.c_uint64),
+                ("batch_invariant", c.c_bool), RESERVED]
 
 
 class gale_model_options(c.Structure):
