@@ -250,6 +250,27 @@ static void product(int64_t batch, int64_t m, int64_t n, int64_t k, bool turned,
     measure(&b, name, rate);
 }
 
+/* Bytes or bf16, summed in I32 or F32. */
+static void narrow_product(gale_type type, int64_t m, int64_t n, int64_t k, double rate)
+{
+    bench b;
+    char name[64];
+    gale_type wide = type == GALE_BF16 ? GALE_F32 : GALE_I32;
+    begin(&b, 2, 1, (int64_t[]){m, n, k});
+    gale__nest_access *x = buffer(&b, 1 | 4, false), *y = buffer(&b, 2 | 4, false);
+    y->stride[1] = 1, y->stride[2] = n;
+    x->type = y->type = b.buffers[0].type = b.buffers[1].type = type;
+    int p = load(&b, x, 1), q = load(&b, y, 1),
+        sum = reduce(&b, GALE__SUM, op(&b, GALE__MUL, 1, op(&b, GALE__CAST, 1, p, 0), op(&b, GALE__CAST, 1, q, 0)));
+    for (int i = 0; i < b.nest.n_code; i++) b.code[i].type = (uint8_t)(i == p || i == q ? type : wide);
+    b.code[sum].acc = (uint8_t)wide;
+    gale__nest_access *z = buffer(&b, 3, true);
+    z->type = b.buffers[2].type = wide;
+    store(&b, sum, z);
+    snprintf(name, sizeof name, "gemm %s %" PRId64 " x %" PRId64 " x %" PRId64, gale_type_name(type), m, n, k);
+    measure(&b, name, rate);
+}
+
 static void convolution(
     const char *label, int64_t c, int64_t h, int64_t o, int64_t kernel, bool depthwise, bool channels_last, double rate)
 {
@@ -324,6 +345,10 @@ int main(int argc, char **argv)
     product(1, 4096, 64, 64, false, rate);
     product(1, 64, 576, 65536, false, rate);
     product(4096, 8, 8, 8, false, rate);
+    narrow_product(GALE_I8, 1024, 1024, 1024, rate);
+    narrow_product(GALE_I8, 256, 256, 256, rate);
+    narrow_product(GALE_BF16, 1024, 1024, 1024, rate);
+    narrow_product(GALE_BF16, 256, 256, 256, rate);
     convolution("conv", 64, 56, 64, 3, false, false, rate);
     convolution("conv", 256, 14, 256, 3, false, false, rate);
     convolution("conv", 3, 224, 64, 7, false, false, rate);

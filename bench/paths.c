@@ -138,6 +138,12 @@ static void suppression_one(og *t)
     og_output(t, out[1]);
 }
 
+static void recurrent(og *t)
+{
+    gale_value in[3] = {OG_INPUT(t, 64, 16, 512), OG_INPUT(t, 1, 2048, 512), OG_INPUT(t, 1, 2048, 512)};
+    og_output(t, og_op(t, "LSTM", in, 3, (gale_attr[]){GALE_INT("hidden_size", 512)}, 1));
+}
+
 static double time_it(void (*build)(og *), bool off, int *kernels)
 {
     og t;
@@ -210,6 +216,7 @@ int main(int argc, char **argv)
         {"product 2048x2048x2048 (GALE_BLAS=1)", product},
         {"product in f16 (GALE_BLAS=1)", product_f16},
         {"suppression 1x1x300, 300 at most", suppression_one},
+        {"LSTM of 512 units, 64 steps of 16", recurrent},
     };
     gale_device_options options = GALE_DEVICE_OPTIONS;
     options.chain = argc > 1 ? argv[1] : "cpu";

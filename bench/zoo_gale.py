@@ -8,7 +8,7 @@ NUMPY = {number: name for name, number in TYPES.items()}
 
 
 class DeviceOptions(c.Structure):
-    _fields_ = [('chain', c.c_char_p), ('index', c.c_int), ('strict', c.c_bool), ('debug_layer', c.c_bool), ('pool_limit_bytes', c.c_uint64)]
+    _fields_ = [('chain', c.c_char_p), ('index', c.c_int), ('strict', c.c_bool), ('debug_layer', c.c_bool), ('pool_limit_bytes', c.c_uint64), ('reserved', c.c_uint64 * 4)]
 
 
 class Library:
@@ -39,7 +39,7 @@ class Model:
         self.n_outputs = self.c.gale_model_outputs(self.model)
 
     def object_of(self, array):
-        array = np.ascontiguousarray(array)
+        array = np.require(array, requirements='C')
         tensor, result = c.c_void_p(), c.c_void_p()
         dims = (c.c_int64 * array.ndim)(*array.shape)
         self.library.check(self.c.gale_tensor_from_cpu(None, TYPES[array.dtype.name], array.ndim, dims, array.ctypes.data_as(c.c_void_p), c.byref(tensor)))

@@ -3,7 +3,7 @@
  * instructions goes through NVRTC, the one with Vulkan's as far through spirv-val as that knows them. */
 #include "ir_run.h"
 #include "kernel/ir/ir_util.h"
-#include "kernel/schedule/schedule.h"
+#include "kernel/schedule/schedule_emit.h"
 #include "nest_random.h"
 
 #define CASES 64
@@ -177,7 +177,8 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     if (c->wish.tile_m) {
         s->tile_m = c->wish.tile_m, s->tile_n = c->wish.tile_n, s->tile_k = c->wish.tile_k;
         s->micro_m = c->wish.micro_m, s->micro_n = c->wish.micro_n, s->stages = c->wish.stages;
-        s->slice = s->micro_m, s->groups = 0;
+        s->slice = i % 2 ? s->micro_m : 16, s->groups = 0;
+        if (!gale__schedule_matrix_columns(s)) s->steps = 1;
         s->exact = 0;
     }
     snprintf(name, sizeof name, "k%d", i);

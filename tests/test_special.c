@@ -229,6 +229,21 @@ TEST(routines)
     caps.loop_max = 1000; /* a driver that leaves long loops would give wrong boxes */
     CHECK(!gale__nms_kernels_fit(&some, &caps, &bytes));
 }
+
+TEST(recurrent_steps)
+{
+    for (int64_t kind = 0; kind < GALE__CELL_COUNT; kind++)
+        for (int64_t batch = 1; batch <= 16; batch *= 16) {
+            gale__cpu_cell a = {.kind = kind, .trips = 2, .batch = batch, .hidden = 64};
+            a.biased = kind == GALE__CELL_GRU;
+            CHECK(gale__cell_kernels_fit(&a, &ir_full_caps));
+            check_routine(&gale__cell_kernels, &a, 2);
+        }
+    gale__cpu_cell odd = {.kind = GALE__CELL_LSTM, .trips = 2, .batch = 1, .hidden = 6}, huge = odd;
+    CHECK(!gale__cell_kernels_fit(&odd, &ir_full_caps));
+    huge.hidden = 1 << 16, huge.batch = 1 << 16;
+    CHECK(!gale__cell_kernels_fit(&huge, &ir_full_caps));
+}
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(close))
+TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(recurrent_steps), ROW(close))

@@ -98,6 +98,7 @@ static void find_name(char *name, size_t size)
 
 #elif defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 
 enum { EAX, EBX, ECX, EDX };
 /* `state`: the bits of XCR0 that say the operating system keeps those registers. */
@@ -133,8 +134,17 @@ static unsigned kept_state(void)
     return low;
 }
 
+/* Tiles are 8 KB that the kernel saves for a thread: a process has to ask for them.  Only on request until the kernels
+ * for them have run on such a processor. */
+static bool may_use_tiles(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
+    return gale__env_get_i64(GALE__ENV_AMX, 0) == 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+
 static uint64_t find_features(void)
 {
+    const uint64_t tiles = GALE__CPU_BIT(AMX) | GALE__CPU_BIT(AMX_BF16) | GALE__CPU_BIT(AMX_INT8);
     uint64_t bits = 0;
     unsigned kept = kept_state();
     for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
@@ -143,7 +153,7 @@ static uint64_t find_features(void)
         if (r[features[i].reg] >> features[i].bit & 1 && (kept & features[i].state) == features[i].state)
             bits |= (uint64_t)1 << features[i].id;
     }
-    return bits;
+    return bits & tiles && !may_use_tiles() ? bits & ~tiles : bits;
 }
 
 static void find_name(char *name, size_t size)

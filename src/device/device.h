@@ -73,6 +73,7 @@ typedef struct gale__source {
     gale__host_kernel *fn; /* CODE_HOST */
     void *user;
     bool ours;      /* made by gale's printers: standard ABI, cached on disk */
+    bool waits;     /* CUDA: kernels wait for the one before them themselves, where their target can */
     bool in_device; /* the module is kept in device->kernel_state, which dies with the device: it does not hold the
                        device */
 } gale__source;
@@ -91,6 +92,7 @@ struct gale_kernel {
     uint32_t group[3];
     uint32_t block_bytes;  /* Vulkan: size of the parameter block; 0: not known before the launch */
     uint32_t shared_bytes; /* CUDA: work-group memory that is asked for at launch; 0: what the kernel declares is all */
+    bool waits;            /* CUDA: may be launched while the one before is still running */
 };
 struct gale_stream {
     gale_device *device;

@@ -108,7 +108,7 @@ static gale_status build_module(gale_device *device, const gale__ir *const *irs,
     gale__str text = {0};
     gale__ir_words words = {0};
     gale_status status;
-    gale__source source = {.options = "", .ours = true, .in_device = true};
+    gale__source source = {.options = "", .ours = true, .waits = true, .in_device = true};
     if (device->info.caps.spirv) {
         status = gale__ir_print_spirv(irs[0], &device->info.caps, &words);
         source.code = GALE__CODE_SPIRV;

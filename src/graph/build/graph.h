@@ -98,6 +98,15 @@ int64_t gale__prim_elements(const gale__prim_graph *g, gale__node n);
 bool gale__prim_same_shape(const gale__prim_graph *g, gale__node a, gale__node b);
 void gale__prim_print(const gale__prim_graph *g, gale__str *out);
 
+/* Bytes less a zero point, times one positive number, where the graph takes products in whole numbers: what keeps the
+ * order of such values may as well be done with the bytes. */
+typedef struct gale__prim_scaled {
+    gale__node bytes;
+    double zero, scale;
+} gale__prim_scaled;
+bool gale__prim_dequantised(gale__prim_graph *g, gale__node x, gale__prim_scaled *out);
+gale__node gale__prim_dequantise(gale__prim_graph *g, gale__node bytes, const gale__prim_scaled *as);
+
 /* Leaves. */
 gale__node gale__prim_input(gale__prim_graph *g, int which, gale_type type, int rank, const int64_t *dims);
 gale__node gale__prim_const(gale__prim_graph *g, gale_type type, int rank, const int64_t *dims,

@@ -148,7 +148,9 @@ bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce)
     if (m->op != GALE__MUL) return false;
     const gale__prim_node *a = gale__prim_at(g, m->in[0]), *b = gale__prim_at(g, m->in[1]);
     bool a_wide = a->op == GALE__PRIM_EXPAND, b_wide = b->op == GALE__PRIM_EXPAND;
-    if (!(a_wide && b_wide) && !(a_wide && over_window(g, m->in[1])) && !(b_wide && over_window(g, m->in[0])))
+    bool whole = g->whole_products && m->type == GALE_I32; /* one row by a matrix of bytes is a product, too */
+    if (!(a_wide && b_wide) && !(a_wide && (whole || over_window(g, m->in[1]))) &&
+        !(b_wide && (whole || over_window(g, m->in[0]))))
         return false;
     bool a_alone = false, b_alone = false;
     for (int d = 0; d < m->rank; d++) {

@@ -1,13 +1,14 @@
-/* Which recurrent steps the CPU's routine accepts: those that the lowering of a cell offers, in f32. */
+/* Which recurrent steps the routines accept: those that the lowering of a cell offers, in f32. */
 #include "graph/plan/paths.h"
 
 bool gale__claim_cell(gale__claim *c);
+bool gale__claim_cell_kernels(gale__claim *c);
 
-bool gale__claim_cell(gale__claim *c)
+static gale__cpu_cell *describe(gale__claim *c)
 {
     gale__cpu_cell *a = gale__claim_args(c, sizeof *a);
     gale__prim_node out = gale__claim_node(c, c->out), weights = gale__claim_node(c, c->in[1]);
-    if (!a || out.type != GALE_F32 || weights.type != GALE_F32) return false;
+    if (!a || out.type != GALE_F32 || weights.type != GALE_F32) return NULL;
     *a = (gale__cpu_cell){.kind = (int64_t)gale__claim_attr(c, "kind", 0),
         .trips = out.dims[0],
         .batch = out.dims[1],
@@ -15,9 +16,21 @@ bool gale__claim_cell(gale__claim *c)
         .reverse = (int64_t)gale__claim_attr(c, "reverse", 0)};
     a->biased = a->kind == GALE__CELL_GRU && c->n_in > 3;
     for (int i = 0; i < c->n_in; i++)
-        if (gale__claim_node(c, c->in[i]).type != GALE_F32 || !gale__claim_operand(c, c->in[i])) return false;
+        if (gale__claim_node(c, c->in[i]).type != GALE_F32 || !gale__claim_operand(c, c->in[i])) return NULL;
     c->together = true;
-    c->scratch_bytes = gale__cpu_cell_scratch(a);
     c->operations = 2.0 * (double)(gale__prim_elements(c->g, c->in[1]) * a->trips * a->batch);
-    return true;
+    return a;
+}
+
+bool gale__claim_cell(gale__claim *c)
+{
+    gale__cpu_cell *a = describe(c);
+    if (a) c->scratch_bytes = gale__cpu_cell_scratch(a);
+    return a != NULL;
+}
+
+bool gale__claim_cell_kernels(gale__claim *c)
+{
+    gale__cpu_cell *a = describe(c);
+    return a && gale__cell_kernels_fit(a, &c->device->info.caps);
 }

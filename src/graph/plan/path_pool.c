@@ -1,4 +1,4 @@
-/* Which pools the CPU's routine accepts: f32, two spatial axes, windows given as attributes. */
+/* Which pools the CPU's routine accepts: f32, or bytes for maxima, two spatial axes, windows given as attributes. */
 #include "graph/plan/paths.h"
 #include <string.h>
 
@@ -25,7 +25,8 @@ bool gale__claim_pool(gale__claim *c)
     gale__cpu_pool *a = gale__claim_args(c, sizeof *a);
     gale__prim_node x = gale__claim_node(c, c->in[0]), out = gale__claim_node(c, c->out);
     int64_t kernel[2];
-    if (!a || x.type != GALE_F32 || x.rank != 4) return false;
+    bool bytes = (x.type == GALE_U8 || x.type == GALE_I8) && gale__claim_attr(c, "largest", 0) != 0;
+    if (!a || (x.type != GALE_F32 && !bytes) || x.rank != 4) return false;
     read_ints(c, "kernel_shape", 2, 1, kernel);
     *a = (gale__cpu_pool){.n = x.dims[0],
         .channels = x.dims[1],
@@ -35,6 +36,7 @@ bool gale__claim_pool(gale__claim *c)
         .out_width = out.dims[3],
         .rows = kernel[0],
         .columns = kernel[1],
+        .type = (int64_t)x.type,
         .largest = (int64_t)gale__claim_attr(c, "largest", 0)};
     read_ints(c, "strides", 2, 1, a->stride);
     read_ints(c, "dilations", 2, 1, a->dilation);

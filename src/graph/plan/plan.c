@@ -54,6 +54,18 @@ gale_status gale__planner_weight(gale__plan *plan, gale__weight_wanted wanted)
     return GALE_OK;
 }
 
+static gale_status add_constant(gale__plan *plan, const void *data, size_t size, gale__plan_place *place)
+{
+    GALE_TRY(gale__grow(
+        (void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
+    plan->constants[plan->n_constants].data = data;
+    plan->constants[plan->n_constants].offset = plan->const_bytes;
+    plan->constants[plan->n_constants++].size = size;
+    *place = (gale__plan_place){GALE__SPACE_CONST, 0, plan->const_bytes};
+    plan->const_bytes += (size + 255) / 256 * 256;
+    return GALE_OK;
+}
+
 static gale_status place_constant(gale__planner *p, gale__node n)
 {
     gale__plan *plan = p->plan;
@@ -71,13 +83,7 @@ static gale_status place_constant(gale__planner *p, gale__node n)
         gale__layout_turn(c->dims, c->rank, gale_type_size(c->type), data, turned);
         data = turned;
     }
-    GALE_TRY(gale__grow(
-        (void **)&plan->constants, &plan->constants_capacity, (size_t)plan->n_constants + 1, sizeof *plan->constants));
-    plan->constants[plan->n_constants].data = data;
-    plan->constants[plan->n_constants].offset = plan->const_bytes;
-    plan->constants[plan->n_constants++].size = size;
-    p->place[n] = (gale__plan_place){GALE__SPACE_CONST, 0, plan->const_bytes};
-    plan->const_bytes += (size + 255) / 256 * 256;
+    GALE_TRY(add_constant(plan, data, size, &p->place[n]));
     return GALE_OK;
 }
 
@@ -174,12 +180,22 @@ static gale_status place_all(gale__planner *p)
 
 static const gale__fused *kernel_at(const gale__planner *p, int at) { return &p->fusion.kernels[p->order[at]]; }
 
-/* Weights may be laid out for the kernels that read them; for the prologue, which runs once, that would be lost work.
- */
+/* The data of a small constant; NULL: what lies there is none. */
+static const void *constant_at(const gale__plan *plan, gale__plan_place place)
+{
+    for (int i = 0; place.space == GALE__SPACE_CONST && i < plan->n_constants; i++)
+        if (plan->constants[i].offset == place.offset) return plan->constants[i].data;
+    return NULL;
+}
+
+/* Weights and constants may be laid out for the kernels that read them; for the prologue, which runs once, that would
+ * be lost work. */
 static void mark_constants(const gale__planner *p, gale__fused *k)
 {
-    for (int i = 0; i < k->nest.n_buffers && !gale__prim_at(p->fusion.g, k->root)->invariant; i++)
-        k->nest.buffers[i].constant = gale__planner_place(p, k->buffers[i]).space == GALE__SPACE_WEIGHT;
+    for (int i = 0; i < k->nest.n_buffers && !gale__prim_at(p->fusion.g, k->root)->invariant; i++) {
+        gale__plan_place place = gale__planner_place(p, k->buffers[i]);
+        k->nest.buffers[i].constant = place.space == GALE__SPACE_WEIGHT || constant_at(p->plan, place);
+    }
 }
 
 /* Nests whose steps come one after the other, in the prologue both or in runs both, may become one kernel. */
@@ -227,12 +243,24 @@ static const char *name_chain(gale__planner *p, int at, int parts)
     return name;
 }
 
+/* Of a small constant they are another one, of this plan. */
+static gale_status take_small_panels(
+    gale__plan *plan, const gale__panels *panels, const void *from, gale__plan_place *place)
+{
+    void *made = gale__arena_alloc(&plan->g.arena, panels->bytes);
+    if (!made) return GALE_NO_MEMORY;
+    gale__panels_make(panels, (void *)(uintptr_t)from, made);
+    return add_constant(plan, made, panels->bytes, place);
+}
+
 /* A product by a weight takes it as panels, which are made once and serve plans of other shapes too. */
 static gale_status take_panels(gale__planner *p, const gale__runnable *r, gale__plan_place *refs)
 {
     gale__plan *plan = p->plan;
     gale__panels panels = gale__runnable_panels(r);
     if (!panels.bytes) return GALE_OK;
+    const void *small = constant_at(plan, refs[panels.buffer]);
+    if (small) return take_small_panels(plan, &panels, small, &refs[panels.buffer]);
     const gale_tensor *tensor = plan->weights[refs[panels.buffer].index].tensor;
     refs[panels.buffer] = (gale__plan_place){GALE__SPACE_WEIGHT, plan->n_weights, 0};
     return gale__planner_weight(plan, (gale__weight_wanted){.tensor = tensor, .panels = panels});

@@ -1,5 +1,6 @@
 /* Programs: a graph as it was recognised, on a device, and what its inputs must be.  instances.c has its plans. */
 #include "graph/run/program.h"
+#include "graph/rewrite/merge_groups.h"
 #include "graph/rewrite/merge_products.h"
 #include "graph/rewrite/precision.h"
 #include "graph/rewrite/recognise.h"
@@ -31,6 +32,8 @@ gale_status gale_program_create(
     if (status == GALE_OK) status = gale__index_rules(graph, &p->arena, &p->index_rules, &p->n_index_rules);
     if (status == GALE_OK && !(options && options->no_recognise) && !device->info.caps.host_functions)
         status = gale__merge_products(p->graph, &p->arena);
+    if (status == GALE_OK && !(options && options->no_recognise) && device->info.caps.n_matrix)
+        status = gale__merge_groups(p->graph, options && options->precision, &p->arena);
     if (status == GALE_OK && options && options->precision)
         status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
     if (status != GALE_OK) {

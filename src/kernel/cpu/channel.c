@@ -9,23 +9,46 @@ enum { BAND_FLOATS = 8192, TOGETHER_LANES = 768, TOGETHER_MOST = 64, VECTOR = 16
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 
-bool gale__cpu_channel_find(gale__cpu_channel *c, const gale__cpu_window *w, const gale__nest *nest, int other,
-    const gale__cpu_span *batch, const gale__cpu_span *lanes, const gale__cpu_span *k)
+static const gale__nest_access *load_of(const gale__nest *nest, int value)
 {
-    const gale__nest_instr *in = &nest->code[other];
-    *c = (gale__cpu_channel){0};
-    if (in->op != GALE__NEST_LOAD || w->widen || w->access->type != GALE_F32 || w->rest.count != 1) return false;
-    const gale__nest_access *a = &nest->accesses[in->access];
-    if (a->type != GALE_F32 || a->n_guards || k->count > GALE__CHANNEL_TAPS || !batch->n) return false;
+    const gale__nest_instr *in = &nest->code[value];
+    return in->op == GALE__NEST_LOAD ? &nest->accesses[in->access] : NULL;
+}
+
+/* Loads of floats, or of bytes less zero points that are known. */
+static bool find_factors(gale__cpu_channel *c, gale__cpu_window *w, const gale__nest *nest, int value, int other,
+    const gale__cpu_span *lanes, const gale__cpu_span *k, gale__simd_type sum)
+{
+    gale__cpu_narrow *x = &c->lanes_of, *y = &c->weights_of;
+    if (sum == GALE__SIMD_TYPE_F32) {
+        c->weights = load_of(nest, other);
+        return c->weights && c->weights->type == GALE_F32 && gale__cpu_window_find(w, nest, value, lanes, k, sum) &&
+               !w->widen && w->access->type == GALE_F32;
+    }
+    if (sum != GALE__SIMD_TYPE_I32 || !gale__cpu_narrow_look(nest, value, x) || !gale__cpu_narrow_look(nest, other, y))
+        return false;
+    c->bytes = true;
+    c->weights = y->access;
+    return x->known && y->known && gale__cpu_window_find_load(w, nest, x->access, lanes, k);
+}
+
+bool gale__cpu_channel_find(gale__cpu_channel *c, gale__cpu_window *w, const gale__nest *nest, int value, int other,
+    const gale__cpu_span *batch, const gale__cpu_span *lanes, const gale__cpu_span *k, gale__simd_type sum)
+{
+    gale__cpu_channel found = {0};
+    *c = found;
+    if (k->count > GALE__CHANNEL_TAPS || !batch->n || !find_factors(&found, w, nest, value, other, lanes, k, sum) ||
+        (w->x.tap < 0 && w->y.tap < 0) || w->rest.count != 1 || found.weights->n_guards)
+        return false;
     for (int i = 0; i < lanes->n; i++)
-        if (a->stride[lanes->dim[i]]) return false;
+        if (found.weights->stride[lanes->dim[i]]) return false;
     for (int g = 0; g < w->access->n_guards; g++) { /* borders are those of every channel */
         for (int i = 0; i < batch->n; i++)
             if (w->access->guards[g].coef[batch->dim[i]]) return false;
         for (int i = 0; i < w->far.n; i++)
             if (w->access->guards[g].coef[w->far.dim[i]]) return false;
     }
-    c->weights = a;
+    *c = found;
     return true;
 }
 
@@ -99,7 +122,12 @@ static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
     gale__cpu_window_row at;
     b->block = block;
     b->n_pieces = 0;
-    b->f.tape->simd->fill[2](b->band, w->access->fill, (size_t)c->band_floats);
+    if (c->bytes) {
+        const gale__cpu_narrow *n = &c->lanes_of;
+        float fill =
+            (float)((n->access->type == GALE_I8 ? (int8_t)n->access->fill : (uint8_t)n->access->fill) - n->point);
+        for (int64_t i = 0; i < c->band_floats; i++) b->band[i] = fill;
+    } else b->f.tape->simd->fill[2](b->band, w->access->fill, (size_t)c->band_floats);
     gale__cpu_window_seek(w, zero, b->f.tape->n_dims, block * c->rows * w->y.step, 0, &at);
     for (int64_t y = 0; y < need; y++, gale__cpu_window_next(w, &at)) {
         int64_t to = (y % w->y.step * w->x.step * c->plane_rows + y / w->y.step) * c->pitch;
@@ -124,9 +152,24 @@ static inline void copy_floats(float *to, const float *from, int64_t n)
         for (; i < n; i++) to[i] = from[i];
 }
 
+static void fill_bytes(const run *r, bench *b)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_narrow *n = &r->contract->channel.lanes_of;
+    const char *memory = r->buffers[w->access->buffer];
+    for (int d = 0; d < b->f.tape->n_dims; d++) memory += w->access->stride[d] * b->f.at[d];
+    for (const piece *p = b->pieces; p < b->pieces + b->n_pieces; p++)
+        b->f.tape->simd->centre[n->access->type == GALE_I8](
+            b->band + p->to, memory + p->from, w->x.unit * w->phases, (float)n->point, (size_t)p->n);
+}
+
 static void fill_band(const run *r, bench *b)
 {
     const gale__cpu_window *w = &r->contract->window;
+    if (r->contract->channel.bytes) {
+        fill_bytes(r, b);
+        return;
+    }
     const float *memory = r->buffers[w->access->buffer];
     int64_t stride = w->x.unit * w->phases;
     for (int d = 0; d < b->f.tape->n_dims; d++) memory += w->access->stride[d] * b->f.at[d];
@@ -136,15 +179,26 @@ static void fill_band(const run *r, bench *b)
     }
 }
 
+static void read_weights(const run *r, const gale__cpu_frame *f, float *weights)
+{
+    const gale__cpu_channel *c = &r->contract->channel;
+    const void *memory = r->buffers[c->weights->buffer];
+    int64_t at = c->weights->offset;
+    for (int i = 0; i < r->contract->batch.n; i++)
+        at += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
+    for (int64_t t = 0; t < c->taps && !c->bytes; t++) weights[t] = ((const float *)memory)[at + c->weight_at[t]];
+    if (!c->bytes) return;
+    int8_t bytes[GALE__CHANNEL_TAPS];
+    for (int64_t t = 0; t < c->taps; t++) bytes[t] = ((const int8_t *)memory)[at + c->weight_at[t]];
+    f->tape->simd->centre[c->weights->type == GALE_I8](weights, bytes, 1, (float)c->weights_of.point, (size_t)c->taps);
+}
+
 static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)
 {
     const gale__cpu_window *w = &r->contract->window;
     const gale__cpu_channel *c = &r->contract->channel;
-    const float *from = (const float *)r->buffers[c->weights->buffer] + c->weights->offset;
     float weights[GALE__CHANNEL_TAPS];
-    for (int i = 0; i < r->contract->batch.n; i++)
-        from += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
-    for (int64_t t = 0; t < c->taps; t++) weights[t] = from[c->weight_at[t]];
+    read_weights(r, f, weights);
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
     f->tape->simd->rows.flat(dense ? sums : flat, band, c->offset, weights, (size_t)c->taps, (size_t)n);
@@ -153,11 +207,23 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
 
 static void finish_channels(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t start, int64_t n, float *sums)
 {
+    if (c->channel.bytes) f->tape->simd->cast[GALE__SIMD_TYPE_F32][GALE_I32](sums, sums, NULL, NULL, (size_t)n);
     for (int64_t j = 0, block = (int64_t)c->tail.block; j < n; j += block) {
         f->registers[c->sum] = sums + j;
         gale__cpu_frame_set(f, &c->joint, start + j, (size_t)least(block, n - j));
         gale__cpu_frame_run(f, c->tail_section);
     }
+}
+
+/* One channel, from lane n0 on. */
+static void requantise_channel(
+    const gale__cpu_contract *c, gale__cpu_frame *f, int64_t n0, int64_t lanes, const float *sums)
+{
+    int64_t at[GALE__NEST_DIMS];
+    memcpy(at, f->at, sizeof at);
+    for (int i = 0; i < c->b.rows.n; i++) at[c->b.rows.dim[i]] = 0;
+    gale__cpu_requant_run(
+        &c->requant, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums, true);
 }
 
 /* Some channels, whole, or one band of one. */
@@ -176,9 +242,10 @@ static void run_group(const run *r, bench *b, int64_t i)
         if (w->y.lane >= 0) b->f.at[w->y.lane] = 0;
         gale__cpu_frame_seek(&b->f, &c->batch, first + k);
         fill_band(r, b);
-        sum_channel(r, &b->f, rows, b->band, b->flat, b->sums + k * lanes);
+        sum_channel(r, &b->f, rows, b->band, b->flat, b->sums + (c->requant.out ? 0 : k * lanes));
+        if (c->requant.out) requantise_channel(c, &b->f, (far * w->y.lanes + row) * w->x.lanes, lanes, b->sums);
     }
-    finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
+    if (!c->requant.out) finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
 }
 
 static char *carve(char **at, int64_t bytes)

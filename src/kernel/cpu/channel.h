@@ -2,7 +2,9 @@
  *
  * A band of a channel is laid out by phases: places whose row and column leave the same rest by the strides lie
  * together, rows one after the other without gaps.  So the results of a band are one long row for every tap, however
- * narrow the map is; what lies between the ends of rows is computed for nothing. */
+ * narrow the map is; what lies between the ends of rows is computed for nothing.
+ *
+ * Bytes less their zero points are multiplied as floats, which is exact: the sums of so few taps are below 2^24. */
 #ifndef GALE_KERNEL_CPU_CHANNEL_H
 #define GALE_KERNEL_CPU_CHANNEL_H
 #include "kernel/cpu/cpu_window.h"
@@ -10,15 +12,17 @@
 enum { GALE__CHANNEL_TAPS = 128 };
 typedef struct gale__cpu_channel {
     const gale__nest_access *weights;         /* NULL: not a convolution by channel */
+    bool bytes;                               /* both factors are, less zero points */
+    gale__cpu_narrow lanes_of, weights_of;    /* then what they are */
     int64_t taps, rows, row_blocks, together; /* rows of a band; channels that are finished together */
     int64_t pitch, plane_rows, flat;          /* of a phase; elements of a long row, in whole vectors */
     int64_t band_floats, sums_floats;
     int32_t offset[GALE__CHANNEL_TAPS];    /* of each tap in the band */
     int32_t weight_at[GALE__CHANNEL_TAPS]; /* in its channel's weights */
 } gale__cpu_channel;
-/* Whether lanes `value` by weights `other` are that; the window must be of the lanes. */
-bool gale__cpu_channel_find(gale__cpu_channel *c, const gale__cpu_window *w, const gale__nest *nest, int other,
-    const gale__cpu_span *batch, const gale__cpu_span *lanes, const gale__cpu_span *k);
+/* Whether lanes `value` by weights `other` are that, summed in F32 or I32; finds the window of the lanes. */
+bool gale__cpu_channel_find(gale__cpu_channel *c, gale__cpu_window *w, const gale__nest *nest, int value, int other,
+    const gale__cpu_span *batch, const gale__cpu_span *lanes, const gale__cpu_span *k, gale__simd_type sum);
 /* Chooses bands for so many batches. */
 void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches);
 #endif

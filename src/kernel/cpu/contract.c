@@ -23,6 +23,9 @@
 #define JOINT_BLOCK 1024
 #define NARROW_LANES 8
 #define NARROW_K 16
+#define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
+#define FEW_LANES 16  /* least lanes and steps of a product of fewer rows than a tile, by a constant */
+#define FEW_STEPS 16
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
@@ -73,12 +76,9 @@ static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, g
 {
     *turned = info->n == 1;
     int lanes = *turned ? info->a : info->b, other = *turned ? info->b : info->a;
-    if (ct != GALE__SIMD_TYPE_F32 || (info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4)
-        return false;
+    if ((info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4) return false;
     find_spans(c, info, *turned ? 'N' : 'M');
-    return gale__cpu_window_find(&c->window, c->nest, lanes, &c->b.rows, &c->k, ct) &&
-           (c->window.x.tap >= 0 || c->window.y.tap >= 0) &&
-           gale__cpu_channel_find(&c->channel, &c->window, c->nest, other, &c->batch, &c->b.rows, &c->k);
+    return gale__cpu_channel_find(&c->channel, &c->window, c->nest, lanes, other, &c->batch, &c->b.rows, &c->k, ct);
 }
 
 /* Few rows are worth it by weights that lie in panels already. */
@@ -87,8 +87,29 @@ static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, b
     gale__cpu_narrow a, b;
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (lanes < NARROW_LANES || info->k < NARROW_K) return false;
-    return gale__cpu_narrow_find(nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, &a, &b) &&
+    return gale__cpu_narrow_find(
+               nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, false, &a, &b) &&
            (rows >= 4 || nest->buffers[b.access->buffer].constant);
+}
+
+/* Whether the buffer is read by that load alone, and not written. */
+static bool is_read_once(const gale__nest *nest, const gale__nest_access *only)
+{
+    int n = 0;
+    for (int i = 0; i < nest->n_code; i++)
+        if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE)
+            n += nest->accesses[nest->code[i].access].buffer == only->buffer;
+    for (int s = 0; s < nest->n_stores; s++) n += nest->accesses[nest->stores[s].access].buffer == only->buffer;
+    return n == 1;
+}
+
+/* A vector, or a few, by a matrix of floats that lies in panels already. */
+static bool few_fit(const gale__nest *nest, const gale__contraction *info, bool turned, gale__simd_type ct)
+{
+    const gale__nest_access *b = access_of(nest, turned ? info->a : info->b);
+    if (ct != GALE__SIMD_TYPE_F32 || !b || b->type != GALE_F32 || b->n_guards || info->b_count != 1) return false;
+    return (turned ? info->m : info->n) >= FEW_LANES && info->k >= FEW_STEPS && nest->buffers[b->buffer].constant &&
+           is_read_once(nest, b);
 }
 
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
@@ -104,7 +125,7 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
     turned = is_turned(nest, info);
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (narrow_fits(nest, info, turned)) return true;
-    if (rows >= 4 && lanes >= 8 && info->k >= 4) return true;
+    if ((rows >= 4 && lanes >= 8 && info->k >= 4) || few_fit(nest, info, turned, ct)) return true;
     gale__cpu_contract c = {.nest = nest};
     if (lanes < 32 || info->k < (info->b_count > 4 ? FEW_K : 8) || !nest->n_outer) return false;
     find_spans(&c, info, turned ? 'N' : 'M');
@@ -194,6 +215,7 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     int reg[GALE__NEST_CODE_MAX];
     gale__cpu_tape *t = &c->tail;
     gale_type type = (gale_type)c->nest->code[info->reduce].type;
+    gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
     gale__cpu_tape_init(t, c->nest);
     for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
     mark_below(c->nest, wanted, info->reduce);
@@ -247,17 +269,6 @@ static void choose_tiles(gale__cpu_contract *c)
     c->packed_lanes = least(round_up(n, c->tile_lanes), fit < c->tile_lanes ? c->tile_lanes : fit);
 }
 
-/* Whether the buffer is read by that load alone, and not written. */
-static bool is_read_once(const gale__nest *nest, const gale__nest_access *only)
-{
-    int n = 0;
-    for (int i = 0; i < nest->n_code; i++)
-        if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE)
-            n += nest->accesses[nest->code[i].access].buffer == only->buffer;
-    for (int s = 0; s < nest->n_stores; s++) n += nest->accesses[nest->stores[s].access].buffer == only->buffer;
-    return n == 1;
-}
-
 static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__nest_access *x)
 {
     words[n++] = (uint64_t)span->n;
@@ -284,7 +295,7 @@ static uint64_t panels_key(
     uint64_t words[10 + 6 * GALE__NEST_DIMS];
     int n = 0;
     const int32_t *order = c->window.order;
-    const uint64_t numbers[] = {order ? gale__hash(order, (size_t)c->k.count * sizeof *order, 1) : 0,
+    const uint64_t numbers[] = {order ? gale__hash(order, (size_t)(c->window.units * c->group) * sizeof *order, 1) : 0,
         (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
         c->narrow ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
         c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
@@ -338,8 +349,7 @@ static gale_status choose_narrow_window(gale__cpu_contract *c)
     if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
     int64_t kc = c->kc;
     c->kc = c->k.count;
-    GALE_TRY(gale__cpu_window_init(
-        w, &c->k, c->k.count / c->group, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->unit));
+    GALE_TRY(gale__cpu_window_init(w, &c->k, w->units, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->unit));
     if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     else c->kc = kc;
     return GALE_OK;
@@ -395,6 +405,15 @@ static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *
 /* Sums of one operand's rows are wanted where the other's zero points may be other than 0. */
 static bool has_points(const gale__cpu_operand *o) { return !o->narrow.known || o->narrow.point; }
 
+/* Enough of everything for tiles of 16 rows of 64 bytes, and no taps that lanes share. */
+static bool fills_tiles(const gale__cpu_contract *c)
+{
+    gale__cpu_window w;
+    if (c->a.rows.count < TILE_LEAST || c->b.rows.count < TILE_LEAST || c->k.count < 2 * TILE_LEAST) return false;
+    return !gale__cpu_window_find_load(&w, c->nest, c->b.narrow.access, &c->b.rows, &c->k) ||
+           (w.x.tap < 0 && w.y.tap < 0);
+}
+
 /* Narrow operands, unless windows of floats are better read where they lie. */
 static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bool turned)
 {
@@ -409,7 +428,9 @@ static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bo
                   (w->x.tap >= 0 || w->y.tap >= 0);
     *w = (gale__cpu_window){0};
     if (shares) return;
-    c->gemm = *gale__cpu_narrow_find(c->nest, info->mul, rows, lanes, &c->a.narrow, &c->b.narrow);
+    gale__cpu_narrow_find(c->nest, info->mul, rows, lanes, false, &c->a.narrow, &c->b.narrow);
+    bool tiles = fills_tiles(c);
+    c->gemm = *gale__cpu_narrow_find(c->nest, info->mul, rows, lanes, tiles, &c->a.narrow, &c->b.narrow);
     c->narrow = true;
     c->group = c->gemm.key.group;
     c->unit = gale__cpu_narrow_unit(&c->gemm);

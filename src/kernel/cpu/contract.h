@@ -9,6 +9,7 @@
 #include "kernel/cpu/channel.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/narrow.h"
+#include "kernel/cpu/requant.h"
 
 /* One operand: its expression, and the dimensions that its rows walk. */
 typedef struct gale__cpu_operand {
@@ -35,7 +36,8 @@ typedef struct gale__cpu_contract {
     gale__cpu_operand a, b; /* a: the rows of the result's tiles; b: its lanes */
     gale__cpu_tape tail;    /* what follows the reduction */
     gale__cpu_section tail_section;
-    int sum; /* its register of the reduction's value */
+    int sum;                   /* its register of the reduction's value */
+    gale__cpu_requant requant; /* in place of the tape, where that is what follows */
     gale__cpu_span batch, k;
     int64_t kc, mc, tile_lanes, packed_lanes; /* k of a panel; rows and lanes of a tile; lanes packed at a time */
     int64_t groups, group_len;                /* k in parts that run side by side; 1: whole */
@@ -50,7 +52,7 @@ typedef struct gale__cpu_contract {
 } gale__cpu_contract;
 static inline int64_t gale__cpu_contract_units(const gale__cpu_contract *c, int64_t k)
 {
-    return (k + c->group - 1) / c->group;
+    return k == c->k.count && c->window.units ? c->window.units : (k + c->group - 1) / c->group;
 }
 /* Bytes of k steps of one row of a panel. */
 static inline size_t gale__cpu_contract_steps(const gale__cpu_contract *c, int64_t k)

@@ -140,17 +140,20 @@ static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, g
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
     int64_t rows, int64_t k0, int64_t kn, char *temp, char *out, int32_t *sums)
 {
+    int64_t group = o == &c->b && c->gemm.b_group ? c->gemm.b_group : c->group, together = c->group / group;
     if (c->narrow)
         gale__cpu_units_pack(&(gale__cpu_units){.narrow = &o->narrow,
                                  .rows = &o->rows,
                                  .k = &c->k,
                                  .section = o->section,
                                  .out = o->out,
-                                 .group = c->group,
+                                 .group = group,
+                                 .together = together,
                                  .width = o->width,
-                                 .unit = c->unit,
-                                 .along_k = o->along_k,
-                                 .order = c->window.order},
+                                 .unit = c->unit / (size_t)together,
+                                 .along_k = o->along_k || c->unit / (size_t)together > 8, /* rows are not woven */
+                                 .order = c->window.order,
+                                 .places = c->window.units * c->group},
             f, r0, rows, k0, kn, temp, out, sums);
     else if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
@@ -197,9 +200,25 @@ static void finish_joint(
     }
 }
 
+/* Each row by itself; the lanes' coordinates are in n0. */
+static void requantise_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+    int64_t lanes, const char *sums, int64_t pitch)
+{
+    for (int i = 0; i < c->b.rows.n; i++) f->at[c->b.rows.dim[i]] = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
+        gale__cpu_requant_run(&c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes,
+            sums + (size_t)(i * pitch) * c->size, false);
+    }
+}
+
 void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
     int64_t lanes, char *sums, int64_t pitch)
 {
+    if (c->requant.out) {
+        requantise_rows(c, f, m0, rows, n0, lanes, sums, pitch);
+        return;
+    }
     if (lanes * c->a.rows.count == c->joint.count) {
         finish_joint(c, f, m0, rows, lanes, sums, pitch);
         return;
@@ -262,11 +281,33 @@ static void total_sums(const gale__cpu_contract *c, const gale__cpu_operand *o, 
     }
 }
 
+/* All that zero points take away is one number for each row, known before. */
+static bool starts_with_sums(const run *r)
+{
+    const gale__cpu_contract *c = r->contract;
+    return c->narrow && c->a.sums && !c->b.sums && c->b.narrow.known && r->rows;
+}
+
+static void start_with_sums(const run *r, const bench *w, int64_t m0, int64_t rows, int64_t all)
+{
+    const gale__cpu_contract *c = r->contract;
+    total_sums(c, &c->a, r->rows, gale__cpu_contract_padded_rows(c), m0, rows, w->sum_a);
+    for (int64_t i = 0; i < all; i++) {
+        int32_t *tile = (int32_t *)(void *)w->tile + i * c->tile_lanes,
+                start = i < rows ? (int32_t)(0 - (uint32_t)c->b.narrow.point * (uint32_t)w->sum_a[i]) : 0;
+        for (int64_t j = 0; j < c->tile_lanes; j++) tile[j] = start;
+    }
+}
+
 /* What zero points take away from the products of a narrow tile, as far as it is known before its rows are packed. */
 static void start_tile(const run *r, bench *w, int64_t m0, int64_t rows, int64_t lane, int64_t lanes)
 {
     const gale__cpu_contract *c = r->contract;
     int64_t all = parts(rows, c->gemm.mr) * c->gemm.mr;
+    if (starts_with_sums(r)) {
+        start_with_sums(r, w, m0, rows, all);
+        return;
+    }
     if (!c->narrow || !c->b.sums) memset(w->tile, 0, (size_t)(all * c->tile_lanes) * c->size);
     if (!c->narrow) return;
     gale__cpu_narrow_points(&c->a.narrow, &w->zero_a, &c->a.rows, m0, rows, w->point_a);
@@ -323,7 +364,7 @@ static void tile_task(void *arg, size_t i, int worker)
         else pack_tile_rows(r, &w, m0, rows, k, kn);
         multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn);
     }
-    if (c->a.sums) take_row_sums(c, &w, rows, lanes);
+    if (c->a.sums && !starts_with_sums(r)) take_row_sums(c, &w, rows, lanes);
     gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->tile_lanes);
     close_bench(&w);
 }

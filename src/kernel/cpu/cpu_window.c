@@ -11,6 +11,7 @@
 #define BLOCK_COLUMNS 256
 
 enum { SEGMENTS = 64 };  /* of a panel that crosses rows */
+enum { TAPS_SHARE = 4 }; /* taps of a row fill at least one in so many steps of a unit */
 enum { UNIT_ROOM = 24 }; /* bytes for each place of a row that is woven into units: elements, and units twice */
 
 static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
@@ -63,7 +64,7 @@ static gale__cpu_axis find_axis(
     return best;
 }
 
-static bool find_window(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
+bool gale__cpu_window_find_load(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
     const gale__cpu_span *lanes, const gale__cpu_span *k)
 {
     uint8_t dims[GALE__NEST_DIMS];
@@ -87,16 +88,26 @@ static bool find_window(gale__cpu_window *w, const gale__nest *nest, const gale_
 bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
     const gale__cpu_span *k, gale__simd_type ct)
 {
-    if (!find_window(w, nest, load_of(nest, value, ct), lanes, k)) return false;
+    if (!gale__cpu_window_find_load(w, nest, load_of(nest, value, ct), lanes, k)) return false;
     w->widen = gale__simd_get()->widen[w->access->type];
+    return true;
+}
+
+/* Units of neighbouring taps, where these lie side by side. */
+static bool take_taps(gale__cpu_window *w)
+{
+    if (w->x.tap < 0 || w->x.hop != 1 || w->x.unit != 1 || w->x.taps * TAPS_SHARE < w->steps) return false;
+    w->across = parts_of(w->x.taps, w->steps);
+    w->units = w->rest.count * w->y.taps * w->across;
     return true;
 }
 
 bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
     const gale__cpu_span *lanes, const gale__cpu_span *k, int64_t steps)
 {
-    if (!find_window(w, nest, a, lanes, k)) return false;
+    if (!gale__cpu_window_find_load(w, nest, a, lanes, k)) return false;
     w->steps = steps;
+    w->units = k->count / steps;
     for (int i = 0; i < w->rest.n && w->channel < 0; i++) {
         int d = w->rest.dim[i];
         bool guarded = w->rest.extent[i] % steps != 0;
@@ -106,8 +117,11 @@ bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, co
         w->rest.extent[i] /= steps;
         w->rest.count /= steps;
     }
-    return w->channel >= 0;
+    return w->channel >= 0 || take_taps(w);
 }
+
+/* Places of a row that units of taps are made of. */
+static int64_t row_places(const gale__cpu_window *w) { return (w->padded - 1) * w->x.step + w->across * w->steps; }
 
 static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
 {
@@ -115,7 +129,8 @@ static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
     w->block_lanes = round_up(w->rows * w->padded, nr);
     w->phases = w->x.taps > 1 ? w->x.step : 1;
     w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
-    w->pitch = w->phases * w->phase;
+    if (w->across) w->phases = 1, w->phase = w->padded;
+    w->pitch = (w->across ? w->across : w->phases) * w->phase;
     w->plane = places(&w->y, w->rows) * w->pitch;
     w->band_bytes = (size_t)(w->rest.count * w->plane + (w->flat ? nr : 0)) * size; /* copies are whole panels long */
 }
@@ -166,20 +181,49 @@ static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batc
     *w = flat;
 }
 
-/* Steps of k, as they come, in the order of units. */
-static gale_status make_order(gale__cpu_window *w, const gale__cpu_span *units)
+/* Steps of k, as they come, in the order of units: coordinates of unit i along each dimension of k. */
+static int32_t place_of(const gale__cpu_window *w, const gale__cpu_span *k, const int64_t *unit, int64_t step)
 {
-    w->order = gale__alloc((size_t)(units->count * w->steps) * sizeof *w->order);
-    if (!w->order) return GALE_NO_MEMORY;
-    for (int64_t i = 0; i < units->count * w->steps; i++) {
-        int64_t left = i / w->steps, place = 0, at[GALE__NEST_DIMS];
-        for (int d = units->n - 1; d >= 0; d--, left /= units->extent[d + 1]) at[d] = left % units->extent[d];
-        for (int d = 0; d < units->n; d++) {
-            bool channel = units->dim[d] == w->channel;
-            place = channel ? (place * units->extent[d] + at[d]) * w->steps + i % w->steps
-                            : place * units->extent[d] + at[d];
-        }
-        w->order[i] = (int32_t)place;
+    int64_t place = 0;
+    for (int d = 0; d < k->n; d++) {
+        bool whole = k->dim[d] == (w->across ? w->x.tap : w->channel);
+        int64_t at = whole ? unit[d] * w->steps + step : unit[d];
+        if (at >= k->extent[d]) return -1;
+        place = place * k->extent[d] + at;
+    }
+    return (int32_t)place;
+}
+
+/* Where the unit begins in the band. */
+static int32_t offset_of(const gale__cpu_window *w, const gale__cpu_span *units, const int64_t *at)
+{
+    int64_t other = 0, row = 0, shift = 0;
+    for (int d = 0; d < units->n; d++) {
+        if (units->dim[d] == w->x.tap) shift = at[d] * w->x.hop;
+        else if (units->dim[d] == w->y.tap) row = at[d] * w->y.hop;
+        else other = other * units->extent[d] + at[d];
+    }
+    shift = w->across ? shift * w->phase : shift % w->phases * w->phase + shift / w->phases;
+    return (int32_t)(other * w->plane + row * w->pitch + shift);
+}
+
+static gale_status make_offsets(gale__cpu_window *w, const gale__cpu_span *k)
+{
+    gale__cpu_span units = *k;
+    int64_t at[GALE__NEST_DIMS];
+    units.count = w->steps > 1 ? w->units : k->count;
+    for (int d = 0; d < k->n && w->steps > 1; d++) {
+        if (w->across && k->dim[d] == w->x.tap) units.extent[d] = w->across;
+        else if (!w->across && k->dim[d] == w->channel) units.extent[d] /= w->steps;
+    }
+    w->offset = gale__alloc((size_t)units.count * sizeof *w->offset);
+    w->order = w->steps > 1 ? gale__alloc((size_t)(units.count * w->steps) * sizeof *w->order) : NULL;
+    if (!w->offset || (w->steps > 1 && !w->order)) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < units.count; i++) {
+        int64_t left = i;
+        for (int d = units.n - 1; d >= 0; d--, left /= units.extent[d + 1]) at[d] = left % units.extent[d];
+        w->offset[i] = offset_of(w, &units, at);
+        for (int64_t s = 0; s < w->steps && w->order; s++) w->order[i * w->steps + s] = place_of(w, k, at, s);
     }
     return GALE_OK;
 }
@@ -187,30 +231,15 @@ static gale_status make_order(gale__cpu_window *w, const gale__cpu_span *units)
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size)
 {
-    gale__cpu_span units = *k;
-    for (int d = 0; d < units.n; d++)
-        if (units.dim[d] == w->channel) units.extent[d] /= w->steps, units.count /= w->steps;
     choose_form(w, kc, m, batches, gemm, size);
     if (w->band_bytes > (8u << 20)) {
         w->access = NULL;
+        w->units = 0;
         return GALE_OK;
     }
     w->temp_bytes = (size_t)w->phase * (w->steps > 1 ? UNIT_ROOM : 8);
-    w->offset = gale__alloc((size_t)units.count * sizeof *w->offset);
-    if (!w->offset) return GALE_NO_MEMORY;
-    if (w->steps > 1) GALE_TRY(make_order(w, &units));
-    k = &units;
-    for (int64_t i = 0; i < k->count; i++) {
-        int64_t other = 0, row = 0, shift = 0, at[GALE__NEST_DIMS], left = i;
-        for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) at[d] = left % k->extent[d];
-        for (int d = 0; d < k->n; d++) {
-            if (k->dim[d] == w->x.tap) shift = at[d] * w->x.hop;
-            else if (k->dim[d] == w->y.tap) row = at[d] * w->y.hop;
-            else other = other * k->extent[d] + at[d];
-        }
-        w->offset[i] = (int32_t)(other * w->plane + row * w->pitch + shift % w->phases * w->phase + shift / w->phases);
-    }
-    return GALE_OK;
+    if (w->across) w->temp_bytes = (size_t)row_places(w) * 3;
+    return make_offsets(w, k);
 }
 
 /* A run of lanes within a panel that lies within a row of the band. */
@@ -350,6 +379,25 @@ static void copy_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow
     }
 }
 
+/* The same, of neighbouring places.  What lies behind the last one that a tap reads meets weights of 0. */
+static void copy_taps(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+    const char *memory, const gale__cpu_window_row *r, int64_t columns, char *to, char *temp, size_t unit)
+{
+    int64_t need = places(&w->x, columns), room = row_places(w);
+    size_t element = unit / (size_t)w->steps;
+    char *one = temp + room;
+    gale__cpu_window_copy(w, simd, memory, r, 0, need, temp);
+    memset(temp + need, 0, (size_t)(room - need));
+    gale__cpu_narrow_convert(narrow, temp, room, one);
+    for (int64_t u = 0; u < w->across; u++, one += (size_t)w->steps * element) {
+        size_t step = (size_t)w->x.step * element;
+        if (unit == 8)
+            for (int64_t l = 0; l < w->padded; l++, to += 8) memcpy(to, one + (size_t)l * step, 8);
+        else
+            for (int64_t l = 0; l < w->padded; l++, to += 4) memcpy(to, one + (size_t)l * step, 4);
+    }
+}
+
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const int64_t *start, int n_dims, int64_t first, int64_t column, char *band, size_t size)
 {
@@ -361,11 +409,13 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *na
         int64_t left = i;
         gale__cpu_window_row r;
         for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
-            at[w->rest.dim[d]] = left % w->rest.extent[d] * (narrow && w->rest.dim[d] == w->channel ? w->steps : 1);
+            at[w->rest.dim[d]] =
+                left % w->rest.extent[d] * (narrow && !w->across && w->rest.dim[d] == w->channel ? w->steps : 1);
         gale__cpu_window_seek(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
             char *to = band + (size_t)(p * w->pitch) * size;
-            if (narrow) copy_units(w, narrow, simd, memory, &r, columns, to, temp, size);
+            if (narrow && w->across) copy_taps(w, narrow, simd, memory, &r, columns, to, temp, size);
+            else if (narrow) copy_units(w, narrow, simd, memory, &r, columns, to, temp, size);
             else copy_row(w, simd, memory, &r, columns, to, temp, size);
             gale__cpu_window_next(w, &r);
         }

@@ -29,15 +29,20 @@ typedef struct gale__cpu_window {
     size_t band_bytes;
     int32_t *offset;   /* of each k in the band */
     size_t temp_bytes; /* behind the band, for filling it */
-    /* Of narrow operands the band's elements are units: `steps` neighbours along dimension `channel` of k. */
+    /* Of narrow operands the band's elements are units: `steps` neighbours along dimension `channel` of k; or, where
+     * channels do not fill units, `steps` neighbouring places of a row from the lane's on, `across` such units for
+     * all its taps. */
     int channel;
-    int64_t steps;
-    int32_t *order; /* step of k at each place of the units; NULL: as they come */
+    int64_t steps, across, units; /* across: 0: channels; units: of all steps of k */
+    int32_t *order;               /* step of k at each place of the units, -1: none; NULL: as they come */
 } gale__cpu_window;
 /* The operand `value` as a window of lanes and k; false where it is none. */
 bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
     const gale__cpu_span *k, gale__simd_type ct);
-/* The same of a narrow operand's load, in units; false where channels do not fill them. */
+/* The same of a load, whatever becomes of its elements. */
+bool gale__cpu_window_find_load(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
+    const gale__cpu_span *lanes, const gale__cpu_span *k);
+/* The same of a narrow operand's load, in units; false where neither channels nor taps fill them. */
 bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
     const gale__cpu_span *lanes, const gale__cpu_span *k, int64_t steps);
 /* Chooses blocks for m rows of results, and makes the offsets; an access of NULL when no block is small enough. */

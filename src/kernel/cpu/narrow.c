@@ -38,8 +38,17 @@ static void fit(const gale__nest *nest, gale__cpu_narrow *n, gale_type type)
     n->point = (n->zero >= 0 && n->known ? (int32_t)nest->code[n->zero].imm : 0) - n->shift;
 }
 
-/* Better ones first. */
+bool gale__cpu_narrow_look(const gale__nest *nest, int value, gale__cpu_narrow *n)
+{
+    if (!look(nest, value, GALE_I32, n)) return false;
+    fit(nest, n, n->access->type);
+    return true;
+}
+
+/* Better ones first; those of tiles want as many rows and lanes as a tile has. */
 static const gale__simd_key keys[] = {
+    {GALE_I8, GALE_I8, GALE_I32, 64},
+    {GALE_BF16, GALE_BF16, GALE_F32, 32},
     {GALE_I8, GALE_I8, GALE_I32, 8},
     {GALE_I8, GALE_I8, GALE_I32, 4},
     {GALE_U8, GALE_I8, GALE_I32, 4},
@@ -48,23 +57,23 @@ static const gale__simd_key keys[] = {
     {GALE_BF16, GALE_BF16, GALE_F32, 2},
 };
 
-static const gale__simd_gemm *find_gemm(gale_type sum)
+static const gale__simd_gemm *find_gemm(gale_type sum, bool tiles)
 {
     const gale__simd_gemm *found = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !found; i++)
-        if (keys[i].sum == sum) found = gale__simd_gemm_find(keys[i]);
+        if (keys[i].sum == sum && (tiles || keys[i].group <= UNIT_MOST)) found = gale__simd_gemm_find(keys[i]);
     return found;
 }
 
-bool gale__cpu_narrow_bytes(void) { return find_gemm(GALE_I32) != NULL; }
+bool gale__cpu_narrow_bytes(void) { return find_gemm(GALE_I32, false) != NULL; }
 
 const gale__simd_gemm *gale__cpu_narrow_find(
-    const gale__nest *nest, int mul, int a, int b, gale__cpu_narrow *narrow_a, gale__cpu_narrow *narrow_b)
+    const gale__nest *nest, int mul, int a, int b, bool tiles, gale__cpu_narrow *narrow_a, gale__cpu_narrow *narrow_b)
 {
     gale_type wide = (gale_type)nest->code[mul].type;
     if ((wide != GALE_I32 && wide != GALE_F32) || !look(nest, a, wide, narrow_a) || !look(nest, b, wide, narrow_b))
         return NULL;
-    const gale__simd_gemm *found = find_gemm(wide);
+    const gale__simd_gemm *found = find_gemm(wide, tiles);
     if (!found) return NULL;
     fit(nest, narrow_a, (gale_type)found->key.a);
     fit(nest, narrow_b, (gale_type)found->key.b);
@@ -153,17 +162,28 @@ static void spread(char *to, size_t pitch, const char *from, size_t unit, int64_
 {
     if (unit == 8)
         for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 8, 8);
-    else
+    else if (unit == 4)
         for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 4, 4);
+    else
+        for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + (size_t)i * unit, unit);
 }
 
 /* One row of kn elements, its units in an order of their own. */
-static void spread_ordered(const gale__cpu_units *u, const char *from, int64_t kn, char *to, size_t pitch)
+static void spread_ordered(const gale__cpu_units *u, const char *from, char *to, size_t pitch)
 {
     size_t element = u->unit / (size_t)u->group;
-    for (int64_t k = 0; k < kn; k++)
-        memcpy(to + (size_t)(k / u->group) * pitch + (size_t)(k % u->group) * element,
-            from + (size_t)u->order[k] * element, element);
+    for (int64_t k = 0; k < u->places; k++) {
+        char *place = to + (size_t)(k / u->group) * pitch + (size_t)(k % u->group) * element;
+        if (u->order[k] < 0) memset(place, 0, element);
+        else memcpy(place, from + (size_t)u->order[k] * element, element);
+    }
+}
+
+/* Units of a row. */
+static int64_t steps_of(const gale__cpu_units *u, int64_t kn)
+{
+    int64_t together = u->group * u->together;
+    return (kn + together - 1) / together * u->together;
 }
 
 /* Lanes walk k: a row after the other, its units dealt out. */
@@ -171,7 +191,8 @@ static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r
     int64_t kn, char *temp, char *out, int32_t *sums)
 {
     const gale__cpu_narrow *n = u->narrow;
-    int64_t steps = (kn + u->group - 1) / u->group, block = (int64_t)f->tape->block / u->group * u->group;
+    int64_t steps = u->order ? u->places / u->group : steps_of(u, kn), used = (kn + u->group - 1) / u->group,
+            block = (int64_t)f->tape->block / u->group * u->group;
     size_t pitch = (size_t)u->width * u->unit, element = u->unit / (size_t)u->group;
     for (int64_t r = 0; r < count; r++) {
         char *panel = out + (size_t)(r / u->width * steps) * pitch + (size_t)(r % u->width) * u->unit;
@@ -187,7 +208,8 @@ static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r
             memset(temp + (size_t)len * element, 0, (size_t)(units * u->group - len) * element);
             spread(panel + (size_t)(k / u->group) * pitch, pitch, temp, u->unit, units);
         }
-        if (u->order) spread_ordered(u, temp, kn, panel, pitch);
+        if (u->order) spread_ordered(u, temp, panel, pitch);
+        for (int64_t s = used; s < steps && !u->order; s++) memset(panel + (size_t)s * pitch, 0, u->unit);
     }
     for (int64_t r = count; r % u->width; r++)
         for (int64_t s = 0; s < steps; s++)
@@ -220,7 +242,7 @@ static void pack_along_rows(const gale__cpu_units *u, gale__cpu_frame *f, int64_
     int64_t kn, char *temp, char *out, int32_t *sums)
 {
     const gale__cpu_narrow *n = u->narrow;
-    int64_t steps = (kn + u->group - 1) / u->group, most = (int64_t)f->tape->block / u->width * u->width;
+    int64_t steps = steps_of(u, kn), most = (int64_t)f->tape->block / u->width * u->width;
     size_t row_bytes = (size_t)u->width * u->unit, element = u->unit / (size_t)u->group;
     char *other = temp + f->tape->block * UNIT_MOST, *units;
     for (int64_t r = 0; r < count; r += most) {

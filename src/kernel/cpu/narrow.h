@@ -24,9 +24,11 @@ typedef struct gale__cpu_narrow {
 } gale__cpu_narrow;
 
 /* The micro-kernel for factors `a` and `b` of a product, and how they are packed for it; NULL: these are not narrow, or
- * this processor has none. */
+ * this processor has none.  tiles: there are enough rows and lanes for one that multiplies tiles. */
 const gale__simd_gemm *gale__cpu_narrow_find(
-    const gale__nest *nest, int mul, int a, int b, gale__cpu_narrow *narrow_a, gale__cpu_narrow *narrow_b);
+    const gale__nest *nest, int mul, int a, int b, bool tiles, gale__cpu_narrow *narrow_a, gale__cpu_narrow *narrow_b);
+/* Whether `value` is bytes as I32, less a zero point that is known or not: its load, and the point. */
+bool gale__cpu_narrow_look(const gale__nest *nest, int value, gale__cpu_narrow *n);
 /* The tape of the zero points. */
 gale_status gale__cpu_narrow_init(gale__cpu_narrow *n, const gale__nest *nest);
 /* Less shift: of n rows of the span from r0 on.  f: a frame of the tape; not used where the point is known. */
@@ -44,12 +46,13 @@ typedef struct gale__cpu_units {
     const gale__cpu_narrow *narrow;
     const gale__cpu_span *rows, *k;
     gale__cpu_section section;
-    int out; /* register of the elements as stored */
-    int64_t group, width;
+    int out;                        /* register of the elements as stored */
+    int64_t group, width, together; /* together: units come in multiples of it, filled up with 0 */
     size_t unit;
     bool along_k;
     const int32_t
-        *order; /* step of k at each place of the units, which are whole and packed at once; NULL: as they come */
+        *order;     /* step of k at each place of the units (-1: 0), which are packed at once; NULL: as they come */
+    int64_t places; /* then how many */
 } gale__cpu_units;
 /* Rows [r0, r0 + count) as panels of kn steps from k0 on; sums (or NULL): of each row over these steps, panels filled
  * up with 0.  temp: gale__cpu_units_temp bytes. */

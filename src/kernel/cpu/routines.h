@@ -29,12 +29,13 @@ typedef struct gale__cpu_attention {
 gale__cpu_routine gale__cpu_attention_run;
 size_t gale__cpu_attention_scratch(const gale__cpu_attention *a);
 
-/* Pools of each channel, f32: x [n, channels, height, width] to [n, channels, out_height, out_width], dense; what lies
- * outside counts for nothing. */
+/* Pools of each channel, f32 or, for the largest, bytes: x [n, channels, height, width] to [n, channels, out_height,
+ * out_width], dense; what lies outside counts for nothing. */
 typedef struct gale__cpu_pool {
     int64_t n, channels, height, width, out_height, out_width, rows, columns;
     int64_t stride[2], dilation[2], low[2];
     int64_t largest; /* the largest element, else the sum */
+    int64_t type;    /* F32, U8 or I8 */
 } gale__cpu_pool;
 gale__cpu_routine gale__cpu_pool_run;
 size_t gale__cpu_pool_scratch(const gale__cpu_pool *a);

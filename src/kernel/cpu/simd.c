@@ -3,25 +3,27 @@
 #include "base/cpu.h"
 #include "base/thread.h"
 
-#define ISA_PARTS(isa)                         \
-    void gale__simd_ops_##isa(gale__simd *t);  \
-    void gale__simd_pair_##isa(gale__simd *t); \
-    void gale__simd_math_##isa(gale__simd *t); \
-    void gale__simd_cast_##isa(gale__simd *t); \
-    void gale__simd_move_##isa(gale__simd *t); \
-    void gale__simd_fold_##isa(gale__simd *t); \
-    void gale__simd_gemm_##isa(gale__simd *t); \
-    void gale__simd_rows_##isa(gale__simd *t); \
-    static void make_##isa(gale__simd *t)      \
-    {                                          \
-        gale__simd_ops_##isa(t);               \
-        gale__simd_pair_##isa(t);              \
-        gale__simd_math_##isa(t);              \
-        gale__simd_cast_##isa(t);              \
-        gale__simd_move_##isa(t);              \
-        gale__simd_fold_##isa(t);              \
-        gale__simd_gemm_##isa(t);              \
-        gale__simd_rows_##isa(t);              \
+#define ISA_PARTS(isa)                          \
+    void gale__simd_ops_##isa(gale__simd *t);   \
+    void gale__simd_pair_##isa(gale__simd *t);  \
+    void gale__simd_math_##isa(gale__simd *t);  \
+    void gale__simd_cast_##isa(gale__simd *t);  \
+    void gale__simd_move_##isa(gale__simd *t);  \
+    void gale__simd_fold_##isa(gale__simd *t);  \
+    void gale__simd_gemm_##isa(gale__simd *t);  \
+    void gale__simd_rows_##isa(gale__simd *t);  \
+    void gale__simd_bytes_##isa(gale__simd *t); \
+    static void make_##isa(gale__simd *t)       \
+    {                                           \
+        gale__simd_ops_##isa(t);                \
+        gale__simd_pair_##isa(t);               \
+        gale__simd_math_##isa(t);               \
+        gale__simd_cast_##isa(t);               \
+        gale__simd_move_##isa(t);               \
+        gale__simd_fold_##isa(t);               \
+        gale__simd_gemm_##isa(t);               \
+        gale__simd_rows_##isa(t);               \
+        gale__simd_bytes_##isa(t);              \
     }
 ISA_PARTS(scalar)
 #ifdef GALE_HAVE_ISA_NEON
@@ -56,6 +58,12 @@ DOT(avx512bf16)
 #endif
 #ifdef GALE_HAVE_DOT_AVXVNNI
 DOT(avxvnni)
+#endif
+#ifdef GALE_HAVE_DOT_AMXINT8
+DOT(amxint8)
+#endif
+#ifdef GALE_HAVE_DOT_AMXBF16
+DOT(amxbf16)
 #endif
 
 static gale__simd table;
@@ -102,6 +110,12 @@ static const struct {
 #endif
 #ifdef GALE_HAVE_DOT_AVXVNNI
     {GALE__CPU_BITS_avx2 | GALE__CPU_BIT(AVXVNNI), gale__simd_dot_avxvnni},
+#endif
+#ifdef GALE_HAVE_DOT_AMXINT8
+    {GALE__CPU_BITS_avx512 | GALE__CPU_BIT(AMX) | GALE__CPU_BIT(AMX_INT8), gale__simd_dot_amxint8},
+#endif
+#ifdef GALE_HAVE_DOT_AMXBF16
+    {GALE__CPU_BITS_avx512 | GALE__CPU_BIT(AMX) | GALE__CPU_BIT(AMX_BF16), gale__simd_dot_amxbf16},
 #endif
     {UINT64_MAX, NULL},
 };

@@ -37,7 +37,8 @@ typedef struct gale__simd_part {
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
- * steps of k lie side by side in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes).
+ * steps of k lie side by side in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes; a row
+ * of 64 bytes for those that multiply tiles).
  * Such steps are one unit: k and offsets count units then. */
 typedef struct gale__simd_key {
     uint8_t a, b, sum, group;
@@ -46,6 +47,7 @@ typedef struct gale__simd_gemm {
     gale__simd_key key;
     uint64_t needs; /* features (base/cpu.h) beyond those of its build */
     int mr, nr;
+    int b_group; /* tiles: steps side by side in b's panels, whose units come in whole rows of a's; 0: as in a's */
     gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */
 } gale__simd_gemm;
 /* The least that does for so many rows, mr at most. */
@@ -75,6 +77,17 @@ typedef struct gale__simd_cell {
     int64_t pitch, x_pitch;
     float *h, *c; /* c: of an LSTM, before and after */
 } gale__simd_cell;
+
+/* rint((x scale + bias) / by) + zero as a byte, saturated, NaN to 0. */
+typedef struct gale__simd_requant {
+    float scale, bias, by, zero;
+} gale__simd_requant;
+
+/* rint(((x - x_zero) x_scale + (y - y_zero) y_scale) / by) + zero as a byte, saturated, NaN to 0. */
+typedef struct gale__simd_sum {
+    float x_scale, y_scale, by, zero;
+    int32_t x_zero, y_zero;
+} gale__simd_sum;
 
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
@@ -114,6 +127,14 @@ typedef struct gale__simd {
     gale__simd_triple *triple[4][4][2];               /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
     /* f32 to U8 (0) or I8 (1): rint(a / b[0]) + c[0], saturated, NaN to 0; b NULL: a itself, c NULL: nothing added */
     gale__simd_fn *quantise[2];
+    /* I32 (0) or whole numbers held as F32 (1), to U8 (0) or I8 (1) */
+    void (*requantise[2][2])(void *d, const void *a, const gale__simd_requant *v, size_t n);
+    /* of U8 (0) or I8 (1), all three; d may be b */
+    void (*sum_bytes[2])(void *d, const void *a, const void *b, const gale__simd_sum *v, size_t n);
+    /* y[i] = the largest x[offset[t] + i * stride] of U8 (0) or I8 (1) */
+    void (*top_bytes[2])(void *y, const void *x, const int64_t *offset, int64_t stride, size_t taps, size_t n);
+    /* U8 (0) or I8 (1) as F32 less a number; stride in elements */
+    void (*centre[2])(float *d, const void *a, int64_t stride, float less, size_t n);
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]
                        [GALE_TYPE_COUNT];   /* compute type to storage type, the result in its compute type */
     gale__simd_fn *wrap[GALE_TYPE_COUNT];   /* integers back into the storage type's range; NULL: nothing to do */

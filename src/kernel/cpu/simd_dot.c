@@ -1,7 +1,7 @@
 /* Micro-kernels over instructions that multiply several steps of k at once: sums of products of bytes, or of bf16.
  * Compiled once for each such extension, since few processors of an instruction set have all of them.
  *
- * The element of a panel is a unit: some steps of one row side by side, 4 or 8 bytes. */
+ * The element of a panel is a unit: some steps of one row side by side, 4 or 8 bytes; for tiles a row of 64 in a's. */
 #include "base/cpu.h"
 #include "kernel/cpu/simd_isa.h"
 
@@ -11,6 +11,8 @@
 #define IS_avxvnni 4
 #define IS_avx512vnni 5
 #define IS_avx512bf16 6
+#define IS_amxint8 7
+#define IS_amxbf16 8
 #define EXTENSION2(name) IS_##name
 #define EXTENSION1(name) EXTENSION2(name)
 #define EXTENSION EXTENSION1(GALE_ISA)
@@ -135,6 +137,89 @@ void SIMD(dot)(gale__simd *t)
 {
     t->gemm[t->n_gemms++] =
         (gale__simd_gemm){.key = KEY, .mr = MR, .nr = NR, .part = {ROW_OF(NAME, 2), ROW_OF(NAME, 4), ROW_OF(NAME, 8)}};
+}
+
+#elif EXTENSION == IS_amxint8 || EXTENSION == IS_amxbf16
+#include <immintrin.h>
+
+/* Two by two tiles of 16 x 16 sums.  A panel of a holds rows of 64 bytes, one of b units of 4 bytes, 16 of them for
+ * each such row: both are what the instructions load.  Tiles are given back after each call, so that a thread has no
+ * state that the kernel would have to save. */
+enum { MR = 32, NR = 32, HALF = 16, ROW = 64 };
+#if EXTENSION == IS_amxint8
+#define MULTIPLY _tile_dpbssd
+#define KEY                            \
+    {                                  \
+        GALE_I8, GALE_I8, GALE_I32, 64 \
+    }
+#define B_GROUP 4
+#else
+#define MULTIPLY _tile_dpbf16ps
+#define KEY                                \
+    {                                      \
+        GALE_BF16, GALE_BF16, GALE_F32, 32 \
+    }
+#define B_GROUP 2
+#endif
+
+static const struct {
+    uint8_t palette, start, unused[14];
+    uint16_t columns[16];
+    uint8_t rows[16];
+} config = {1, 0, {0}, {ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW}, {HALF, HALF, HALF, HALF, HALF, HALF, HALF, HALF}};
+
+static void tile_32(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)
+{
+    char *c = c_;
+    const char *a = a_, *b = b_;
+    size_t pitch = ldc * 4;
+    _tile_loadconfig(&config);
+    _tile_loadd(0, c, pitch);
+    _tile_loadd(1, c + ROW, pitch);
+    _tile_loadd(2, c + HALF * pitch, pitch);
+    _tile_loadd(3, c + HALF * pitch + ROW, pitch);
+    for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) {
+        _tile_loadd(4, a, ROW);
+        _tile_loadd(6, b, NR * 4);
+        _tile_loadd(7, b + ROW, NR * 4);
+        MULTIPLY(0, 4, 6);
+        MULTIPLY(1, 4, 7);
+        _tile_loadd(5, a + HALF * ROW, ROW);
+        MULTIPLY(2, 5, 6);
+        MULTIPLY(3, 5, 7);
+    }
+    _tile_stored(0, c, pitch);
+    _tile_stored(1, c + ROW, pitch);
+    _tile_stored(2, c + HALF * pitch, pitch);
+    _tile_stored(3, c + HALF * pitch + ROW, pitch);
+    _tile_release();
+}
+
+static void tile_16(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)
+{
+    char *c = c_;
+    const char *a = a_, *b = b_;
+    size_t pitch = ldc * 4;
+    _tile_loadconfig(&config);
+    _tile_loadd(0, c, pitch);
+    _tile_loadd(1, c + ROW, pitch);
+    for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) {
+        _tile_loadd(4, a, ROW);
+        _tile_loadd(6, b, NR * 4);
+        _tile_loadd(7, b + ROW, NR * 4);
+        MULTIPLY(0, 4, 6);
+        MULTIPLY(1, 4, 7);
+    }
+    _tile_stored(0, c, pitch);
+    _tile_stored(1, c + ROW, pitch);
+    _tile_release();
+}
+
+/* Windows are not for tiles: there is no tile_at. */
+void SIMD(dot)(gale__simd *t)
+{
+    t->gemm[t->n_gemms++] = (gale__simd_gemm){
+        .key = KEY, .mr = MR, .nr = NR, .b_group = B_GROUP, .part = {{HALF, tile_16, NULL}, {MR, tile_32, NULL}}};
 }
 
 #else

@@ -16,6 +16,7 @@ void SIMD(move)(gale__simd *t);
 void SIMD(fold)(gale__simd *t);
 void SIMD(gemm)(gale__simd *t);
 void SIMD(rows)(gale__simd *t);
+void SIMD(bytes)(gale__simd *t);
 void SIMD(dot)(gale__simd *t);
 
 /* Names of the micro-kernels of so many rows, and their entry in a table. */

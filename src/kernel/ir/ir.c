@@ -41,6 +41,7 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(MAX_NAN, VALUE, 2),
     ROW(SATURATE, VALUE, 1),
     ROW(FAST_EXP, VALUE, 1),
+    ROW(FAST_EXP2, VALUE, 1),
     ROW(FAST_LOG, VALUE, 1),
     ROW(FAST_SIN, VALUE, 1),
     ROW(FAST_COS, VALUE, 1),

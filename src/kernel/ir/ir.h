@@ -66,6 +66,7 @@ typedef enum gale__ir_op {
     GALE__IR_SATURATE, /* F32 -> I32 or U32 in the range of imm bits: truncates, saturates, NaN to 0 (devices with
                           corners) */
     GALE__IR_FAST_EXP, /* F32, as exactly as the device likes */
+    GALE__IR_FAST_EXP2,
     GALE__IR_FAST_LOG,
     GALE__IR_FAST_SIN,
     GALE__IR_FAST_COS,
@@ -122,6 +123,7 @@ typedef struct gale__ir {
     uint64_t readonly; /* bit i: pointer i (of the first 64) is only read, and nothing written aliases it */
     bool subgroup_ops; /* uses LANE or SHUFFLE_XOR */
     uint8_t subgroup;  /* threads that hold matrices together: 16, 32, 64, 128; 0: there are none */
+    uint8_t at_once;   /* groups that should fit on a compute unit together; 0: the compiler decides */
     bool failed;       /* an append ran out of memory */
     uint8_t math;      /* gale__ir_math_flags; set before the first append */
     uint8_t once;      /* bit i: what pointer i (of the first 8, only read) points to need not stay in caches */

@@ -68,6 +68,7 @@ static bool takes(int op, gale_type t)
     case GALE__IR_MIN_NAN:
     case GALE__IR_MAX_NAN:
     case GALE__IR_FAST_EXP:
+    case GALE__IR_FAST_EXP2:
     case GALE__IR_FAST_LOG:
     case GALE__IR_FAST_SIN:
     case GALE__IR_FAST_COS:

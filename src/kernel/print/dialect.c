@@ -50,7 +50,6 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     [GALE__IR_MIN] = F32_F64("fminf($0,$1)", "fmin($0,$1)"),               \
     [GALE__IR_MAX] = F32_F64("fmaxf($0,$1)", "fmax($0,$1)"),               \
     [GALE__IR_MULHI] = ALL("__umulhi($0,$1)"),                             \
-    [GALE__IR_FAST_EXP] = FLOATS("__expf($0)"),                            \
     [GALE__IR_FAST_LOG] = FLOATS("__logf($0)"),                            \
     [GALE__IR_FAST_SIN] = FLOATS("__sinf($0)"),                            \
     [GALE__IR_FAST_COS] = FLOATS("__cosf($0)"),                            \
@@ -89,7 +88,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     CUDA_ASM("i32", "sat_i8", "i16", "cvt.rzi.s8.f32", "h") CUDA_ASM("i32", "sat_i16", "i16", "cvt.rzi.s16.f32", "h") \
     CUDA_ASM("i32", "sat_i32", "i32", "cvt.rzi.s32.f32", "r") CUDA_ASM("u32", "sat_u8", "u16", "cvt.rzi.u8.f32", "h") \
     CUDA_ASM("u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") CUDA_ASM("u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
-    CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
+    CUDA_ASM("f32", "fast_exp2", "f32", "ex2.approx.ftz.f32", "f") CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
 
 /* The four ways to load a matrix: rows of 16 or halves of 8 in the register order of mma.sync, as stored
  * or transposed.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them. */
@@ -157,7 +156,9 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_CUDA] = {
         .name = "cuda",
-        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)))\n"
+        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)+after))\n"
+            "#if __CUDA_ARCH__>=900\n#define WAIT_FOR_LAUNCH u32 after;asm volatile(\"griddepcontrol.launch_dependents;griddepcontrol.wait;mov.u32 %0,0;\":\"=r\"(after)::\"memory\");\n"
+            "#else\n#define WAIT_FOR_LAUNCH const u32 after=0u;\n#endif\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n"
@@ -165,14 +166,15 @@ const gale__dialect_table gale__dialects[] = {
         .head_own = CUDA_OWN, .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP,
         .head_subgroup = "static __device__ __forceinline__ u32 lane_id(){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n",
         .struct_pointers = "u64 p",
-        .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
-        .pointer = "", .pointer_readonly = "", .pointer_base = "",
+        .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),
+            [GALE__IR_FAST_EXP] = FLOATS("fast_exp2($0*1.4426950216293335f)"), [GALE__IR_FAST_EXP2] = FLOATS("fast_exp2($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("fast_div($0,$1)"),
             [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),
             [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL},
@@ -189,13 +191,14 @@ const gale__dialect_table gale__dialects[] = {
         .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
-        .pointer = "", .pointer_readonly = "", .pointer_base = "",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("sqrtf($0)", "sqrt($0)"),
+            [GALE__IR_FAST_EXP] = FLOATS("__expf($0)"), [GALE__IR_FAST_EXP2] = FLOATS("exp2f($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("__fsqrt_rn($0)"), [GALE__IR_FAST_DIV] = FLOATS("__fdividef($0,$1)"),
             [GALE__IR_LANE] = ALL("(u32)__lane_id()"),
             [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor($0,$i)"),
@@ -212,7 +215,7 @@ const gale__dialect_table gale__dialects[] = {
         .struct_pointers = "ulong offset",
         .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",
         .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",
-        .pointer_base = "p$i=b$i+P.offset[$i];",
+        .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "",
         .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",
         .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .barrier_subgroup = "barrier(CLK_LOCAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
         .make_vector = "($0)",
@@ -224,7 +227,7 @@ const gale__dialect_table gale__dialects[] = {
             [GALE__FMA] = FLOATS("fma($0,$1,$2)"),
             [GALE__IR_MIN] = FLOATS("fmin($0,$1)"), [GALE__IR_MAX] = FLOATS("fmax($0,$1)"),
             [GALE__IR_MULHI] = ALL("mul_hi($0,$1)"),
-            [GALE__IR_FAST_EXP] = FLOATS("native_exp($0)"), [GALE__IR_FAST_LOG] = FLOATS("native_log($0)"),
+            [GALE__IR_FAST_EXP] = FLOATS("native_exp($0)"), [GALE__IR_FAST_EXP2] = FLOATS("native_exp2($0)"), [GALE__IR_FAST_LOG] = FLOATS("native_log($0)"),
             [GALE__IR_FAST_SIN] = FLOATS("native_sin($0)"), [GALE__IR_FAST_COS] = FLOATS("native_cos($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("native_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("native_divide($0,$1)"),
             [GALE__IR_GROUP_ID] = ALL("(u32)get_group_id($i)"),

@@ -44,7 +44,7 @@ static gale__dialect_column column_of(gale_type t)
 }
 
 /* Fills the holes of a spelling. */
-static void spell(gale__str *out, const char *s, const char *const operands[3], gale_type type, uint64_t imm)
+static void spell(gale__str *out, const char *s, const char *const *operands, gale_type type, uint64_t imm)
 {
     for (const char *hole; (hole = strchr(s, '$')) != NULL; s = hole + 2) {
         gale__str_add_n(out, s, (size_t)(hole - s));
@@ -428,9 +428,10 @@ static void open_kernel(printer *p)
         if (ir->n_words) gale__str_addf(out, "u32 w[%d];", ir->n_words);
         gale__str_add(out, "};\n");
     }
-    char side[3][12];
+    char side[3][12], at_once[12] = "";
     for (int i = 0; i < 3; i++) snprintf(side[i], sizeof side[i], "%u", ir->group[i]);
-    spell(out, d->kernel, (const char *const[3]){side[0], side[1], side[2]}, GALE_F32,
+    if (ir->at_once) snprintf(at_once, sizeof at_once, ",%u", ir->at_once);
+    spell(out, d->kernel, (const char *const[4]){side[0], side[1], side[2], at_once}, GALE_F32,
         (uint64_t)ir->group[0] * ir->group[1] * ir->group[2]);
     gale__str_addf(out, "%s(", ir->name);
     for (int i = 0; i < ir->n_pointers && *d->pointer; i++) {
@@ -443,6 +444,7 @@ static void open_kernel(printer *p)
         spell(out, d->pointer_base, NULL, GALE_F32, (uint64_t)i);
         gale__str_add(out, "\n");
     }
+    gale__str_add(out, d->begin);
     declare_shared(p);
 }
 

@@ -58,6 +58,7 @@ static const opcode_row glsl_rows[GALE__IR_COUNT] = {
     [GALE__SQRT] = {GLSLstd450Sqrt, 0, 0, 0},
     [GALE__FMA] = {GLSLstd450Fma, 0, 0, 0},
     [GALE__IR_FAST_EXP] = {GLSLstd450Exp, 0, 0, 0},
+    [GALE__IR_FAST_EXP2] = {GLSLstd450Exp2, 0, 0, 0},
     [GALE__IR_FAST_LOG] = {GLSLstd450Log, 0, 0, 0},
     [GALE__IR_FAST_SIN] = {GLSLstd450Sin, 0, 0, 0},
     [GALE__IR_FAST_COS] = {GLSLstd450Cos, 0, 0, 0},

@@ -44,6 +44,10 @@ typedef struct gale__attention {
 extern const gale__kernel_routine gale__attention_kernels;
 bool gale__attention_fits(const gale__attention *a, const gale_device_caps *caps);
 
+extern const gale__kernel_routine gale__cell_kernels;
+/* Whether the kernels take such steps on this device. */
+bool gale__cell_kernels_fit(const gale__cpu_cell *a, const gale_device_caps *caps);
+
 extern const gale__kernel_routine gale__nms_kernels;
 /* Whether the kernels take such a suppression on this device, and the bytes of extra memory they need. */
 bool gale__nms_kernels_fit(const gale__nms_args *a, const gale_device_caps *caps, uint64_t *space_bytes);

@@ -56,7 +56,7 @@ typedef struct gale__schedule {
     uint8_t stages; /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
     uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory */
     uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
-    uint8_t slice;  /* MATRIX: rows of the tile that pass through work-group memory at once on their way out */
+    uint8_t slice;  /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
     uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 8 elements at once */
 } gale__schedule;
 

@@ -162,6 +162,8 @@ gale__ir_val gale__emit_address(gale__emit *e, int access, int outer_block, int 
  * else -1. */
 int gale__schedule_matrix_core(const gale__nest *nest, int operand);
 int gale__schedule_matrix_access(const gale__nest *nest, int operand);
+/* MATRIX: whether a thread keeps to its columns while results are stored. */
+bool gale__schedule_matrix_columns(const gale__schedule *s);
 /* MATRIX: the dimension along which results are stored by vectors. */
 int gale__schedule_matrix_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c);
 

@@ -1,8 +1,8 @@
 /* MATRIX: contractions by matrix units.  A group computes a tile of the result, each of its subgroups a part of the
  * tile in matrices of 16 x 16.  Parts of both operands lie in work-group memory, `stages` of them: while one is
  * multiplied the others are on their way, copied directly if possible, else through registers, where the
- * operand's own instructions run.  At the end the sums pass through work-group memory, one row of subgroups after the
- * other, to threads that take neighbours, run the instructions after the sum and store. */
+ * operand's own instructions run.  At the end each subgroup passes its sums through work-group memory, some rows at a
+ * time, to threads that take neighbours, run the instructions after the sum and store. */
 #include "kernel/schedule/schedule_emit.h"
 
 #define ROW_PAD 8 /* as in gale__schedule_matrix_shared */
@@ -335,21 +335,18 @@ static void walk_k(matrix *t)
 
 /* --- results --- */
 
-static void store_sums(matrix *t, uint32_t row)
+/* Rows `band * slice` and on of this subgroup's part, to where its results lie. */
+static void store_sums(matrix *t, uint32_t band, gale__ir_val at, uint32_t row)
 {
     gale__ir *ir = t->tiling.emit.ir;
     const gale__schedule *s = t->tiling.emit.schedule;
-    uint32_t columns = s->micro_n / 16;
-    gale__ir_val at = op32(ir, GALE__MUL, t->column, s->micro_n);
-    if (s->slice > s->micro_m) /* several subgroups, one below the other */
-        at =
-            add32(ir, at, op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, t->row, s->slice / s->micro_m), s->micro_m * row));
-    for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * columns; i++)
+    uint32_t columns = s->micro_n / 16, count = s->slice / 16 * columns;
+    for (uint32_t i = 0; i < count; i++)
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
                              .a = t->sums,
                              .b = t->results,
                              .c = op32(ir, GALE__ADD, at, i / columns * 16 * row + i % columns * 16),
-                             .imm = (uint64_t)row << 32 | i});
+                             .imm = (uint64_t)row << 32 | (band * count + i)});
 }
 
 /* The lanes of result number b: neighbours along the columns from (row, column) of the tile on. */
@@ -391,59 +388,75 @@ static void emit_results(matrix *t, const gale__ir_val *at)
     for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
 }
 
+/* What a subgroup has in work-group memory: from where, and the row and column of the tile that it begins with. */
+typedef struct result_part {
+    gale__ir_val at, row, column, lane;
+    uint32_t stride, per; /* elements from row to row; vectors of a row */
+} result_part;
+
+static void place_at(matrix *t, const result_part *r, int b, gale__ir_val row, gale__ir_val column, gale__ir_val *at)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    place_result(t, b, add32(ir, r->row, row), add32(ir, r->column, column));
+    *at = add32(ir, r->at, add32(ir, op32(ir, GALE__MUL, row, r->stride), column));
+}
+
 /* Threads take rows one after the other, always the same columns. */
-static void store_columns(matrix *t, gale__ir_val slice, uint32_t row, uint32_t per, uint32_t across)
+static void store_columns(matrix *t, const result_part *r)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
-    gale__ir_val c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, per), s->vector);
-    gale__ir_val first = op32(ir, GALE__IR_DIV, e->tid, per);
-    gale__ir_val i = loop(ir, s->slice, across * s->steps, false), at[GALE__EMIT_OUTER_BLOCKS];
-    for (int b = 0; b < s->steps; b++) {
-        gale__ir_val r = add32(ir, i, op32(ir, GALE__ADD, first, (uint32_t)b * across));
-        place_result(t, b, add32(ir, op32(ir, GALE__MUL, slice, s->slice), r), c);
-        at[b] = add32(ir, op32(ir, GALE__MUL, r, row), c);
-    }
+    uint32_t across = s->lanes / r->per;
+    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, r->lane, r->per), s->vector);
+    gale__ir_val first = op32(ir, GALE__IR_DIV, r->lane, r->per), at[GALE__EMIT_OUTER_BLOCKS];
+    gale__ir_val i = loop(ir, s->slice, across * s->steps, false);
+    for (int b = 0; b < s->steps; b++)
+        place_at(t, r, b, add32(ir, i, op32(ir, GALE__ADD, first, (uint32_t)b * across)), column, &at[b]);
     emit_results(t, at);
     gale__emit_close(e);
 }
 
 /* Threads take vectors in order. */
-static void store_vectors(matrix *t, gale__ir_val slice, uint32_t row, uint32_t per, uint32_t group)
+static void store_vectors(matrix *t, const result_part *r)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
-    uint32_t vectors = s->slice * per;
-    gale__ir_val i = loop(ir, vectors, group, false), at = add32(ir, i, e->tid);
-    if (vectors % group) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, gale__ir_u32(ir, vectors)));
-    gale__ir_val r = op32(ir, GALE__IR_DIV, at, per),
-                 c = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, at, per), s->vector);
-    gale__ir_val place = add32(ir, op32(ir, GALE__MUL, r, row), c);
-    place_result(t, 0, add32(ir, op32(ir, GALE__MUL, slice, s->slice), r), c);
-    emit_results(t, &place);
-    if (vectors % group) gale__emit_close(e);
+    uint32_t vectors = s->slice * r->per;
+    gale__ir_val i = loop(ir, vectors, s->lanes, false), number = add32(ir, i, r->lane), at;
+    if (vectors % s->lanes) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, number, gale__ir_u32(ir, vectors)));
+    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, number, r->per), s->vector);
+    place_at(t, r, 0, op32(ir, GALE__IR_DIV, number, r->per), column, &at);
+    emit_results(t, &at);
+    if (vectors % s->lanes) gale__emit_close(e);
     gale__emit_close(e);
 }
 
+static void subgroup_barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = 2}); }
+
+/* A subgroup stores what it computed, through work-group memory of its own, and waits for no other. */
 static void store_results(matrix *t)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
-    uint32_t group[3], row = s->tile_n + RESULT_PAD, per = s->tile_n / s->vector;
-    gale__schedule_group(s, group);
-    gale__ir_val slice = loop(ir, s->tile_m / s->slice, 1, false);
-    gale__emit_if(
-        e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, op32(ir, GALE__IR_DIV, t->row, s->slice / s->micro_m), slice));
-    store_sums(t, row);
-    gale__emit_close(e);
-    barrier(ir);
-    bool fixed = group[0] % per == 0 && s->slice % (group[0] / per) == 0; /* a thread keeps to its columns */
-    if (fixed) store_columns(t, slice, row, per, group[0] / per);
-    else store_vectors(t, slice, row, per, group[0]);
-    barrier(ir);
+    uint32_t bands = s->micro_m / s->slice;
+    result_part r = {.stride = s->micro_n + RESULT_PAD, .per = s->micro_n / s->vector};
+    r.lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);
+    r.at = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, e->tid, s->lanes), s->slice * r.stride);
+    r.column = op32(ir, GALE__MUL, t->column, s->micro_n);
+    gale__ir_val band = loop(ir, bands, 1, false);
+    r.row = add32(ir, op32(ir, GALE__MUL, t->row, s->micro_m), op32(ir, GALE__MUL, band, s->slice));
+    for (uint32_t i = 0; i < bands; i++) {
+        gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, band, gale__ir_u32(ir, i)));
+        store_sums(t, i, r.at, r.stride);
+        gale__emit_close(e);
+    }
+    subgroup_barrier(ir);
+    if (gale__schedule_matrix_columns(s)) store_columns(t, &r);
+    else store_vectors(t, &r);
+    subgroup_barrier(ir);
     gale__emit_close(e);
 }
 
@@ -467,6 +480,16 @@ static void declare(matrix *t)
     t->write = variable(ir, GALE_U32);
 }
 
+/* A group waits for memory and at barriers: another one on the same unit computes meanwhile.  512 threads fit if none
+ * needs more than 128 registers, which sums of 64 leave room for. */
+static uint8_t groups_at_once(const gale__schedule *s)
+{
+    uint32_t group[3];
+    gale__schedule_group(s, group);
+    bool fits = s->micro_m * s->micro_n / s->lanes <= 64 && s->async == 3;
+    return (uint8_t)(fits && group[0] <= 256 ? 512 / group[0] : 0);
+}
+
 gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
 {
     gale_status status;
@@ -477,6 +500,7 @@ gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__sche
     t->tiling.emit.outer_vector = s->vector;
     gale__nest_contraction(nest, &t->tiling.contraction);
     ir->subgroup = s->lanes;
+    ir->at_once = groups_at_once(s);
     GALE_GO(gale__emit_begin(&t->tiling.emit, nest, s, ir));
     t->tiling.emit.vector_dim = gale__schedule_matrix_vector_dim(nest, s, &t->tiling.contraction);
     gale__emit_tile_place_group(&t->tiling);

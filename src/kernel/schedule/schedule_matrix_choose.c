@@ -63,7 +63,8 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
         part += s->fast[w] ? size * (s->tile_k + pad) : s->tile_k * (size + pad);
     }
     *parts = part * s->stages * 2;
-    *results = s->slice * (s->tile_n + 4u) * 4;
+    uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
+    *results = subgroups * s->slice * (s->micro_n + 4u) * 4;
 }
 
 #define SHORT_K 256
@@ -81,7 +82,7 @@ static void divide_tile(const gale__contraction *c, gale__schedule *s, bool soft
         s->micro_n = 32;
     }
     if (software) s->micro_n = (uint8_t)s->tile_n; /* several matrices a subgroup, few threads */
-    s->slice = s->micro_m;
+    s->slice = 16;
 }
 
 static bool fits(const gale_device_caps *caps, const gale__schedule *s)
@@ -95,7 +96,13 @@ static bool fits(const gale_device_caps *caps, const gale__schedule *s)
     return parts + results <= most;
 }
 
-static int tile_for(int64_t n) { return n > 96 ? 128 : n > 32 ? 64 : 32; }
+/* The largest tile of at most 128, unless smaller ones leave much less of themselves empty. */
+static int tile_for(int64_t n)
+{
+    if (n <= 32) return 32;
+    if (n <= 96) return 64;
+    return up(n, 128) * 128 * 7 > up(n, 64) * 64 * 8 ? 64 : 128;
+}
 
 /* How much of k is fetched at once, and how often ahead.  Tiles of 64 x 128 gain from fewer, longer steps (1024 cubed
  * in f16 on an H200: 152 TFLOP/s, and 137 with steps of 32), larger and smaller ones do not. */
@@ -134,6 +141,15 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
 
 bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k) { return m >= 48 && n >= 48 && k >= 128; }
 
+/* Columns of a tile: as many as leave the least of it empty. */
+static int group_columns(int64_t n)
+{
+    int best = 128;
+    for (int t = 96; t >= 64; t -= 32)
+        if (up(n, t) * t * 16 < up(n, best) * best * 15) best = t;
+    return best;
+}
+
 /* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 64. */
 static bool choose_groups(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
@@ -143,8 +159,9 @@ static bool choose_groups(const gale__contraction *c, const gale_device_caps *ca
     gale__schedule t = *s;
     t.groups = 1;
     t.tile_m = 128;
-    t.tile_n = n > 64 ? 128 : 64;
-    t.tile_k = t.slice = 64;
+    t.tile_n = (uint16_t)group_columns(n);
+    t.tile_k = 64;
+    t.slice = 16;
     if (c->b_count * up(m, 128) * up(n, t.tile_n) < units * 7 / 8) t.tile_m = 64;
     if (c->b_count * up(m, t.tile_m) * up(n, t.tile_n) < units * 7 / 8) t.tile_n = 64;
     t.micro_m = 16;
@@ -178,31 +195,21 @@ static bool loops_end(const gale__contraction *c, const gale_device_caps *caps, 
     return !caps->loop_max || c->k * (sums + 1) + 4096 < caps->loop_max;
 }
 
-#define RESULTS_AT_ONCE 4
-
-/* Whether what follows the sum reads something of each row: a residual, say. */
-static bool reads_rows(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
+bool gale__schedule_matrix_columns(const gale__schedule *s)
 {
-    for (int i = 0; i < nest->n_code; i++) {
-        const gale__nest_instr *in = &nest->code[i];
-        if (in->inner || (in->op != GALE__NEST_LOAD && in->op != GALE__NEST_TAKE)) continue;
-        for (int d = 0; d < nest->n_outer; d++)
-            if (c->kind[d] == (uint8_t)gale__schedule_tile_kind(s, 0) &&
-                gale__schedule_access_walks(&nest->accesses[in->access], d))
-                return true;
-    }
-    return false;
+    uint32_t per = s->micro_n / s->vector;
+    return per <= s->lanes && s->lanes % per == 0 && s->slice % (s->lanes / per) == 0;
 }
+
+#define RESULTS_AT_ONCE 4
 
 /* Rows that a thread finishes at once: all of them are read before the first is stored, so that they are waited for
  * together. */
-static int choose_results(
-    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s)
+static int choose_results(const gale_device_caps *caps, const gale__schedule *s)
 {
-    uint32_t group[3], per = s->tile_n / s->vector, most = caps->software ? 2 : RESULTS_AT_ONCE;
-    gale__schedule_group(s, group);
-    if (group[0] % per || s->slice % (group[0] / per) || !reads_rows(nest, c, s)) return 1;
-    while (most > 1 && s->slice / (group[0] / per) % most) most /= 2;
+    uint32_t most = caps->software ? 2 : RESULTS_AT_ONCE;
+    if (!gale__schedule_matrix_columns(s)) return 1;
+    while (most > 1 && s->slice / (s->lanes / (s->micro_n / s->vector)) % most) most /= 2;
     return (int)most;
 }
 
@@ -228,7 +235,7 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     int64_t last = dim >= 0 ? nest->extent[dim] : 1;
     t.vector = (uint8_t)(last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
-    t.steps = (uint8_t)choose_results(nest, &c, caps, &t);
+    t.steps = (uint8_t)choose_results(caps, &t);
     *s = t;
     return true;
 }

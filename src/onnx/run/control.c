@@ -33,14 +33,15 @@ static gale_status read_one(gale_object *object, const char *what, int64_t *out)
 gale_status gale__onnx_control_run_body(
     const control *c, gale__onnx_net *body, gale_object *const *given, int n_given, gale_object **results)
 {
-    gale_object **in = gale__calloc((size_t)body->n_inputs + 1, sizeof *in);
+    gale_object *few[GALE__ONNX_FEW] = {0},
+                **in = body->n_inputs <= GALE__ONNX_FEW ? few : gale__calloc((size_t)body->n_inputs, sizeof *in);
     gale_status status;
     int own = body->n_inputs - body->n_captures;
     if (!in) return GALE_NO_MEMORY;
     for (int i = 0; i < own && i < n_given; i++) in[i] = given[i];
     for (int i = 0; i < body->n_captures; i++) in[own + i] = c->values[body->captures[i]];
     status = gale__onnx_exec_run(c->session, body, in, results, false);
-    gale__free(in);
+    if (in != few) gale__free(in);
     return status;
 }
 
@@ -169,6 +170,7 @@ typedef struct loop {
     int carried, stacked;
     int64_t trips;        /* at most; -1 without end */
     bool goes_on, steady; /* steady: the body does not change the condition */
+    bool counts;          /* the body reads the number of the step */
 } loop;
 
 static gale_status host_scalar(gale_type type, int64_t value, gale_object **out)
@@ -191,6 +193,12 @@ static bool is_steady(const gale__onnx_net *body)
     return k && k->size_bytes == 1 && gale_tensor_to_cpu(k, &yes, 1) == GALE_OK && yes;
 }
 
+static bool reads_input(const gale__onnx_net *body, int i)
+{
+    const gale__onnx_exec *exec = body->exec;
+    return i < body->n_inputs && exec->last_use[body->inputs[i]] >= 0;
+}
+
 static gale_status begin_loop(loop *l)
 {
     control *c = l->control;
@@ -208,6 +216,7 @@ static gale_status begin_loop(loop *l)
     if (input(c, 1) && input(c, 1)->kind != GALE_OBJECT_NONE) GALE_TRY(read_one(input(c, 1), "the condition", &go));
     l->goes_on = go;
     l->steady = is_steady(l->body);
+    l->counts = reads_input(l->body, 0);
     if (l->trips < 0 && l->steady && l->goes_on)
         return gale__fail(
             GALE_INVALID, "the loop has no trip count and its condition never changes, so it would not end");
@@ -227,10 +236,9 @@ static gale_status step_loop(loop *l, int64_t at)
 {
     int64_t go = 1;
     GALE_TRY(gale__onnx_control_ask(l->control, at, l->trips));
-    gale_object_destroy(&l->state[0]);
-    gale_object_destroy(&l->state[1]);
-    GALE_TRY(host_scalar(GALE_I64, at, &l->state[0]));
-    GALE_TRY(host_scalar(GALE_BOOL, 1, &l->state[1]));
+    if (l->counts) gale_object_destroy(&l->state[0]);
+    if (!l->state[0]) GALE_TRY(host_scalar(GALE_I64, at, &l->state[0]));
+    if (!l->state[1]) GALE_TRY(host_scalar(GALE_BOOL, 1, &l->state[1]));
     GALE_TRY(gale__onnx_control_run_body(l->control, l->body, l->state, l->carried + 2, l->results));
     for (int i = 0; i < l->carried; i++) {
         gale_object_destroy(&l->state[i + 2]);

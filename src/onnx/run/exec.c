@@ -79,8 +79,9 @@ static gale_status keep_results(run *r, const gale__onnx_segment *g, gale_tensor
 
 static gale_status run_segment(run *r, gale__onnx_segment *g, int step)
 {
-    gale_tensor **in = gale__calloc((size_t)g->n_inputs + 1, sizeof *in),
-                **out = gale__calloc((size_t)g->n_outputs + 1, sizeof *out);
+    gale_tensor *few[2][GALE__ONNX_FEW] = {{0}},
+                **in = g->n_inputs <= GALE__ONNX_FEW ? few[0] : gale__calloc((size_t)g->n_inputs, sizeof *in),
+                **out = g->n_outputs <= GALE__ONNX_FEW ? few[1] : gale__calloc((size_t)g->n_outputs, sizeof *out);
     gale_program *program = NULL;
     gale_status status = GALE_NO_MEMORY;
     if (!in || !out) goto done;
@@ -96,8 +97,8 @@ static gale_status run_segment(run *r, gale__onnx_segment *g, int step)
 done:
     for (int i = 0; out && i < g->n_outputs; i++)
         if (out[i] && out[i] != given_for(r, g->outputs[i])) gale_tensor_destroy(&out[i]);
-    gale__free(in);
-    gale__free(out);
+    if (in != few[0]) gale__free(in);
+    if (out != few[1]) gale__free(out);
     return status;
 }
 
@@ -251,14 +252,16 @@ static gale_status deliver(run *r, int i, gale_object **out)
 
 static gale_status deliver_all(run *r, gale_object **outputs)
 {
-    gale_object **made = gale__calloc((size_t)r->net->n_outputs + 1, sizeof *made);
+    gale_object *few[GALE__ONNX_FEW] = {0}, **made = r->net->n_outputs <= GALE__ONNX_FEW
+                                                         ? few
+                                                         : gale__calloc((size_t)r->net->n_outputs, sizeof *made);
     gale_status status = made ? GALE_OK : GALE_NO_MEMORY;
     for (int i = 0; status == GALE_OK && i < r->net->n_outputs; i++) status = deliver(r, i, &made[i]);
     for (int i = 0; made && i < r->net->n_outputs; i++) {
         if (status == GALE_OK) outputs[i] = made[i];
         else if (!r->given || made[i] != r->given[i]) gale_object_destroy(&made[i]);
     }
-    gale__free(made);
+    if (made != few) gale__free(made);
     return status;
 }
 
@@ -266,8 +269,9 @@ gale_status gale__onnx_exec_run(
     gale__onnx_session *s, gale__onnx_net *net, gale_object *const *inputs, gale_object **outputs, bool on_host)
 {
     run r = {.session = s, .net = net, .exec = net->exec, .on_host = on_host, .given = outputs};
+    gale_object *few[GALE__ONNX_FEW] = {0};
     gale_status status;
-    r.values = gale__calloc((size_t)net->n_values + 1, sizeof *r.values);
+    r.values = net->n_values <= GALE__ONNX_FEW ? few : gale__calloc((size_t)net->n_values, sizeof *r.values);
     if (!r.values) return GALE_NO_MEMORY;
     for (int i = 0; i < net->n_inputs; i++)
         if (inputs[i]) r.values[net->inputs[i]] = gale__onnx_object_hold(inputs[i]);
@@ -275,6 +279,6 @@ gale_status gale__onnx_exec_run(
     status = deliver_all(&r, outputs);
 done:
     for (int i = 0; i < net->n_values; i++) gale_object_destroy(&r.values[i]);
-    gale__free(r.values);
+    if (r.values != few) gale__free(r.values);
     return status;
 }

@@ -9,6 +9,8 @@
 #include "onnx/host/host.h"
 #include "onnx/run/runner.h"
 
+enum { GALE__ONNX_FEW = 32 }; /* values of a net, a node or a segment for which a run allocates no list */
+
 /* A segment for inputs of given element types. */
 typedef struct gale__onnx_variant {
     struct gale__onnx_variant *next;

@@ -1,0 +1,244 @@
+/* Sums of products of bytes become bytes again: scaled, with a bias, quantised.  One pass over the sums, since what
+ * follows a product of bytes often takes longer than the product.
+ *
+ * A division by a number is two steps of Newton's from the product with its reciprocal.  They need a fused
+ * multiply-add, and numbers far from the ends of the range; else it is a division. */
+#include "kernel/cpu/simd_isa.h"
+#include <math.h>
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if defined(__FMA__) || defined(__aarch64__)
+#define HAVE_FMA 1
+#else
+#define HAVE_FMA 0
+#endif
+
+/* No infinity comes about on the way, and no number too small to be exact; sums are below 2^31. */
+static bool is_moderate(const gale__simd_requant *v)
+{
+    return v->by > 0x1p-60f && v->by < 0x1p60f && fabsf(v->scale) < 0x1p60f && fabsf(v->bias) < 0x1p90f &&
+           fabsf(v->zero) < 1024;
+}
+
+static inline float quotient(float x, float by, float inverse)
+{
+    float q = x * inverse;
+    return fmaf(fmaf(-q, by, x), inverse, q);
+}
+
+#define REQUANTISE(name, A, D, low, high)                                                        \
+    static void name##_plain(D *d, const A *a, const gale__simd_requant *v, size_t n)            \
+    {                                                                                            \
+        float scale = v->scale, bias = v->bias, by = v->by, zero = v->zero;                      \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                 \
+        {                                                                                        \
+            float y = rintf(((float)a[i] * scale + bias) / by) + zero;                           \
+            y = y == y ? y : 0;                                                                  \
+            y = y > (high) ? (high) : y;                                                         \
+            d[i] = (D)(int32_t)(y < (low) ? (low) : y);                                          \
+        }                                                                                        \
+    }                                                                                            \
+    static void name##_quick(D *d, const A *a, const gale__simd_requant *v, size_t n)            \
+    {                                                                                            \
+        float scale = v->scale, bias = v->bias, by = v->by, zero = v->zero, inverse = 1 / v->by; \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                 \
+        {                                                                                        \
+            float y = rintf(quotient((float)a[i] * scale + bias, by, inverse)) + zero;           \
+            y = y > (high) ? (high) : y;                                                         \
+            d[i] = (D)(int32_t)(y < (low) ? (low) : y);                                          \
+        }                                                                                        \
+    }
+REQUANTISE(i32_u8, int32_t, uint8_t, 0.0f, 255.0f)
+REQUANTISE(i32_i8, int32_t, int8_t, -128.0f, 127.0f)
+REQUANTISE(f32_u8, float, uint8_t, 0.0f, 255.0f)
+REQUANTISE(f32_i8, float, int8_t, -128.0f, 127.0f)
+
+#if defined(__aarch64__)
+/* Conversions saturate, so that the ends cost nothing. */
+static inline int16x8_t round_pair(float32x4_t x, float32x4_t y)
+{
+    return vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(x)), vqmovn_s32(vcvtnq_s32_f32(y)));
+}
+
+static inline float32x4_t divide(float32x4_t x, float32x4_t by, float32x4_t inverse)
+{
+    float32x4_t q = vmulq_f32(x, inverse);
+    return vfmaq_f32(q, vfmsq_f32(x, q, by), inverse);
+}
+
+static inline float32x4_t levels(
+    float32x4_t x, float32x4_t scale, float32x4_t bias, float32x4_t by, float32x4_t inverse)
+{
+    return divide(vaddq_f32(vmulq_f32(x, scale), bias), by, inverse);
+}
+#define AS_F32_i32(p) vcvtq_f32_s32(vld1q_s32(p))
+#define AS_F32_f32(p) vld1q_f32(p)
+#define NARROW_u8 vqmovun_s16
+#define NARROW_i8 vqmovn_s16
+#define STORE_u8 vst1q_u8
+#define STORE_i8 vst1q_s8
+#define JOIN_u8 vcombine_u8
+#define JOIN_i8 vcombine_s8
+#define LEVELS(from, i) levels(AS_F32_##from(a + (i)), scale, bias, by, inverse)
+#define EIGHT(from, to, i) NARROW_##to(vqaddq_s16(round_pair(LEVELS(from, i), LEVELS(from, (i) + 4)), zero))
+#define QUICK(from, A, to, D)                                                                                  \
+    static void from##_##to##_neon(D *d, const A *a, const gale__simd_requant *v, size_t n)                    \
+    {                                                                                                          \
+        float32x4_t scale = vdupq_n_f32(v->scale), bias = vdupq_n_f32(v->bias), by = vdupq_n_f32(v->by),       \
+                    inverse = vdupq_n_f32(1 / v->by);                                                          \
+        int16x8_t zero = vdupq_n_s16((int16_t)v->zero);                                                        \
+        size_t i = 0;                                                                                          \
+        for (; i + 16 <= n; i += 16) STORE_##to(d + i, JOIN_##to(EIGHT(from, to, i), EIGHT(from, to, i + 8))); \
+        if (i == n) return;                                                                                    \
+        if (n < 16) from##_##to##_quick(d, a, v, n);                                                           \
+        else STORE_##to(d + n - 16, JOIN_##to(EIGHT(from, to, n - 16), EIGHT(from, to, n - 8)));               \
+    }
+QUICK(i32, int32_t, u8, uint8_t)
+QUICK(i32, int32_t, i8, int8_t)
+QUICK(f32, float, u8, uint8_t)
+QUICK(f32, float, i8, int8_t)
+#define BEST(name) name##_neon
+#else
+#define BEST(name) name##_quick
+#endif
+
+#define CHOOSE(name)                                                                                  \
+    static void name(void *d, const void *a, const gale__simd_requant *v, size_t n)                   \
+    {                                                                                                 \
+        if (HAVE_FMA && is_moderate(v) && v->zero == (float)(int32_t)v->zero) BEST(name)(d, a, v, n); \
+        else name##_plain(d, a, v, n);                                                                \
+    }
+CHOOSE(i32_u8)
+CHOOSE(i32_i8)
+CHOOSE(f32_u8)
+CHOOSE(f32_i8)
+
+/* --- Two rows of bytes, each as numbers, added. --- */
+
+static bool is_moderate_sum(const gale__simd_sum *v)
+{
+    return v->by > 0x1p-60f && v->by < 0x1p60f && fabsf(v->x_scale) < 0x1p60f && fabsf(v->y_scale) < 0x1p60f &&
+           fabsf(v->zero) < 1024 && v->zero == (float)(int32_t)v->zero;
+}
+
+#define SUM(name, T, low, high)                                                                      \
+    static void name##_plain(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n)        \
+    {                                                                                                \
+        int32_t p = v->x_zero, q = v->y_zero;                                                        \
+        float by_x = v->x_scale, by_y = v->y_scale, by = v->by, zero = v->zero;                      \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                     \
+        {                                                                                            \
+            float y = rintf(((float)(a[i] - p) * by_x + (float)(b[i] - q) * by_y) / by) + zero;      \
+            y = y == y ? y : 0;                                                                      \
+            y = y > (high) ? (high) : y;                                                             \
+            d[i] = (T)(int32_t)(y < (low) ? (low) : y);                                              \
+        }                                                                                            \
+    }                                                                                                \
+    static void name##_quick(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n)        \
+    {                                                                                                \
+        int32_t p = v->x_zero, q = v->y_zero;                                                        \
+        float by_x = v->x_scale, by_y = v->y_scale, by = v->by, zero = v->zero, inverse = 1 / v->by; \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                     \
+        {                                                                                            \
+            float y = (float)(a[i] - p) * by_x + (float)(b[i] - q) * by_y;                           \
+            y = rintf(quotient(y, by, inverse)) + zero;                                              \
+            y = y > (high) ? (high) : y;                                                             \
+            d[i] = (T)(int32_t)(y < (low) ? (low) : y);                                              \
+        }                                                                                            \
+    }
+SUM(sum_u8, uint8_t, 0.0f, 255.0f)
+SUM(sum_i8, int8_t, -128.0f, 127.0f)
+
+#if defined(__aarch64__)
+typedef struct pair {
+    float32x4_t by_x, by_y, by, inverse;
+} pair;
+/* Numbers from -256 on, as floats: 2^23 with a half word for its lowest bits is that much more.  That is quicker than
+ * to convert them. */
+static inline float32x4_t low_f32(uint16x8_t x)
+{
+    return vsubq_f32(vreinterpretq_f32_u16(vzip1q_u16(x, vdupq_n_u16(0x4b00))), vdupq_n_f32(0x1p23f + 256));
+}
+static inline float32x4_t high_f32(uint16x8_t x)
+{
+    return vsubq_f32(vreinterpretq_f32_u16(vzip2q_u16(x, vdupq_n_u16(0x4b00))), vdupq_n_f32(0x1p23f + 256));
+}
+static inline float32x4_t sum_levels(float32x4_t x, float32x4_t y, const pair *v)
+{
+    return divide(vaddq_f32(vmulq_f32(x, v->by_x), vmulq_f32(y, v->by_y)), v->by, v->inverse);
+}
+#define LOAD_u8(p) vmovl_u8(vld1_u8(p))
+#define LOAD_i8(p) vreinterpretq_u16_s16(vmovl_s8(vld1_s8(p)))
+#define STORE8_u8 vst1_u8
+#define STORE8_i8 vst1_s8
+#define SUM_NEON(to, T)                                                                                          \
+    static void sum_##to##_neon(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n)                 \
+    {                                                                                                            \
+        pair w = {vdupq_n_f32(v->x_scale), vdupq_n_f32(v->y_scale), vdupq_n_f32(v->by), vdupq_n_f32(1 / v->by)}; \
+        uint16x8_t p = vdupq_n_u16((uint16_t)(256 - v->x_zero)), q = vdupq_n_u16((uint16_t)(256 - v->y_zero));   \
+        int16x8_t zero = vdupq_n_s16((int16_t)v->zero);                                                          \
+        size_t i = 0;                                                                                            \
+        for (; i + 8 <= n; i += 8) {                                                                             \
+            uint16x8_t x = vaddq_u16(LOAD_##to(a + i), p), y = vaddq_u16(LOAD_##to(b + i), q);                   \
+            int16x8_t l =                                                                                        \
+                round_pair(sum_levels(low_f32(x), low_f32(y), &w), sum_levels(high_f32(x), high_f32(y), &w));    \
+            STORE8_##to(d + i, NARROW_##to(vqaddq_s16(l, zero)));                                                \
+        }                                                                                                        \
+        if (i < n) sum_##to##_quick(d + i, a + i, b + i, v, n - i);                                              \
+    }
+SUM_NEON(u8, uint8_t)
+SUM_NEON(i8, int8_t)
+#endif
+
+#define CHOOSE_SUM(name)                                                                       \
+    static void name(void *d, const void *a, const void *b, const gale__simd_sum *v, size_t n) \
+    {                                                                                          \
+        if (HAVE_FMA && is_moderate_sum(v)) BEST(name)(d, a, b, v, n);                         \
+        else name##_plain(d, a, b, v, n);                                                      \
+    }
+CHOOSE_SUM(sum_u8)
+CHOOSE_SUM(sum_i8)
+
+#define CENTRE(name, T)                                                                               \
+    static void name(float *d, const void *a_, int64_t stride, float less, size_t n)                  \
+    {                                                                                                 \
+        const T *a = a_;                                                                              \
+        if (stride == 1) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[i] - less;          \
+        else if (stride == 2) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[2 * i] - less; \
+        else                                                                                          \
+            for (size_t i = 0; i < n; i++) d[i] = (float)a[(int64_t)i * stride] - less;               \
+    }
+CENTRE(centre_u8, uint8_t)
+CENTRE(centre_i8, int8_t)
+
+#define TOP(name, T)                                                                                         \
+    static void name(void *y_, const void *x_, const int64_t *offset, int64_t stride, size_t taps, size_t n) \
+    {                                                                                                        \
+        T *y = y_;                                                                                           \
+        for (size_t t = 0; t < taps; t++) {                                                                  \
+            const T *x = (const T *)x_ + offset[t];                                                          \
+            if (!t && stride == 1) memcpy(y, x, n);                                                          \
+            else if (!t)                                                                                     \
+                for (size_t i = 0; i < n; i++) y[i] = x[(int64_t)i * stride];                                \
+            else if (stride == 1) SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = x[i] > y[i] ? x[i] : y[i]; \
+            else SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = x[2 * i] > y[i] ? x[2 * i] : y[i];          \
+        }                                                                                                    \
+    }
+TOP(top_u8, uint8_t)
+TOP(top_i8, int8_t)
+
+void SIMD(bytes)(gale__simd *t)
+{
+    t->top_bytes[0] = top_u8;
+    t->top_bytes[1] = top_i8;
+    t->sum_bytes[0] = sum_u8;
+    t->sum_bytes[1] = sum_i8;
+    t->centre[0] = centre_u8;
+    t->centre[1] = centre_i8;
+    t->requantise[0][0] = i32_u8;
+    t->requantise[0][1] = i32_i8;
+    t->requantise[1][0] = f32_u8;
+    t->requantise[1][1] = f32_i8;
+}

@@ -1,0 +1,326 @@
+/* Quantised layers as exporters write them, between DequantizeLinear and QuantizeLinear: convolutions of every kind,
+ * residual sums, Gemm; held against plain loops.  Where a processor multiplies floats instead, a level may differ by
+ * one where a result lies in the middle between two. */
+#include "op_graph.h"
+#include <limits.h>
+#include <math.h>
+
+static gale_device *device;
+
+typedef struct layer {
+    int64_t n, c, o, groups, side, kernel, stride, pad;
+    bool residual, has_sign, wild; /* wild: scales at the ends of the range of floats */
+} layer;
+
+static uint32_t seed = 1;
+static int any(int low, int high)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return low + (int)((seed >> 8) % (uint32_t)(high - low + 1));
+}
+
+typedef struct data {
+    int64_t out, rows, results;
+    uint8_t *x, *skip; /* of type I8 where has_sign */
+    int8_t *w;
+    float *w_scale, *bias, x_scale, y_scale, skip_scale, z_scale;
+    uint8_t x_zero, y_zero, skip_zero, z_zero;
+} data;
+
+static void make(const layer *l, data *d)
+{
+    int64_t rows = l->o, k = l->c / l->groups * l->kernel * l->kernel;
+    d->out = (l->side + 2 * l->pad - l->kernel) / l->stride + 1;
+    d->results = l->n * l->o * d->out * d->out;
+    d->x = gale__alloc((size_t)(l->n * l->c * l->side * l->side));
+    d->skip = gale__alloc((size_t)d->results);
+    d->w = gale__alloc((size_t)(rows * k));
+    d->w_scale = gale__alloc((size_t)rows * sizeof(float));
+    d->bias = gale__alloc((size_t)rows * sizeof(float));
+    for (int64_t i = 0; i < l->n * l->c * l->side * l->side; i++) d->x[i] = (uint8_t)any(0, 255);
+    for (int64_t i = 0; i < d->results; i++) d->skip[i] = (uint8_t)any(0, 255);
+    for (int64_t i = 0; i < rows * k; i++) d->w[i] = (int8_t)any(-127, 127);
+    float all = l->wild ? 0x1p-64f : 1;
+    for (int64_t i = 0; i < rows; i++) d->w_scale[i] = all * (float)any(10, 99) / 10000, d->bias[i] = (float)any(-9, 9);
+    d->x_scale = 0.021f, d->skip_scale = 0.033f, d->z_scale = 0.11f;
+    d->y_scale = all * 0.013f * sqrtf((float)k);
+    if (l->wild)
+        for (int64_t i = 0; i < rows; i++) d->bias[i] = 0;
+    d->x_zero = l->has_sign ? (uint8_t)-3 : 117, d->y_zero = l->has_sign ? 5 : 130, d->skip_zero = 7, d->z_zero = 0;
+}
+
+static void drop(data *d)
+{
+    gale__free(d->x), gale__free(d->skip), gale__free(d->w), gale__free(d->w_scale), gale__free(d->bias);
+}
+
+static int number(const layer *l, uint8_t v) { return l->has_sign ? (int8_t)v : v; }
+
+static uint8_t level(const layer *l, float v, float by, uint8_t zero)
+{
+    float y = rintf(v / by) + (float)number(l, zero), low = l->has_sign ? -128 : 0, high = l->has_sign ? 127 : 255;
+    return (uint8_t)(int)(y < low ? low : y > high ? high : y);
+}
+
+static uint8_t expected(const layer *l, const data *d, int64_t i)
+{
+    int64_t x = i % d->out, y = i / d->out % d->out, o = i / d->out / d->out % l->o, n = i / d->out / d->out / l->o,
+            each = l->c / l->groups, sum = 0;
+    for (int64_t k = 0; k < each * l->kernel * l->kernel; k++) {
+        int64_t yy = y * l->stride + k / l->kernel % l->kernel - l->pad, xx = x * l->stride + k % l->kernel - l->pad,
+                c = o / (l->o / l->groups) * each + k / l->kernel / l->kernel;
+        if (yy < 0 || yy >= l->side || xx < 0 || xx >= l->side) continue;
+        sum += (number(l, d->x[((n * l->c + c) * l->side + yy) * l->side + xx]) - number(l, d->x_zero)) *
+               d->w[o * each * l->kernel * l->kernel + k];
+    }
+    float scaled = (float)sum * (d->x_scale * d->w_scale[o]);
+    uint8_t q = level(l, scaled + d->bias[o], d->y_scale, d->y_zero);
+    if (!l->residual) return q;
+    float a = (float)(number(l, q) - number(l, d->y_zero)) * d->y_scale,
+          b = (float)(number(l, d->skip[i]) - number(l, d->skip_zero)) * d->skip_scale;
+    return level(l, a + b, d->z_scale, d->z_zero);
+}
+
+static gale_value constant(og *t, gale_type type, int rank, const int64_t *dims, const void *from)
+{
+    gale_value v = GALE_NONE;
+    og_note(t, gale_graph_constant(t->graph, type, rank, dims, from, &v));
+    return v;
+}
+
+static gale_value input(og *t, gale_type type, int rank, const int64_t *dims, const void *from)
+{
+    gale_value v = GALE_NONE;
+    char name[8] = {'x', (char)('a' + t->n_inputs)};
+    og_note(t, gale_graph_input(t->graph, name, type, rank, dims, NULL, &v));
+    og_note(t, gale_tensor_from_cpu(NULL, type, rank, dims, from, &t->inputs[t->n_inputs++]));
+    return v;
+}
+
+static gale_value quantise(og *t, const char *op, gale_value x, gale_type type, const float *scale, const void *zero)
+{
+    return og_op(
+        t, op, (gale_value[]){x, constant(t, GALE_F32, 0, NULL, scale), constant(t, type, 0, NULL, zero)}, 3, NULL, 0);
+}
+
+static gale_value build(og *t, const layer *l, const data *d)
+{
+    const int64_t dims_x[4] = {l->n, l->c, l->side, l->side},
+                  dims_w[4] = {l->o, l->c / l->groups, l->kernel, l->kernel}, dims_y[4] = {l->n, l->o, d->out, d->out},
+                  strides[2] = {l->stride, l->stride}, pads[4] = {l->pad, l->pad, l->pad, l->pad};
+    gale_type type = l->has_sign ? GALE_I8 : GALE_U8;
+    gale_attr attrs[3] = {GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4), GALE_INT("group", l->groups)},
+              axis = GALE_INT("axis", 0);
+    gale_value x = quantise(t, "DequantizeLinear", input(t, type, 4, dims_x, d->x), type, &d->x_scale, &d->x_zero),
+               w = og_op(t, "DequantizeLinear",
+                   (gale_value[]){constant(t, GALE_I8, 4, dims_w, d->w), constant(t, GALE_F32, 1, dims_w, d->w_scale)},
+                   2, &axis, 1),
+               y = og_op(t, "Conv", (gale_value[]){x, w, constant(t, GALE_F32, 1, dims_w, d->bias)}, 3, attrs, 3);
+    y = quantise(t, "QuantizeLinear", y, type, &d->y_scale, &d->y_zero);
+    if (!l->residual) return y;
+    y = quantise(t, "DequantizeLinear", y, type, &d->y_scale, &d->y_zero);
+    gale_value skip =
+        quantise(t, "DequantizeLinear", input(t, type, 4, dims_y, d->skip), type, &d->skip_scale, &d->skip_zero);
+    return quantise(t, "QuantizeLinear", og_op2(t, "Add", y, skip), type, &d->z_scale, &d->z_zero);
+}
+
+static void check_bytes(const layer *l, const data *d, const uint8_t *have)
+{
+    int64_t differ = 0, worst = 0;
+    for (int64_t i = 0; i < d->results; i++) {
+        int64_t off = llabs((long long)number(l, have[i]) - number(l, expected(l, d, i)));
+        differ += off > 0;
+        if (off > worst) worst = off;
+    }
+    if (!CHECK(worst <= 1 && differ * 100 <= d->results))
+        printf("  %lld to %lld channels, kernel %lld: %lld of %lld differ, by up to %lld\n", (long long)l->c,
+            (long long)l->o, (long long)l->kernel, (long long)differ, (long long)d->results, (long long)worst);
+}
+
+static void check_layer(const layer *l)
+{
+    gale_program *p = NULL;
+    gale_tensor *y = NULL;
+    data d;
+    og t;
+    make(l, &d);
+    og_begin(&t);
+    og_output(&t, build(&t, l, &d));
+    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
+        CHECK_OK(gale_program_run(p, t.inputs, &y, true)))
+        check_bytes(l, &d, gale_tensor_data(y));
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    og_end(&t);
+    drop(&d);
+}
+
+TEST(convolutions)
+{
+    static const layer rows[] = {
+        {1, 3, 16, 1, 33, 3, 2, 1, false, false, false}, /* first layers, whose channels fill no unit */
+        {2, 3, 9, 1, 20, 7, 2, 3, false, false, false},
+        {1, 5, 8, 1, 14, 3, 1, 1, false, true, false},
+        {1, 1, 5, 1, 40, 11, 1, 0, false, false, false},
+        {1, 12, 20, 4, 13, 5, 1, 2, false, false, false},
+        {1, 32, 24, 1, 15, 1, 1, 0, false, false, false}, /* 1x1, small maps, short rows */
+        {2, 40, 17, 1, 7, 1, 1, 0, true, false, false},
+        {1, 16, 12, 1, 30, 3, 1, 1, true, true, false},
+        {1, 16, 12, 1, 30, 3, 1, 1, true, true, true},
+        {1, 24, 33, 1, 9, 1, 2, 0, false, false, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_layer(&rows[i]);
+}
+
+TEST(channels_on_their_own)
+{
+    static const layer rows[] = {
+        {1, 32, 32, 32, 28, 3, 1, 1, false, false, false},
+        {2, 40, 40, 40, 29, 3, 2, 1, false, true, false},
+        {1, 64, 64, 64, 7, 3, 1, 1, false, false, false},
+        {1, 32, 32, 32, 14, 5, 1, 2, true, false, false},
+        {1, 30, 30, 30, 12, 7, 2, 3, false, false, true},
+        {1, 31, 31, 31, 150, 3, 1, 1, true, true, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_layer(&rows[i]);
+}
+
+/* One row, or several, by the turned weights of Gemm. */
+static void check_gemm(int64_t m)
+{
+    enum { K = 150, N = 70 };
+    const int64_t dims_a[2] = {m, K}, dims_b[2] = {N, K};
+    uint8_t a[9 * K], zero = 90;
+    int8_t b[N * K];
+    float scale[N], by = 0.017f, wrong = 0;
+    for (int64_t i = 0; i < m * K; i++) a[i] = (uint8_t)any(0, 255);
+    for (int64_t i = 0; i < N * K; i++) b[i] = (int8_t)any(-127, 127);
+    for (int i = 0; i < N; i++) scale[i] = (float)(1 + i) / 900;
+    gale_program *p = NULL;
+    gale_tensor *y = NULL;
+    gale_attr axis = GALE_INT("axis", 0), turned = GALE_INT("transB", 1);
+    og t;
+    og_begin(&t);
+    gale_value x = quantise(&t, "DequantizeLinear", input(&t, GALE_U8, 2, dims_a, a), GALE_U8, &by, &zero),
+               w = og_op(&t, "DequantizeLinear",
+                   (gale_value[]){constant(&t, GALE_I8, 2, dims_b, b), constant(&t, GALE_F32, 1, dims_b, scale)}, 2,
+                   &axis, 1);
+    og_output(&t, og_op(&t, "Gemm", (gale_value[]){x, w}, 2, &turned, 1));
+    bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
+                CHECK_OK(gale_program_run(p, t.inputs, &y, true));
+    const float *have = good ? gale_tensor_data(y) : NULL;
+    for (int64_t i = 0; good && i < m * N; i++) {
+        double sum = 0;
+        for (int k = 0; k < K; k++) sum += (a[i / N * K + k] - zero) * b[i % N * K + k];
+        sum *= (double)by * scale[i % N];
+        wrong += fabs(sum - have[i]) > 1e-4 * (1 + fabs(sum));
+    }
+    CHECK(wrong == 0);
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    og_end(&t);
+}
+
+TEST(gemm)
+{
+    check_gemm(1);
+    check_gemm(3);
+    check_gemm(9);
+}
+
+/* The largest of dequantised values, which the CPU finds among the bytes. */
+static void check_pool(gale_type type, int64_t kernel, int64_t stride, int64_t pad)
+{
+    enum { C = 5, SIDE = 37 };
+    const int64_t dims[4] = {1, C, SIDE, SIDE}, strides[2] = {stride, stride}, pads[4] = {pad, pad, pad, pad},
+                  shape[2] = {kernel, kernel}, out = (SIDE + 2 * pad - kernel) / stride + 1;
+    static uint8_t x[C * SIDE * SIDE];
+    uint8_t zero = 60;
+    float scale = 0.07f;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < C * SIDE * SIDE; i++) x[i] = (uint8_t)any(0, 255);
+    gale_program *p = NULL;
+    gale_tensor *y = NULL;
+    gale_attr attrs[3] = {
+        GALE_INTS("kernel_shape", shape, 2), GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4)};
+    og t;
+    og_begin(&t);
+    gale_value v = quantise(&t, "DequantizeLinear", input(&t, type, 4, dims, x), type, &scale, &zero);
+    og_output(&t, og_op(&t, "MaxPool", &v, 1, attrs, 3));
+    bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
+                CHECK_OK(gale_program_run(p, t.inputs, &y, true));
+    const float *have = good ? gale_tensor_data(y) : NULL;
+    for (int64_t i = 0; good && i < C * out * out; i++) {
+        int most = INT_MIN;
+        for (int64_t k = 0; k < kernel * kernel; k++) {
+            int64_t row = i / out % out * stride + k / kernel - pad, column = i % out * stride + k % kernel - pad;
+            if (row < 0 || row >= SIDE || column < 0 || column >= SIDE) continue;
+            uint8_t b = x[(i / out / out * SIDE + row) * SIDE + column];
+            int number = type == GALE_I8 ? (int8_t)b : b;
+            if (number > most) most = number;
+        }
+        wrong += (float)(most - zero) * scale != have[i];
+    }
+    CHECK(wrong == 0);
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    og_end(&t);
+}
+
+TEST(largest)
+{
+    check_pool(GALE_U8, 3, 2, 1);
+    check_pool(GALE_I8, 3, 2, 1);
+    check_pool(GALE_U8, 2, 1, 0);
+    check_pool(GALE_I8, 5, 1, 2);
+    check_pool(GALE_U8, 4, 3, 1);
+}
+
+/* A small layer, its n-th allocation failing; true once n is past the last. */
+static bool run_faulty(const layer *l, uint64_t n)
+{
+    gale_program *p = NULL;
+    gale_tensor *y = NULL;
+    data d;
+    og t;
+    make(l, &d);
+    og_begin(&t);
+    og_output(&t, build(&t, l, &d));
+    CHECK_OK(t.status);
+    gale__alloc_fail_at(n);
+    gale_status status = gale_program_create(t.graph, device, NULL, &p);
+    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, true);
+    bool over = gale__alloc_count() < n;
+    gale__alloc_fail_at(0);
+    CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));
+    gale_tensor_destroy(&y);
+    gale_program_destroy(&p);
+    og_end(&t);
+    drop(&d);
+    return over;
+}
+
+static void fail_each(const layer *l)
+{
+    for (uint64_t n = 1; n < 20000; n++)
+        if (run_faulty(l, n)) break;
+}
+
+TEST(every_allocation_may_fail)
+{
+    static const layer rows[] = {
+        {1, 3, 8, 1, 9, 3, 2, 1, true, false, false}, {1, 30, 30, 30, 9, 3, 1, 1, false, false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fail_each(&rows[i]); /* pools and tables that stay */
+        int64_t live = gale__alloc_live();
+        fail_each(&rows[i]);
+        CHECK_EQ(gale__alloc_live(), live);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_row rows[] = {
+        ROW(convolutions), ROW(channels_on_their_own), ROW(gemm), ROW(largest), ROW(every_allocation_may_fail)};
+    return test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);
+}
