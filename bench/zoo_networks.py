@@ -227,6 +227,9 @@ def export(name, batch, path):
     """Writes the network; the same weights each time."""
     torch.manual_seed(1)
     module, inputs = NETWORKS[name](batch)
+    for part in module.modules():  # timm starts the last norm of a block with 0: the convolution before it would vanish
+        if isinstance(part, nn.BatchNorm2d) and part.affine and not part.weight.any():
+            nn.init.constant_(part.weight, 0.2)
     with torch.no_grad():
         torch.onnx.export(module, inputs, path, opset_version=17, dynamo=False)
     if name in INT8:

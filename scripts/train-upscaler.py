@@ -7,6 +7,7 @@ writes an ONNX model with f16 weights, a log and a comparison picture. With
 Needs torch and numpy, onnx to export, onnxruntime to evaluate. See docs/upscaler-training.md.
 """
 import argparse
+import functools
 import io
 import lzma
 import math
@@ -62,6 +63,7 @@ def box(x):
 SUPPORT = {cubic: 2, lanczos: 3, triangle: 1, box: 0.5}
 
 
+@functools.lru_cache(maxsize=None)
 def resize_matrix(size, target, kernel):
     """[target, size]: antialiased when shrinking; what lies outside is left out and the rest renormalised."""
     scale = max(1.0, size / target)

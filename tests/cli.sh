@@ -242,10 +242,11 @@ fi
 expect 0 '^twice  *2x  *8  *2' models --models "$folder/models"
 expect 0 '"scale": 4' models list --json --models "$folder/models"
 expect 0 '^scale  *2x' models info twice -p cpu --models "$folder/models"
-expect 1 '2 of 3 work' models check -p cpu --models "$folder/models"
+expect 1 '3 of 4 work' models check -p cpu --models "$folder/models"
 HOME=$folder/nobody XDG_DATA_HOME= expect 0 '^zoom2x  *2x .* embedded ' models
 OP_DBUS_MODEL_DIR=$folder/models expect 0 '^twice  *2x' models
 expect 0 '^file  *embedded' models info zoom2x -p cpu
+expect 0 '^scale  *1x' models info clean -p cpu
 expect 0 '"control_size": 0' models info zoom2x -p cpu --json
 expect 0 '^input  *x: f32\[n,3,h,w\]' models info twice -p cpu --models "$folder/models"
 printf 'sha256: %064d\n' 0 >"$folder/models/twice.yml"
@@ -260,6 +261,7 @@ expect 2 'needs bash, zsh or fish' --completion csh
 expect 0 'complete -c gale -n .__fish_seen_subcommand_from upscale. -l model -s m -r -F -a' --completion fish
 expect 0 '^cpu$' --complete providers
 expect 0 '^zoom2x$' --complete models
+expect 0 '^auto$' --complete models
 expect 2 'needs providers or models' --complete nothing
 printf 'models:\n  - {name: large, url: "https://example.org/large.onnx", licence: CC0, size: 2048}\n  - {name: small, url: "https://example.org/s.onnx"}\n' >"$folder/catalogue.yml"
 expect 0 '^large  *2.0 KiB  *CC0  *no  *https' models search --catalogue "$folder/catalogue.yml"

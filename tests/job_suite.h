@@ -34,14 +34,17 @@ static inline const char *make_saved(maker *m, const char *name)
     return path;
 }
 
-/* Counts calls, and cancels at the `until`-th (0: never). */
+/* Counts calls, notes the latest, and cancels at the `until`-th (0: never). */
 typedef struct job_counter {
     int calls, until;
+    uint64_t done, total;
 } job_counter;
 static inline bool job_count(void *user, const gale_job_progress *now)
 {
     job_counter *c = user;
-    CHECK(now->stage && now->unit);
+    CHECK(now->stage && now->unit && now->done <= now->total);
+    c->done = now->done;
+    c->total = now->total;
     return ++c->calls != c->until;
 }
 

@@ -110,6 +110,40 @@ def test_results_are_not_copied():
     assert result.base is not None and not result.flags.owndata and result.flags.writeable
 
 
+def test_inputs_are_not_copied():
+    from gale import _tensors
+
+    class Foreign:
+        """A tensor of another library: all that NumPy sees of it is DLPack."""
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    gc.collect()
+    before = len(_tensors._lent)
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensor = _tensors.tensor_from(array)
+    assert _tensors.lib.gale_tensor_data(tensor.address) == array.ctypes.data and len(_tensors._lent) == before + 1
+    foreign = _tensors.tensor_from(Foreign(array))
+    assert _tensors.lib.gale_tensor_data(foreign.address) == array.ctypes.data
+    del tensor, foreign
+    gc.collect()
+    assert len(_tensors._lent) == before  # the arrays were let go
+    model = gale.Model(GEMM, "cpu")
+    expected = model.run({"x": array})["y"]
+    for other in (Foreign(array), np.asfortranarray(array), array.astype(">f4"), np.lib.stride_tricks.as_strided(np.repeat(array, 2), array.shape, (24, 8))):
+        np.testing.assert_array_equal(model.run({"x": other})["y"], expected)
+    np.testing.assert_array_equal(np.from_dlpack(expected), expected)
+    raises(gale.Error, lambda: model.run({"x": np.ones((2, 4), np.float32)}))
+    gc.collect()
+    assert len(_tensors._lent) == before
+
+
 def test_closed_model():
     model = gale.Model(GEMM, "cpu")
     model.close()
@@ -296,6 +330,38 @@ def test_jobs():
     assert gale.inspect(GEMM)["inputs"][0]["name"] == "x"
 
 
+class FakeRuntime:
+    """ONNX Runtime for a test: gale's own results, moved by `off`."""
+    __version__, off = "0", 0.0
+
+    class InferenceSession:
+        def __init__(self, path, providers):
+            assert providers == ["CPUExecutionProvider"]
+            self.model = gale.Model(path, "cpu")
+
+        def run(self, names, feed):
+            results = self.model.run(feed)
+            return [results[name] * (1 + FakeRuntime.off) for name in names]
+
+
+def test_other_engines():
+    found = sys.modules.get("onnxruntime")
+    sys.modules["onnxruntime"] = FakeRuntime
+    try:
+        same = gale.verify(GEMM, "cpu", shapes={"x": (2, 3)}, against="onnxruntime")
+        assert same["departed"] == 0 and same["values"][0]["relative"] == 0 and same["against"] == "onnxruntime 0"
+        FakeRuntime.off = 1e-2
+        apart = gale.verify(GEMM, "cpu", inputs={"x": np.ones((2, 3), np.float32)}, against="onnxruntime")
+        assert apart["departed"] == 1 and abs(apart["values"][0]["relative"] - 1e-2 / 1.01) < 1e-6
+        assert gale.verify(GEMM, "cpu", shapes={"x": (2, 3)}, against="onnxruntime", tolerance=0.1)["departed"] == 0
+    finally:
+        del sys.modules["onnxruntime"]
+        if found:
+            sys.modules["onnxruntime"] = found
+    raises(ValueError, lambda: gale.verify(GEMM, "cpu", against="another"))
+    raises(ValueError, lambda: gale.verify(GEMM, "cpu", inputs={}))
+
+
 def test_pictures():
     array = np.random.default_rng(1).integers(0, 256, (20, 24, 3), dtype=np.uint8)
     path = pathlib.Path(scratch.name) / "picture.ppm"
@@ -311,6 +377,10 @@ def test_pictures():
     assert upscaler.info["scale"] == 2
     assert upscaler.run(path, width=30, tile=0).array.shape == (25, 30, 3)
     raises(gale.Error, lambda: upscaler.set("no-such-control=1"))
+    noisy = np.clip(128 + 20 * np.random.default_rng(1).standard_normal((64, 72, 3)), 0, 255).astype(np.uint8)
+    with gale.Upscaler("auto", device="cpu") as both:
+        cleaned, plain = (both.run(noisy, width=72, clean=amount).array for amount in (None, 0))
+    assert cleaned.std() < 10 < plain.std() and (plain == noisy).all()
     raises(ValueError, lambda: gale.upscale(np.zeros((2, 2, 9), np.uint8), device="cpu"))
     raises(TypeError, lambda: gale.upscale(np.zeros((2, 2, 3), np.int64), device="cpu"))
     raises(gale.NoSuchFile, lambda: gale.read_picture("no-such.png"))

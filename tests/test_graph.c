@@ -219,7 +219,8 @@ TEST(order_and_chance)
     check_f32(
         &g, in, gale__prim_put(&g, gale__prim_splat(&g, GALE_F32, DIMS(3), 1), index, y, -1), (float[]){1, 3, 1}, 3, 0);
     /* Random123's known answer for Philox 4x32-10 with counter and key of zeros. */
-    gale__node r = gale__prim_cast(&g, gale__prim_random(&g, 0, DIMS(2)), GALE_I64);
+    gale__node r =
+        gale__prim_cast(&g, gale__prim_random(&g, gale__prim_splat_i(&g, GALE_U64, 0, NULL, 0), DIMS(2)), GALE_I64);
     void *out = NULL;
     if (CHECK_OK(gale__reference_run(&g, in, &r, 1, &out))) CHECK_EQ(((int64_t *)out)[0], 0x6627e8d5);
     gale__free(out);

@@ -133,6 +133,25 @@ TEST(cancelled)
     CHECK_FAILS(gale_doctor_examine(&(gale_doctor_options){.control = now}, &doctor), CANCELLED);
     CHECK_FAILS(gale_devices_list(NULL, NULL), INVALID);
     CHECK_FAILS(gale_doctor_examine(NULL, NULL), INVALID);
+    counter = (job_counter){0};
+    if (CHECK_OK(gale_devices_list(&(gale_devices_options){.control = now}, &devices)))
+        CHECK(counter.total && counter.done == counter.total);
+    if (CHECK_OK(gale_doctor_examine(&(gale_doctor_options){.control = now}, &doctor)))
+        CHECK(counter.total && counter.done == counter.total);
+    gale_devices_result_destroy(&devices);
+    gale_doctor_result_destroy(&doctor);
+}
+
+TEST(one_device_is_measured)
+{
+    gale_device *device = NULL;
+    CHECK_FAILS(gale_device_measure(NULL), INVALID);
+    if (CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu"}, &device)) &&
+        CHECK_OK(gale_device_measure(device))) {
+        const gale_device_ceilings *c = &gale_device_get_info(device)->ceilings;
+        CHECK(c->copy_gbps > 0 && c->upload_gbps > 0 && c->f32_gflops > 0 && c->launch_us > 0);
+    }
+    gale_device_close(&device);
 }
 
 static gale_status devices_once(void)
@@ -171,6 +190,6 @@ TEST(doctor_faults) { job_faults(NULL, doctor_once, 1000000, true); }
 TEST(usage_faults) { job_faults(NULL, usage_once, 1000000, true); }
 
 static const test_row rows[] = {ROW(devices), ROW(features), ROW(doctor), ROW(trial), ROW(usage), ROW(cancelled),
-    ROW(devices_faults), ROW(doctor_faults), ROW(usage_faults)};
+    ROW(one_device_is_measured), ROW(devices_faults), ROW(doctor_faults), ROW(usage_faults)};
 
 int main(int argc, char **argv) { return test_main(rows, sizeof rows / sizeof *rows, argc, argv); }

@@ -133,12 +133,14 @@ TEST(folder)
     }
     warnings = 0;
     gale__log_set(count_warnings, NULL, GALE__WARN);
-    if (CHECK_OK(gale__models_list(folder, &list, &count)) && CHECK_EQ(count, 3)) {
-        CHECK_TEXT(list[0].manifest.name, "zoom2x"); /* the embedded one comes first */
-        CHECK_TEXT(list[1].manifest.name, "a");
-        CHECK_TEXT(list[2].manifest.name, "see");
-        CHECK(!list[0].path && list[0].manifest.scale == 2 && list[1].path);
-        CHECK(!list[1].manifest.path && list[2].manifest.scale == 4 && strstr(list[2].manifest.path, "c.yaml"));
+    if (CHECK_OK(gale__models_list(folder, &list, &count)) && CHECK_EQ(count, 4)) {
+        CHECK_TEXT(list[0].manifest.name, "zoom2x"); /* the embedded ones come first */
+        CHECK_TEXT(list[1].manifest.name, "clean");
+        CHECK_TEXT(list[2].manifest.name, "a");
+        CHECK_TEXT(list[3].manifest.name, "see");
+        CHECK(!list[0].path && list[0].manifest.scale == 2 && list[2].path);
+        CHECK(!list[1].path && list[1].manifest.scale == 1);
+        CHECK(!list[2].manifest.path && list[3].manifest.scale == 4 && strstr(list[3].manifest.path, "c.yaml"));
         gale__models_finish(&list, count);
     }
     gale__log_set(NULL, NULL, GALE__WARN);

@@ -131,12 +131,48 @@ static void dlpack(void)
         if (CHECK_OK(gale_tensor_from_dlpack(lent, true, &again))) gale_tensor_destroy(&again); /* there and back */
     }
     CHECK_EQ(given_back, 2);
-    CHECK_OK(gale_tensor_from_cpu(device, GALE_F32, 2, dims, x, &t));
-    bool seen = t && gale_tensor_data(t);
-    lent = NULL;
-    if (t) CHECK_EQ(gale_tensor_to_dlpack(t, &lent), seen ? GALE_OK : GALE_UNSUPPORTED);
+}
+
+/* There and back without a copy, where other libraries can use the device's memory. */
+static void dlpack_of_the_device(void)
+{
+    float x[6] = {1, 2, 3, 4, 5, 6}, got[6] = {0};
+    int64_t dims[2] = {2, 3};
+    gale_tensor *t = NULL, *again = NULL, *refused = NULL;
+    gale_dlpack *lent = NULL;
+    if (!CHECK_OK(gale_tensor_from_cpu(device, GALE_F32, 2, dims, x, &t))) return;
+    bool seen = gale_tensor_data(t), shared = seen || device->backend->dlpack_type;
+    CHECK_EQ(gale_tensor_to_dlpack(t, &lent), shared ? GALE_OK : GALE_UNSUPPORTED);
+    if (lent) {
+        CHECK(lent->device_type == (seen ? 1 : device->backend->dlpack_type));
+        if (!seen) CHECK_FAILS(gale_tensor_from_dlpack(lent, false, &refused), UNSUPPORTED);
+        lent->device_id++;
+        if (!seen) CHECK_FAILS(gale_tensor_from_dlpack_on(device, lent, false, &refused), INVALID);
+        lent->device_id--;
+        lent->device_type += 50;
+        CHECK_FAILS(gale_tensor_from_dlpack_on(device, lent, false, &refused), UNSUPPORTED);
+        lent->device_type -= 50;
+        gale_tensor_destroy(&t); /* what was lent holds it */
+        if (CHECK_OK(gale_tensor_from_dlpack_on(device, lent, true, &again))) {
+            if (holds_data && CHECK_OK(gale_tensor_to_cpu(again, got, sizeof got))) CHECK(!memcmp(got, x, sizeof x));
+            gale_graph *graph = NULL;
+            gale_program *p = NULL;
+            gale_tensor *in = again, *out = again;
+            pg g = pg_begin();
+            pg_output(&g, "y", OP1(&g, "Neg", pg_input(&g, "x", GALE_F32, SHAPE(2, 3), NULL)));
+            if (CHECK_OK(pg_end(&g, &graph)) && CHECK_OK(gale_program_create(graph, device, NULL, &p))) {
+                CHECK_FAILS(gale_program_run(p, &in, &out, false), INVALID); /* read only */
+                out = NULL;
+                if (CHECK_OK(gale_program_run(p, &in, &out, true)) && computes)
+                    CHECK(((float *)gale_tensor_data(out))[5] == -6);
+                gale_tensor_destroy(&out);
+            }
+            gale_program_destroy(&p);
+            gale_graph_destroy(&graph);
+        } else lent->release(lent);
+    }
+    gale_tensor_destroy(&again);
     gale_tensor_destroy(&t);
-    if (lent) lent->release(lent);
 }
 
 static const suite_case cases[] = {
@@ -144,6 +180,7 @@ static const suite_case cases[] = {
     {"buffers_of_the_device", buffers_of_the_device},
     {"shapes_before_the_run", shapes_before_the_run},
     {"dlpack", dlpack},
+    {"dlpack_of_the_device", dlpack_of_the_device},
     {0},
 };
 SUITE(cases)

@@ -102,7 +102,7 @@ TEST(verify_refuses)
     CHECK_FAILS(gale_model_verify(mlp, cpu, &o, &r), CANCELLED);
     CHECK_EQ(counter.calls, 2);
     counter = (job_counter){0};
-    if (CHECK_OK(gale_model_verify(mlp, cpu, &o, &r))) CHECK(counter.calls >= 3);
+    if (CHECK_OK(gale_model_verify(mlp, cpu, &o, &r))) CHECK(counter.calls >= 3 && counter.done == counter.total);
     gale_verify_result_destroy(&r);
 }
 
@@ -256,6 +256,9 @@ TEST(inspect_refuses)
     job_counter counter = {.until = 2};
     gale_inspect_options o = {.shapes = true, .control = {.progress = job_count, .user = &counter}};
     CHECK_FAILS(gale_model_inspect(mlp, &o, &r), CANCELLED);
+    counter = (job_counter){0};
+    if (CHECK_OK(gale_model_inspect(mlp, &o, &r))) CHECK(counter.done == 2 && counter.total == 2);
+    gale_inspect_result_destroy(&r);
 }
 
 static gale_status inspect_once(void)
@@ -364,7 +367,10 @@ TEST(run_files)
         gale__bytes_finish(&b);
     }
     CHECK(r->report && *r->report);
-    CHECK(gale__file_exists(in_folder("trace.json")));
+    gale__bytes trace = {0};
+    if (CHECK_OK(gale__file_read(in_folder("trace.json"), 0, &trace)))
+        CHECK(strstr((const char *)trace.data, "\"nodes\": \"node 0") != NULL);
+    gale__bytes_finish(&trace);
     CHECK_JSON(gale_run_result_json(r, &text), text, "\"kind\": \"tensor\"", "\"shape\": [2, 3]", "\"report\": ");
     gale_run_result_destroy(&r);
     gale_run_result_destroy(NULL);
@@ -468,11 +474,55 @@ TEST(seeds_differ)
     for (int i = 0; i < 3; i++) gale_run_result_destroy(&r[i]);
 }
 
+/* A loop that the host runs, between steps of the device. */
+static const char *make_looping(void)
+{
+    maker m;
+    make_begin(&m, 21);
+    make_input(&m, "n", 7, ""), make_input(&m, "x", 1, "2"), make_output(&m, "y", 1, "2");
+    make_node(&m, "Neg", "x", "a");
+    gale__pb_graph *outer = make_enter(&m, make_node(&m, "Loop", "n,,a", "b"), "body");
+    make_input(&m, "i", 7, ""), make_input(&m, "c", 9, ""), make_input(&m, "s", 1, "2");
+    make_output(&m, "c1", 9, ""), make_output(&m, "s1", 1, "2");
+    make_node(&m, "Add", "s,s", "s1");
+    make_node(&m, "Identity", "c", "c1");
+    make_leave(&m, outer);
+    make_node(&m, "Neg", "b", "y");
+    return make_saved(&m, "looping.onnx");
+}
+
+typedef struct told {
+    int step, steps, calls;
+} told;
+
+static bool note_step(void *user, int step, int steps)
+{
+    told *t = user;
+    CHECK(step >= t->step && step <= steps && (!t->calls || steps == t->steps));
+    *t = (told){step, steps, t->calls + 1};
+    return true;
+}
+
+TEST(steps_of_a_model_only_grow)
+{
+    told t = {0};
+    gale_model *m = NULL;
+    gale_tensor *in[2] = {0}, *out = NULL;
+    gale_model_options o = {.progress = note_step, .user = &t};
+    if (CHECK_OK(gale_model_open(make_looping(), cpu, &o, &m)) &&
+        CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, 0, NULL, (int64_t[]){6}, &in[0])) &&
+        CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){2}, (float[]){1, 2}, &in[1])) &&
+        CHECK_OK(gale_model_run_named(m, (const char *[]){"n", "x"}, in, 2, (const char *[]){"y"}, &out, 1, true)))
+        CHECK(t.step == 3 && t.steps == 3 && t.calls >= 4 + 6);
+    gale_tensor_destroy(&in[0]), gale_tensor_destroy(&in[1]), gale_tensor_destroy(&out);
+    gale_model_close(&m);
+}
+
 static const test_row rows[] = {ROW(verify), ROW(verify_halves), ROW(verify_departs), ROW(verify_refuses),
     ROW(verify_faults), ROW(convert), ROW(convert_int8), ROW(convert_refuses), ROW(convert_faults), ROW(inspect),
     ROW(inspect_refuses), ROW(inspect_faults), ROW(plan), ROW(plan_faults), ROW(explain), ROW(explain_faults),
     ROW(run_files), ROW(run_refuses), ROW(run_faults), ROW(bench), ROW(bench_faults), ROW(input_texts),
-    ROW(seeds_differ)};
+    ROW(seeds_differ), ROW(steps_of_a_model_only_grow)};
 
 int main(int argc, char **argv)
 {

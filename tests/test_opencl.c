@@ -94,6 +94,8 @@ TEST(users)
         CHECK_EQ(count_wrong(y, N, 0.5f, 0), 0);
         CHECK_FAILS(gale_kernel_launch(stream, kernel, groups, (gale_buffer *[]){y, x, x}, 3, words, 2), INVALID);
         CHECK(strstr(gale_error(), "axpy") != NULL);
+        CHECK_FAILS(gale_kernel_launch(stream, kernel, groups, (gale_buffer *[]){y, x}, 2, words, 1), INVALID);
+        CHECK(strstr(gale_error(), "4 arguments") != NULL);
     }
     gale_buffer_destroy(&x);
     gale_buffer_destroy(&y);

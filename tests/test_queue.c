@@ -1,4 +1,5 @@
 /* Submitted runs on every backend: in order, one feeding the next without the caller, each with a handle of its own. */
+#include "onnx_made.h"
 #include "device_suite.h"
 #include "graph/run/program.h"
 #include "program_graphs.h"
@@ -100,6 +101,62 @@ static void polls(void)
     gale_queue_destroy(&q);
     gale_tensor_destroy(&x), gale_tensor_destroy(&y), gale_tensor_destroy(&want);
     gale_program_destroy(&p);
+}
+
+/* Models in a queue, between programs: y = n times x, by a loop that the host runs. */
+static gale_status looping(gale_model **out)
+{
+    maker m;
+    make_begin(&m, 21);
+    make_input(&m, "n", 7, ""), make_input(&m, "x", 1, "r,64"), make_output(&m, "y", 1, "r,64");
+    make_node(&m, "Sub", "x,x", "zero");
+    gale__pb_graph *outer = make_enter(&m, make_node(&m, "Loop", "n,,zero", "y"), "body");
+    make_input(&m, "i", 7, ""), make_input(&m, "c", 9, ""), make_input(&m, "s", 1, "r,64");
+    make_output(&m, "c1", 9, ""), make_output(&m, "s1", 1, "r,64");
+    make_node(&m, "Add", "s,x", "s1");
+    make_node(&m, "Identity", "c", "c1");
+    make_leave(&m, outer);
+    gale_status status = open_made(&m, device, out);
+    make_end(&m);
+    return status;
+}
+
+static void models_in_a_queue(void)
+{
+    gale_program *p = step();
+    gale_model *m = NULL;
+    gale_queue *q = NULL;
+    gale_run *runs[3] = {0};
+    gale_tensor *x = rows_of(9), *y = NULL, *three = NULL, *want = p ? chain(p, 1) : NULL;
+    gale_object *in[2] = {0}, *out[1] = {0}, *none[1] = {0};
+    int64_t n = 3;
+    int stop = 1;
+    bool ok = p && CHECK_OK(looping(&m)) && CHECK_OK(gale_queue_create(device, &q)) &&
+              CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, SCALAR, &n, &three)) &&
+              CHECK_OK(gale_object_tensor(three, &in[0])) &&
+              CHECK_OK(gale_program_submit(p, q, &x, &y, NULL, NULL, &runs[0])) &&
+              CHECK_OK(gale_object_tensor(y, &in[1])); /* made by a run that may not be over */
+    if (ok && computes) {
+        gale_run_control host = {.outputs_on_host = true}, stopped = {.cancel = &stop};
+        CHECK_FAILS(gale_model_submit(m, q, NULL, out, NULL, NULL, &runs[1]), INVALID);
+        CHECK_OK(gale_model_submit(m, q, in, out, &host, &n, &runs[1]));
+        CHECK_OK(gale_model_submit(m, q, in, none, &stopped, NULL, &runs[2]));
+        for (int i = 0; i < 2; i++) gale_object_destroy(&in[i]);
+        CHECK(gale_run_user(runs[1]) == &n);
+        if (CHECK_OK(gale_run_wait(runs[1]))) {
+            const float *a = gale_tensor_data(want), *b = gale_tensor_data(gale_object_get_tensor(out[0]));
+            for (int i = 0; i < 9 * SIDE; i++) CHECK(fabsf(3 * a[i] - b[i]) < 1e-5f);
+        }
+        CHECK_FAILS(gale_run_wait(runs[2]), CANCELLED);
+        CHECK(!none[0]);
+    }
+    for (int i = 0; i < 3; i++) gale_run_destroy(&runs[i]);
+    for (int i = 0; i < 2; i++) gale_object_destroy(&in[i]);
+    gale_object_destroy(&out[0]);
+    gale_queue_destroy(&q);
+    gale_tensor_destroy(&x), gale_tensor_destroy(&y), gale_tensor_destroy(&three), gale_tensor_destroy(&want);
+    gale_program_destroy(&p);
+    gale_model_close(&m);
 }
 
 /* A run that is stopped says so by its own handle, and the next one runs. */
@@ -223,6 +280,7 @@ static void without_memory(void)
 static const suite_case cases[] = {
     {"runs_follow_one_another", runs_follow_one_another},
     {"polls", polls},
+    {"models_in_a_queue", models_in_a_queue},
     {"failures_have_a_handle", failures_have_a_handle},
     {"callers_share_a_queue", callers_share_a_queue},
     {"ends_in_any_order", ends_in_any_order},

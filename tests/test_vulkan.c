@@ -336,7 +336,11 @@ TEST(glsl)
         CHECK_EQ(count_wrong(y, N, 0.5f, 1), 0);
         gale_buffer *all[32];
         for (int i = 0; i < 32; i++) all[i] = x;
-        CHECK_FAILS(gale_kernel_launch(stream, kernel, groups, all, 32, words, 32), LIMIT);
+        CHECK_FAILS(gale_kernel_launch(stream, kernel, groups, all, 32, words, 32), INVALID);
+        CHECK_FAILS(gale_kernel_launch(stream, kernel, groups, all, 2, words, 1), INVALID); /* a word is missing */
+        CHECK(strstr(gale_error(), "24") != NULL);
+        CHECK_FAILS(gale_kernel_launch(stream, kernel, groups, all, 1, words, 2), INVALID);
+        CHECK_FAILS(gale_kernel_launch(stream, kernel, groups, all, 2, words, 3), INVALID);
     }
     gale_kernel_destroy(&kernel);
     CHECK_FAILS(gale_kernel_get(module, "main", (const uint32_t[3]){32, 1, 1}, &kernel), INVALID);

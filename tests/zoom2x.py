@@ -85,9 +85,19 @@ def precisions_agree(folder, provider):
             check(f"{provider} in {precision}", near and psnr >= PRECISIONS[precision], f"{psnr:.1f} dB and {worst} levels from the CPU in fp32")
 
 
+def cleaning_agrees(folder, provider):
+    """The cleaning network before the other: nothing is rounded between them, so the whole is as near as one of them."""
+    name = f"{provider}, cleaned"
+    if enlarge(name, folder / "bit.png", "-o", folder / "other.png", "-p", provider, "--strict", "--clean", "1"):
+        psnr, worst = difference(folder / "cleaned.png", folder / "other.png")
+        check(name, worst <= 1, f"{psnr:.1f} dB and {worst} levels from the CPU")
+
+
 def devices_agree(folder):
     here = [d["backend"] for d in json.loads(run("devices", "--json").stdout)["devices"]]
     if not enlarge("cpu", folder / "part.png", "-o", folder / "cpu.png", "-p", "cpu"):
+        return
+    if not enlarge("cpu, cleaned", folder / "bit.png", "-o", folder / "cleaned.png", "-p", "cpu", "--clean", "1"):
         return
     for provider in ("cpu", "cuda", "hip", "opencl", "vulkan"):
         if provider not in here:
@@ -96,6 +106,7 @@ def devices_agree(folder):
             skip(provider, "takes too long here")
         else:
             precisions_agree(folder, provider)
+            cleaning_agrees(folder, provider)
 
 
 def main():
@@ -107,6 +118,7 @@ def main():
         scene.write_png(folder / "small.png", WIDTH // 2, HEIGHT // 2, small)
         scene.write_png(folder / "cubic.png", WIDTH, HEIGHT, resize(small, WIDTH // 2, HEIGHT // 2, WIDTH, HEIGHT))
         scene.write_png(folder / "part.png", 48, 40, crop(small, WIDTH // 2, 32, 12, 48, 40))  # drivers that run on the CPU are slow
+        scene.write_png(folder / "bit.png", 22, 18, crop(small, WIDTH // 2, 40, 20, 22, 18))
         quality(folder)
         devices_agree(folder)
     sys.exit(finish())

@@ -70,8 +70,10 @@ typedef struct gale_device_caps {
 typedef struct gale_device_ceilings {
     double copy_gbps; /* device to device, bytes read + written */
     double upload_gbps, download_gbps;
-    double f32_gflops; /* multiply-add chains, two operations each */
-    double launch_us;  /* one empty kernel, amortised */
+    double f32_gflops;    /* multiply-add chains, two operations each */
+    double launch_us;     /* one empty kernel, amortised */
+    double round_trip_us; /* a few bytes up, one kernel, a few bytes down, and the wait: what a run costs at least */
+    double efficiency;    /* share of these rates that a small network reaches */
 } gale_device_ceilings;
 
 typedef struct gale_device_info {
@@ -176,6 +178,8 @@ GALE_API void gale_module_destroy(gale_module **module);
 GALE_API gale_status gale_kernel_get(
     gale_module *module, const char *entry, const uint32_t group[3], gale_kernel **out);
 GALE_API void gale_kernel_destroy(gale_kernel **kernel);
+/* The number of buffers and words must be the kernel's, as far as the driver or the code tells (OpenCL, Vulkan, CUDA
+ * since 12.4). */
 GALE_API gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3],
     gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words);
 

@@ -136,6 +136,9 @@ typedef struct gale_program_options {
      * beyond this many bytes the plan used longest ago goes.  0: an eighth of the device's memory.  Plans in use and
      * the latest one always stay. */
     uint64_t plan_memory_bytes;
+    /* What becomes of one row of a batch does not depend, in any bit, on the rows beside it and on how many there are.
+     * Always so on the CPU; on other devices small products take more time, and a vendor's library is not used. */
+    bool batch_invariant;
     uint64_t reserved[4]; /* 0 */
 } gale_program_options;
 GALE_API gale_status gale_program_create(
@@ -145,7 +148,9 @@ GALE_API int gale_program_inputs(const gale_program *program);
 GALE_API int gale_program_outputs(const gale_program *program);
 /* Runs once: inputs in the order they were declared, on the host or on the program's device; outputs are made on the
  * device (host when outputs_on_host), or written into the caller's tensors where outputs[i] is not NULL and its shape
- * fits; such a tensor may be an input's. */
+ * fits.  Such a tensor may be an input's, for values that a program updates: weights, caches, states.  It is then
+ * written in place if no step reads an element after it was written (as in x - rate * gradient, ScatterElements, the
+ * state of an LSTM over several steps); else a copy is made.  A run that fails may leave it half updated. */
 GALE_API gale_status gale_program_run(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, bool outputs_on_host);
 /* What output `index` of a run with these inputs will be, without running: shapes of inputs decide, and the values of
@@ -161,6 +166,9 @@ typedef struct gale_run_control {
      * NULL. */
     const volatile int *cancel;
     uint64_t deadline_ns; /* on the clock of gale_time_ns: past it, the run stops with GALE_DEADLINE; 0: none */
+    /* Of the operators that draw random numbers and have no attribute `seed`: the same seed gives the same numbers, on
+     * every device.  0: other numbers in each run.  No two operators of a graph draw the same. */
+    uint64_t seed;
     uint64_t reserved[4]; /* 0 */
 } gale_run_control;
 /* The same under control (NULL: all defaults).  Flag and deadline are looked at between kernels, on devices with a

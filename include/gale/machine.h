@@ -54,6 +54,9 @@ typedef struct gale_devices_result {
 GALE_API gale_status gale_devices_list(const gale_devices_options *options, gale_devices_result **out);
 GALE_API gale_status gale_devices_result_json(const gale_devices_result *result, char **text);
 GALE_API void gale_devices_result_destroy(gale_devices_result **result);
+/* Measures the ceilings of one device (about half a second), puts them into what gale_device_get_info gives, and keeps
+ * them for later processes.  Nothing else may use the device meanwhile. */
+GALE_API gale_status gale_device_measure(gale_device *device);
 /* The i-th feature that a device has: "f16", "capture" ...; NULL past the last. */
 GALE_API const char *gale_device_feature(const gale_device_caps *caps, int index);
 

@@ -42,8 +42,9 @@ typedef struct gale_model_options {
      * of other inputs are ignored. */
     const char *const *given;
     int n_given;
-    /* Called before each step from the running thread; returns false to cancel (the run gives GALE_CANCELLED).  May be
-     * NULL. */
+    /* Called before each step of the model and after the last, with step == steps, from the running thread, and again
+     * with the same numbers before each iteration of a loop that the host runs; returns false to cancel (the run gives
+     * GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int step, int steps);
     void *user;
     const volatile int *cancel; /* as in gale_run_control, for all runs of the model */
@@ -80,6 +81,11 @@ GALE_API gale_status gale_model_run(gale_model *model, gale_object *const *input
 /* The same under control (NULL: all defaults), which holds for every step, on the device and on the host. */
 GALE_API gale_status gale_model_run_with(
     gale_model *model, gale_object *const *inputs, gale_object **outputs, const gale_run_control *control);
+/* The same in a queue of the model's device (gale_program_submit).  The array `outputs` stays until the run is over,
+ * which fills it in; the model and the flag of `control` stay, too.  Runs of the queue's programs that came before are
+ * over when the model runs, and those behind wait for it. */
+GALE_API gale_status gale_model_submit(gale_model *model, gale_queue *queue, gale_object *const *inputs,
+    gale_object **outputs, const gale_run_control *control, void *user, gale_run **out);
 /* The same by name and with tensors only, which suits most callers.  outputs[i] as above.  Inputs with a default in the
  * file may be given too; otherwise they are constants.  The model is prepared once more for each set of such inputs,
  * sharing weights. */
@@ -88,6 +94,12 @@ GALE_API gale_status gale_model_run_named(gale_model *model, const char *const *
 GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *const *input_names,
     gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
     const gale_run_control *control);
+/* What a run with these inputs (of which only the shapes matter, unless shapes depend on their values), from the host
+ * and back, is predicted to take on each of n devices, by their measured ceilings: times_us[i], negative where
+ * devices[i] is not measured (gale_device_measure).  Nothing runs; the model is planned for its own device, which the
+ * CPU does soonest.  GALE_UNSUPPORTED where parts run on the host or shapes depend on results. */
+GALE_API gale_status gale_model_forecast(
+    gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us);
 GALE_API gale_status gale_model_report(gale_model *model, bool json, char **text /* gale_free */);
 
 #ifdef __cplusplus

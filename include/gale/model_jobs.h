@@ -47,8 +47,8 @@ typedef struct gale_input_options {
     int n_shapes;
     const char *const *dims; /* "batch_size=2": open extents of inputs that are made up, or pictures, by their names */
     int n_dims;
-    bool random; /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
-    uint64_t seed;
+    bool random;   /* make up what is not given: uniform numbers from 0 to 1, whole numbers 0 and 1 */
+    uint64_t seed; /* of what is made up, and of the model's random operators */
     gale_pixel_options pixels;
     uint64_t reserved[4]; /* 0 */
 } gale_input_options;
@@ -273,15 +273,27 @@ typedef struct gale_run_options {
     int n_outputs;
     const char *profile; /* a file for times of kernels and copies: a trace if it ends in .json, else a table */
     bool report;         /* what ran where, and why */
+    /* Further devices: the run goes to the one that it is predicted to take the least time on (gale_model_forecast),
+     * and stays with `device` where nothing can be predicted. */
+    gale_device *const *others;
+    int n_others;
     /* Called for each output in order, after its file is written.  May be NULL. */
     void (*done)(void *user, const gale_run_output *output);
     void *user;
     uint64_t reserved[4]; /* 0 */
 } gale_run_options;
+typedef struct gale_placement {
+    const char *device;  /* "cuda:0" */
+    double predicted_us; /* from the host and back; negative: not known */
+    bool chosen;
+} gale_placement;
 typedef struct gale_run_result {
     const gale_run_output *outputs;
     size_t n_outputs;
-    const char *report; /* NULL: not requested */
+    const char *report;               /* NULL: not requested */
+    const gale_placement *placements; /* with others: the choice, by device */
+    size_t n_placements;
+    double took_us; /* the latest run, planning and compiling not counted */
 } gale_run_result;
 GALE_API gale_status gale_model_run_files(
     const char *path, gale_device *device, const gale_run_options *options, gale_run_result **out);

@@ -39,6 +39,7 @@ typedef struct gale_picture {
         exr;    /* attributes of an EXR header (comments, chromaticities, camera ...) that are written again to EXR */
     int frames; /* of the animation whose first frame it is; 0 or 1: a still picture */
     const char *format; /* that it was read from, such as "png"; NULL: made here */
+    int jpeg_quality;   /* of the JPEG file that it was read from, 1..100, by its quantisation table; 0: none */
 } gale_picture;
 
 /* Zeroed. */
@@ -82,6 +83,16 @@ GALE_API gale_status gale_picture_to_memory(
  * white; grey is ITU-R 601 luma. Between integers and linear values the sRGB curve is applied. */
 GALE_API gale_status gale_picture_convert(
     const gale_picture *picture, gale_type type, int channels, gale_picture **out);
+
+/* How much noise and compression are visible in a picture.  Large pictures are sampled, so it takes milliseconds.  All
+ * zero for pictures of less than 64 pixels a side. */
+typedef struct gale_picture_condition {
+    int jpeg_quality; /* the picture's; 0: not read from a JPEG file */
+    double noise;     /* standard deviation of luma's noise in smooth areas, in 8-bit levels */
+    double blocks;    /* visibility of an 8 x 8 grid as JPEG leaves it, also in a picture saved again in another format:
+                         0 none, 1 the steps on the grid are twice as large as those beside it */
+} gale_picture_condition;
+GALE_API gale_status gale_picture_examine(const gale_picture *picture, gale_picture_condition *out);
 
 /* Animations, frame by frame: GIF, WebP and PNG, in and out.  Each frame is the whole picture as it is shown, of RGB
  * or, where something of it is transparent, RGBA; profile, EXIF and the like go with each. */

@@ -30,7 +30,8 @@ GALE_API void gale_profiler_destroy(gale_profiler **profiler);
 GALE_API gale_status gale_profiler_range_begin(gale_stream *stream, const char *name, double bytes, uint64_t *range);
 GALE_API gale_status gale_profiler_range_end(gale_stream *stream, uint64_t range);
 
-/* format: "table", "json" or "trace".  */
+/* format: "table", "json" or "trace" (for chrome://tracing and Perfetto; its events carry operators and the names of
+ * the model's nodes). */
 GALE_API gale_status gale_profiler_to_text(
     const gale_profiler *profiler, const char *format, char **out /* gale_free */);
 GALE_API gale_status gale_profiler_write(const gale_profiler *profiler, const char *format, const char *path);

@@ -1,7 +1,7 @@
 /* Pictures through image-to-image networks: enlarge, restore.
  *
  *     gale_upscaler *u;
- *     gale_upscaler_open(NULL, device, NULL, &u);          the built-in network, or "zoom2x-ctrl.onnx"
+ *     gale_upscaler_open("auto", device, NULL, &u);        the built-in networks, or "zoom2x-ctrl.onnx"
  *     gale_upscale(u, picture, NULL, NULL, &larger);
  *
  * Whatever the picture is (grey or colour, with alpha or without, 8 bit to float, encoded or linear), the network sees
@@ -20,9 +20,10 @@ extern "C" {
 
 /* A network with its manifest (NAME.yml beside the model; see docs/upscale.md).  One thread at a time. */
 typedef struct gale_upscaler gale_upscaler;
-/* NULL or "zoom2x": the built-in 2x network (docs/upscaler-training.md).  options: of the model, such as precision;
- * NULL: defaults.  GALE_UNSUPPORTED: the model does not map pictures to pictures; GALE_MISMATCH: it contradicts its
- * manifest. */
+/* Built-in networks (docs/upscaler-training.md): NULL or "zoom2x" doubles clean pictures; "clean" takes away JPEG
+ * artefacts and noise at the same size; "auto" is zoom2x, after clean for pictures that need it (gale_upscale_options).
+ * options: of the model, such as precision; NULL: defaults.  GALE_UNSUPPORTED: the model does not map pictures to
+ * pictures; GALE_MISMATCH: it contradicts its manifest. */
 GALE_API gale_status gale_upscaler_open(
     const char *model_path, gale_device *device, const gale_model_options *options, gale_upscaler **out);
 /* From memory; manifest (YAML or JSON) may be NULL, data must outlive the upscaler. */
@@ -53,6 +54,7 @@ GALE_API gale_status gale_upscaler_set(gale_upscaler *upscaler, const char *sett
 #define GALE_TILE_WHOLE (-2)   /* the whole picture, or the largest tile that memory holds */
 #define GALE_OVERLAP_NONE (-2) /* tiles side by side */
 #define GALE_BATCH_AUTO (-2)   /* as many as memory holds and the device has use for */
+#define GALE_CLEAN_NONE (-2)   /* never */
 typedef struct gale_upscale_options {
     int64_t tile;    /* pixels, or GALE_TILE_WHOLE; 0: the manifest's */
     int64_t overlap; /* pixels, or GALE_OVERLAP_NONE; 0: the manifest's, or less if tiles are too small for it */
@@ -61,12 +63,17 @@ typedef struct gale_upscale_options {
                         the device has use for and memory holds */
     int64_t width, height; /* of the result; 0: as the network scales, or proportional to the other one */
     bool no_check;         /* accept a result of a single colour */
-    /* Called before each batch from the running thread; false cancels (GALE_CANCELLED).  May be NULL. */
+    /* Called before each batch and after the last, from the running thread; false cancels (GALE_CANCELLED).  May be
+     * NULL. */
     bool (*progress)(void *user, int64_t done, int64_t tiles);
     void *user;
     /* As in gale_run_control: both take effect between the kernels of a tile. */
     const volatile int *cancel;
     uint64_t deadline_ns;
+    /* How much of the built-in cleaning network's result goes into the picture before it is enlarged, up to 1, or
+     * GALE_CLEAN_NONE.  0: none, but with "auto" 1 for pictures that show compression or noise, and for results of the
+     * picture's own size, which "auto" does not enlarge. */
+    double clean;
     uint64_t reserved[4]; /* 0 */
 } gale_upscale_options;
 #define GALE_UPSCALE_OPTIONS GALE_DEFAULTS
@@ -75,6 +82,9 @@ typedef struct gale_upscale_report {
     int64_t tiles, tile_width, tile_height, batch, lanes, passes; /* lanes: side by side, at most */
     bool by_memory;                                               /* the tile size was limited by memory */
     double network_seconds; /* of the time: in the network, with what goes to the device and comes back */
+    double cleaned;         /* the share of cleaning that was applied; 0: none */
+    bool examined;          /* "auto" has decided, by: */
+    gale_picture_condition found;
 } gale_upscale_report;
 /* options and report may be NULL.  For sizes beyond the network's scale it runs repeatedly, on no more pixels than
  * needed, and the rest is resized.  If memory runs out, the batch is halved, then the tile, then the next device of the

@@ -21,7 +21,7 @@ gale_status gale_devices_list(const gale_devices_options *options, gale_devices_
 gale_status gale_devices_result_json(const gale_devices_result *result, char **text);
 void gale_devices_result_destroy(gale_devices_result **result);
 
-gale_status gale_tensor_from_cpu(gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out);
+gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only, void (*release)(void *owner), void *owner, gale_tensor **out);
 gale_status gale_tensor_from_strings(int rank, const int64_t *dims, const char *const *strings, const size_t *sizes, gale_tensor **out);
 gale_status gale_tensor_to_cpu(const gale_tensor *tensor, void *data, size_t size_bytes);
 void gale_tensor_destroy(gale_tensor **tensor);

@@ -12,6 +12,7 @@ CONSTANTS = {
     "GALE_OK": 0,
     "GALE_DEVICE_FIRST": -2,
     "GALE_TILE_WHOLE": -2,
+    "GALE_CLEAN_NONE": -2,
     "GALE_VERSION": 100,
     "GALE_OBJECT_NONE": 0,
     "GALE_OBJECT_TENSOR": 1,
@@ -56,7 +57,8 @@ class gale_memory_stats(c.Structure):
 
 class gale_program_options(c.Structure):
     _fields_ = [("no_fusion", c.c_bool), ("no_capture", c.c_bool), ("layout", c.c_int), ("fast", c.c_bool), ("memory_limit_bytes", c.c_uint64), ("no_recognise", c.c_bool),
-                ("no_paths", c.c_bool), ("precision", c.c_int), ("threads", c.c_int), ("plan_memory_bytes", c.c_uint64), RESERVED]
+                ("no_paths", c.c_bool), ("precision", c.c_int), ("threads", c.c_int), ("plan_memory_bytes", c.c_uint64),
+                ("batch_invariant", c.c_bool), RESERVED]
 
 
 class gale_model_options(c.Structure):
@@ -100,7 +102,7 @@ class gale_picture_bytes(c.Structure):
 class gale_picture(c.Structure):
     _fields_ = [("width", c.c_int64), ("height", c.c_int64), ("channels", c.c_int), ("type", c.c_int), ("data", c.c_void_p), ("premultiplied", c.c_bool), ("linear", c.c_bool),
                 ("lossless", c.c_bool), ("gamma", c.c_double), ("dpi_x", c.c_double), ("dpi_y", c.c_double), ("icc", gale_picture_bytes), ("exif", gale_picture_bytes),
-                ("xmp", gale_picture_bytes), ("iptc", gale_picture_bytes), ("texts", gale_picture_bytes), ("exr", gale_picture_bytes), ("frames", c.c_int), ("format", c.c_char_p)]
+                ("xmp", gale_picture_bytes), ("iptc", gale_picture_bytes), ("texts", gale_picture_bytes), ("exr", gale_picture_bytes), ("frames", c.c_int), ("format", c.c_char_p), ("jpeg_quality", c.c_int)]
 
 
 class gale_picture_read_options(c.Structure):
@@ -118,7 +120,7 @@ class gale_upscaler_info(c.Structure):
 
 class gale_upscale_options(c.Structure):
     _fields_ = [("tile", c.c_int64), ("overlap", c.c_int64), ("batch", c.c_int64), ("lanes", c.c_int64), ("width", c.c_int64), ("height", c.c_int64), ("no_check", c.c_bool),
-                ("progress", c.c_void_p), ("user", c.c_void_p), ("cancel", c.c_void_p), ("deadline_ns", c.c_uint64), RESERVED]
+                ("progress", c.c_void_p), ("user", c.c_void_p), ("cancel", c.c_void_p), ("deadline_ns", c.c_uint64), ("clean", c.c_double), RESERVED]
 
 
 class gale_embedder_options(c.Structure):

@@ -1,8 +1,9 @@
 """Between NumPy's arrays and the library's tensors and objects.
 
-Results are not copied: an array looks at the tensor's memory and holds the tensor.
+Nothing is copied where the host sees the memory: tensors of inputs look at the arrays, and arrays of results at the tensors, and each holds the other.
 """
 import ctypes as c
+import itertools
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
@@ -72,14 +73,39 @@ def tensor_from_strings(array: np.ndarray) -> Tensor:
     return Tensor(out.value)
 
 
+_lent: Dict[int, np.ndarray] = {}  # arrays whose memory tensors of the library look at
+_numbers = itertools.count(1)
+
+
+@c.CFUNCTYPE(None, c.c_void_p)
+def _let_go(number: int) -> None:  # by whichever thread drops the last view
+    _lent.pop(number, None)
+
+
+def _as_array(value: Any) -> np.ndarray:
+    """Without a copy where the value's memory is the host's: arrays, and tensors of other libraries by DLPack."""
+    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError):  # on a device, or of a type that NumPy has not got
+            pass
+    return np.asarray(value)
+
+
 def tensor_from(value: Any) -> Tensor:
-    array = np.asarray(value)
+    """A tensor over the array's memory, which is only read; arrays that are not dense, aligned and in native order are copied first."""
+    array = _as_array(value)
     if array.dtype.kind in "OSU":
         return tensor_from_strings(array)
-    number = type_of(array.dtype)
-    dense = np.require(array, array.dtype.newbyteorder("="), "C")
-    out = c.c_void_p()
-    check(lib.gale_tensor_from_cpu(None, number, array.ndim, (c.c_int64 * array.ndim)(*array.shape), dense.ctypes.data, c.byref(out)))
+    type_number = type_of(array.dtype)
+    dense = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+    out, number = c.c_void_p(), next(_numbers)
+    _lent[number] = dense
+    try:
+        check(lib.gale_tensor_wrap(type_number, array.ndim, (c.c_int64 * array.ndim)(*array.shape), dense.ctypes.data, True, c.cast(_let_go, c.c_void_p), number, c.byref(out)))
+    except BaseException:
+        _lent.pop(number, None)
+        raise
     return Tensor(out.value)
 
 

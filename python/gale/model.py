@@ -118,8 +118,16 @@ def texts(names: Any) -> Any:
 
 
 def verify(path: Union[str, "os.PathLike[Any]"], device: Union[Device, str, None] = None, shapes: Optional[Mapping[str, Sequence[int]]] = None, tolerance: float = 0,
-           precision: str = "fp32") -> Dict[str, Any]:
-    """The model on the CPU and on the device, every node's results side by side; inputs are made up.  What `gale verify --json` prints."""
+           precision: str = "fp32", against: Optional[str] = None, inputs: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+    """The model on the CPU and on the device, every node's results side by side; inputs are made up.  What `gale verify --json` prints.
+
+    against="onnxruntime": the outputs on the device and those of ONNX Runtime, where that is installed; inputs are those given, the rest is made up.
+    """
+    if against is not None:
+        from .engines import verify_against  # pylint: disable=import-outside-toplevel,cyclic-import
+        return verify_against(against, path, device, shapes, inputs, tolerance, precision)
+    if inputs is not None:
+        raise ValueError("inputs go with against; without it they are made up")
     where, options = device_of(device), gale_verify_options(model=model_options(precision), tolerance=tolerance)
     wanted = [f"{name}={'x'.join(map(str, dims))}" for name, dims in (shapes or {}).items()]
     options.inputs.shapes, options.inputs.n_shapes = texts(wanted), len(wanted)

@@ -67,7 +67,7 @@ def write_picture(path: Path, picture: Union[Picture, np.ndarray], format: Optio
 
 
 class Upscaler(Closing):
-    """An image-to-image network: None for the one that the library carries, else a file, or a name in the folder of models."""
+    """An image-to-image network: None or "zoom2x" for the 2x network that the library carries, "clean" for its cleaning network, "auto" for both where a picture needs it, else a file."""
 
     def __init__(self, model: Optional[Path] = None, device: Union[Device, str, None] = None, precision: str = "fp32"):
         self.device, options, out = device_of(device), model_options(precision), c.c_void_p()
@@ -87,16 +87,18 @@ class Upscaler(Closing):
         with self._handle as address:
             check(lib.gale_upscaler_set(address, text_bytes(setting)))
 
-    def run(self, picture: Union[Picture, np.ndarray, Path], width: int = 0, height: int = 0, tile: Optional[int] = None) -> Picture:
-        """The picture enlarged, of the same kind; width and height 0: what the network gives.  tile None: as its manifest says; 0: the whole picture."""
-        options, out = upscale_options(width, height, tile), c.c_void_p()
+    def run(self, picture: Union[Picture, np.ndarray, Path], width: int = 0, height: int = 0, tile: Optional[int] = None, clean: Optional[float] = None) -> Picture:
+        """The picture enlarged, of the same kind; width and height 0: what the network gives.  tile None: as its manifest says; 0: the whole picture.
+        clean: how much cleaning comes before, 0 to 1; None: with "auto" where the picture needs it, else 0."""
+        options, out = upscale_options(width, height, tile, clean), c.c_void_p()
         with picture_of(picture)._handle as source, self._handle as address:
             check(lib.gale_upscale(address, source, c.byref(options), None, c.byref(out)))
         return Picture(out.value)
 
 
-def upscale_options(width: int, height: int, tile: Optional[int]) -> gale_upscale_options:
-    return gale_upscale_options(tile=tile or (CONSTANTS["GALE_TILE_WHOLE"] if tile == 0 else 0), width=width, height=height)
+def upscale_options(width: int, height: int, tile: Optional[int], clean: Optional[float]) -> gale_upscale_options:
+    return gale_upscale_options(tile=tile or (CONSTANTS["GALE_TILE_WHOLE"] if tile == 0 else 0), width=width, height=height,
+                                clean=clean or (CONSTANTS["GALE_CLEAN_NONE"] if clean == 0 else 0))
 
 
 def upscale(picture: Union[Picture, np.ndarray, Path], model: Optional[Path] = None, device: Union[Device, str, None] = None, **how: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ void gale__limits_enter(gale__limits *l)
     if (outer && outer->threads && (!l->threads || outer->threads < l->threads)) l->threads = outer->threads;
     if (outer && outer->deadline_ns && (!l->deadline_ns || outer->deadline_ns < l->deadline_ns))
         l->deadline_ns = outer->deadline_ns;
+    if (outer && !l->seed) l->seed = outer->seed;
     current = l;
 }
 
@@ -38,5 +39,6 @@ bool gale__limits_stoppable(void)
 }
 
 int gale__limits_threads(void) { return current ? current->threads : 0; }
+uint64_t gale__limits_seed(void) { return current ? current->seed : 0; }
 const gale__limits *gale__limits_get(void) { return current; }
 void gale__limits_set(const gale__limits *l) { current = l; }

@@ -1,4 +1,5 @@
-/* What the caller of a run allows: how many threads, until when, and a flag that stops it.  Kept by thread, so that
+/* What the caller of a run asks for: how many threads, until when, a flag that stops it, and the seed of its random
+ * numbers.  Kept by thread, so that
  * kernels and host operators far below need no parameter for it, and handed on to workers of gale__parallel.  Limits
  * nest, and the narrowest holds. */
 #ifndef GALE_BASE_LIMITS_H
@@ -9,6 +10,7 @@ typedef struct gale__limits {
     int threads;                /* most that gale__parallel uses; 0: no limit */
     const volatile int *cancel; /* anything but 0 stops; may be NULL */
     uint64_t deadline_ns;       /* on the clock of gale__time_ns; 0: none */
+    uint64_t seed;              /* of random operators; 0: the outer one's, if it has one */
     const struct gale__limits *outer;
 } gale__limits;
 
@@ -21,6 +23,8 @@ gale_status gale__limits_check(void);
 bool gale__limits_stoppable(void);
 /* Most threads for this thread's work; 0: no limit. */
 int gale__limits_threads(void);
+/* Of this thread's random numbers; 0: none was given. */
+uint64_t gale__limits_seed(void);
 
 /* For threads that work for another: takes over its limits, and gives back those it had. */
 const gale__limits *gale__limits_get(void);

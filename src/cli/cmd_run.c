@@ -1,7 +1,9 @@
 /* gale run: one run of a model, with values from and to files. */
+#include "base/env.h"
 #include "cli/cli.h"
 #include "cli/model_args.h"
 #include "jobs/model/model_inputs.h"
+#include <string.h>
 
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
@@ -17,6 +19,9 @@ static const gale__arg args[] = {
         "write times of kernels and copies: a trace for chrome://tracing if the file ends in .json, else a table",
         .writes = true},
     {"report", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "print what ran where, and why, to stderr"},
+    {"or", 0, GALE__ARG_TEXT, "PROVIDER", NULL, NULL,
+        "another provider: the run goes to the one that is predicted to take less time, by the rates of `gale devices "
+        "--measure`. Without --provider and --or the CPU is compared with the GPU that is found"},
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
     GALE__ARG_THREADS,
@@ -38,22 +43,37 @@ static void print_output(void *user, const gale_run_output *output)
     } else printf("%s: %zu items\n", output->name, gale_object_count(output->value));
 }
 
+/* The device to compare with, where one is asked for, or nobody has said where to run; else NULL. */
+static gale_status open_other(const gale__args *a, const gale_device *device, gale_device **out)
+{
+    const char *chain = gale__env_get(GALE__ENV_PROVIDER), *other = gale__args_text(a, "or");
+    bool automatic = !*chain || !strcmp(chain, "auto");
+    if (!other && automatic && !gale_device_get_info(device)->caps.host_functions) other = "cpu";
+    if (!other) return GALE_OK;
+    return gale_device_open(&(gale_device_options){.chain = other, .index = GALE_DEVICE_FIRST}, out);
+}
+
 static gale_status work(const gale__args *a, gale_device *device)
 {
     gale_run_options options = {.profile = gale__args_text(a, "profile"),
         .report = gale__args_flag(a, "report"),
         .done = gale__args_flag(a, "json") ? NULL : print_output};
     gale_run_result *result = NULL;
+    gale_device *other = NULL;
     char *json = NULL;
     gale__arena arena = {0};
     gale_status status;
     GALE_GO(gale__model_job_options(a, &arena, &options.job));
     GALE_GO(gale__args_list(a, "output", &arena, &options.outputs, &options.n_outputs));
+    GALE_GO(open_other(a, device, &other));
+    options.others = &other;
+    options.n_others = other != NULL;
     GALE_GO(gale_model_run_files(gale__args_text(a, "MODEL"), device, &options, &result));
     if (gale__args_flag(a, "json")) gale__print_json(gale_run_result_json(result, &json), &json);
     else if (result->report) fputs(result->report, stderr);
 done:
     gale_run_result_destroy(&result);
+    gale_device_close(&other);
     gale__arena_finish(&arena);
     return status;
 }

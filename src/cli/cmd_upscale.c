@@ -13,6 +13,7 @@
 #include "jobs/batch/inputs.h"
 #include "jobs/batch/output.h"
 #include "jobs/batch/folder_watch.h"
+#include "jobs/upscale/embedded.h"
 #include "jobs/upscale/upscale.h"
 #include "media/picture.h"
 #include <string.h>
@@ -60,6 +61,9 @@ static gale_status open_network(job *j)
     GALE_GO(gale__model_find(gale__args_text(j->args, "model"), &path));
     GALE_GO(gale_upscaler_open(path.text, j->device, &options, &j->upscaler));
     gale_upscaler_get_info(j->upscaler, &j->sum.info);
+    j->sum.automatic = !strcmp(path.text, GALE__EMBEDDED_AUTO);
+    if (j->sum.automatic && gale__args_given(j->args, "scale") && gale__args_real(j->args, "scale") == 1)
+        j->sum.info.name = GALE__EMBEDDED_CLEAN, j->sum.info.scale = 1; /* the only one that runs */
     for (size_t i = 0; (setting = gale__args_item(j->args, "control", i)); i++)
         GALE_GO(gale_upscaler_set(j->upscaler, setting));
 done:
@@ -198,6 +202,10 @@ static gale_upscale_options upscale_options(job *j)
         o.overlap = or_zero(gale__args_int(j->args, "overlap"), GALE_OVERLAP_NONE);
     o.batch = or_zero(gale__args_int(j->args, "batch"), GALE_BATCH_AUTO);
     o.lanes = gale__args_int(j->args, "lanes");
+    if (gale__args_given(j->args, "clean")) {
+        double clean = gale__args_real(j->args, "clean");
+        o.clean = clean > 0 ? clean : GALE_CLEAN_NONE;
+    }
     o.no_check = gale__args_flag(j->args, "no-self-check");
     o.progress = on_progress;
     o.user = &j->progress;
@@ -333,14 +341,16 @@ static void finish_file(void *user, gale__file_task *t)
     r->write_seconds = (double)t->write_ns / 1e9;
     j->sum.done++;
     j->sum.tiles += (uint64_t)r->report.tiles;
+    j->sum.cleaned += r->report.cleaned > 0;
     j->sum.run_seconds += r->seconds;
     if (j->to_stdout || gale__args_flag(j->args, "json")) return;
-    char frames[32] = "";
+    char frames[32] = "", cleaned[128];
+    gale__upscale_cleaned(r, cleaned, sizeof cleaned);
     if (r->frames) snprintf(frames, sizeof frames, "%d frames, ", r->frames);
-    printf("%s: %lld x %lld -> %s: %lld x %lld, %s%lld tile%s of %lld x %lld%s, %.2f s\n", t->input,
+    printf("%s: %lld x %lld -> %s: %lld x %lld, %s%lld tile%s of %lld x %lld%s%s, %.2f s\n", t->input,
         (long long)r->size[0], (long long)r->size[1], r->output, (long long)r->size[2], (long long)r->size[3], frames,
         (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width,
-        (long long)r->report.tile_height, r->report.by_memory ? " (limited by memory)" : "", r->seconds);
+        (long long)r->report.tile_height, r->report.by_memory ? " (limited by memory)" : "", cleaned, r->seconds);
     fflush(stdout);
 }
 
@@ -538,6 +548,8 @@ const gale__command gale__command_upscale = {
                 "  gale upscale holidays --recursive --output-dir large        # a folder; again with --skip-existing "
                 "after an interruption\n"
                 "  gale upscale inbox --watch --output-dir large               # whatever appears there\n"
+                "  gale upscale old.jpg --scale 1                              # only takes away JPEG artefacts and "
+                "noise: old-clean.jpg\n"
                 "  gale upscale noisy.png --model scunet.onnx -o clean.png     # with a network of your own\n"
                 "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",
 };

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "device/registry.h"
 #include "jobs/models/manifest.h"
+#include "jobs/upscale/embedded.h"
 #include <string.h>
 
 const char *gale__complete_kind(const gale__arg *a)
@@ -29,6 +30,7 @@ static gale_status add_models(gale__str *out)
     gale_status status = gale__models_folder(&folder);
     bool none = status != GALE_OK || !gale__folder_exists(folder.text);
     status = gale__models_list(none ? "" : folder.text, &list, &count);
+    if (status == GALE_OK) gale__str_addf(out, "%s\n", GALE__EMBEDDED_AUTO);
     for (size_t i = 0; i < count && status == GALE_OK; i++) gale__str_addf(out, "%s\n", list[i].manifest.name);
     gale__models_finish(&list, count);
     gale__str_finish(&folder);

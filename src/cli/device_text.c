@@ -15,7 +15,9 @@ static void ceilings_text(const gale_device_ceilings *c, gale__str *out)
     }
     gale__str_addf(out, "copy %.1f GB/s, upload %.1f GB/s, download %.1f GB/s, launch %.2f us", c->copy_gbps,
         c->upload_gbps, c->download_gbps, c->launch_us);
+    if (c->round_trip_us > 0) gale__str_addf(out, ", round trip %.1f us", c->round_trip_us);
     if (c->f32_gflops > 0) gale__str_addf(out, ", f32 %.0f GFLOP/s", c->f32_gflops);
+    if (c->efficiency > 0) gale__str_addf(out, ", networks reach %.0f %%", c->efficiency * 100);
 }
 
 static void limits_text(const gale_device_caps *caps, gale__str *out)

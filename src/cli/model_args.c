@@ -6,6 +6,7 @@ void gale__model_options(const gale__args *a, gale_model_options *out)
 {
     const char *precision = gale__args_text(a, "precision");
     *out = (gale_model_options){.allow_nonfinite = gale__args_flag(a, "allow-nonfinite")};
+    out->program.batch_invariant = gale__args_flag(a, "batch-invariant");
     out->program.fast = precision && !strcmp(precision, "fast");
     if (precision && !strcmp(precision, "fp16")) out->precision = GALE_PRECISION_F16;
     if (precision && !strcmp(precision, "bf16")) out->precision = GALE_PRECISION_BF16;

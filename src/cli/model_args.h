@@ -23,7 +23,8 @@
             "an open extent of inputs that are made up or pictures, by its name: batch_size=2", NULL, false, true}, \
         {"random", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                                             \
             "make up inputs that are not given: uniform numbers from 0 to 1, whole numbers 0 and 1"},               \
-        {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers"}, GALE__ARGS_PICTURES
+        {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers and of random operators"},    \
+        GALE__ARGS_PICTURES
 #define GALE__ARG_PRECISION                                                                                            \
     {                                                                                                                  \
         "precision", 0, GALE__ARG_CHOICE, NULL, "fp32", "fp32|fp16|bf16|fast",                                         \
@@ -33,6 +34,8 @@
 #define GALE__ARGS_MODEL_OPTIONS                                                                             \
     GALE__ARG_PRECISION,                                                                                     \
         {"memory-limit", 0, GALE__ARG_INT, "MB", NULL, "1..1048576", "memory limit of a run on the device"}, \
+        {"batch-invariant", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                             \
+            "results do not depend, in any bit, on the number of rows in a batch"},                          \
     {                                                                                                        \
         "allow-nonfinite", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "accept results without a finite number"     \
     }

@@ -13,8 +13,14 @@ const gale__arg gale__upscale_args[] = {
     {"layer", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
         "EXR: a part, a layer such as diffuse, PART.LAYER, or a channel (default: the main colours, as viewers show "
         "them); TIFF: page number"},
-    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_USUAL, NULL,
-        "ONNX file, or a name in the models folder; its manifest NAME.yml is read if present; zoom2x is built in"},
+    {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_AUTO, NULL,
+        "ONNX file, or a name in the models folder; its manifest NAME.yml is read if present. Built in: zoom2x (2x, "
+        "for "
+        "clean pictures), clean (1x, takes away JPEG artefacts and noise), auto (zoom2x, after clean where a picture "
+        "shows compression or noise)"},
+    {"clean", 0, GALE__ARG_REAL, NULL, NULL, "0..1",
+        "how much of the built-in cleaning is applied before the network; 0: none (default: with --model auto 1 for "
+        "pictures that need it and for --scale 1, else 0)"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
         "where the only picture goes; - is standard output, in the format of --format or of the input; with a number "
         "such "
@@ -28,7 +34,8 @@ const gale__arg gale__upscale_args[] = {
     {"quality", 0, GALE__ARG_INT, NULL, "92", "1..100", "quality of JPEG, WebP and JPEG 2000"},
     {"lossless", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
         "WebP, JPEG 2000: lossless (default for lossless WebP input, unless --quality is given)"},
-    {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64", "enlarge by this factor (default: the network's scale)"},
+    {"scale", 's', GALE__ARG_REAL, NULL, NULL, "0.05..64",
+        "enlarge by this factor (default: the network's scale); with --model auto, 1 only cleans"},
     {"width", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result (default: proportional to --height)"},
     {"height", 0, GALE__ARG_INT, NULL, NULL, "1..1000000", "pixels of the result (default: proportional to --width)"},
     {"tile", 0, GALE__ARG_INT, NULL, NULL, "0..65536",

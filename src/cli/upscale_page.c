@@ -107,6 +107,8 @@ static gale_status add_pictures(const gale__upscale_sum *s, gale__str *out)
 
 static void add_row(const gale__upscale_row *r, gale__str *out)
 {
+    char cleaned[128];
+    gale__upscale_cleaned(r, cleaned, sizeof cleaned);
     gale__str_add(out, "<tr><td>");
     gale__html_add(out, r->input);
     gale__str_add(out, "<td>");
@@ -116,8 +118,8 @@ static void add_row(const gale__upscale_row *r, gale__str *out)
         return;
     }
     gale__str_addf(out,
-        "<td class=n>%lld x %lld<td class=n>%lld x %lld<td class=n>%lld of %lld x %lld%s<td class=n>%.2f s",
-        (long long)r->size[0], (long long)r->size[1], (long long)r->size[2], (long long)r->size[3],
+        "<td class=n>%lld x %lld<td class=n>%lld x %lld%s<td class=n>%lld of %lld x %lld%s<td class=n>%.2f s",
+        (long long)r->size[0], (long long)r->size[1], (long long)r->size[2], (long long)r->size[3], cleaned,
         (long long)r->report.tiles, (long long)r->report.tile_width, (long long)r->report.tile_height,
         r->report.by_memory ? " (limited by memory)" : "", r->seconds);
     gale__str_add(out, "<td>");

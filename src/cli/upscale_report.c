@@ -1,6 +1,8 @@
 /* The summary of a run as a line and as JSON. */
 #include "cli/upscale_report.h"
 #include "base/json.h"
+#include "jobs/upscale/cleaning.h"
+#include <stdio.h>
 #include <string.h>
 
 static double rate(const gale__upscale_sum *s) { return s->run_seconds > 0 ? (double)s->tiles / s->run_seconds : 0; }
@@ -38,13 +40,26 @@ static void add_ignored(const gale__ignored *g, gale__str *out)
         one ? "it is" : "the first is", g->example);
 }
 
+void gale__upscale_cleaned(const gale__upscale_row *r, char *out, size_t size)
+{
+    const gale_upscale_report *p = &r->report;
+    char reason[64] = "", share[32] = "";
+    *out = 0;
+    if (p->cleaned <= 0) return;
+    if (p->examined) gale__cleaning_reason(&p->found, reason, sizeof reason);
+    if (p->cleaned < 1) snprintf(share, sizeof share, " by %.2f", p->cleaned);
+    snprintf(out, size, ", cleaned%s%s%s%s", share, *reason ? " (" : "", reason, *reason ? ")" : "");
+}
+
 void gale__upscale_line(const gale__upscale_sum *s, gale__str *out)
 {
     if (s->left_out) gale__str_addf(out, "%zu skipped: results of other pictures\n", s->left_out);
     for (size_t i = 0; i < s->ignored_count; i++) add_ignored(&s->ignored[i], out);
-    gale__str_addf(out, "%d done, %d failed, %d skipped in %.2f s: %s %dx, %llu tile%s, %.2f tiles/s on ", s->done,
-        s->failed, s->skipped, s->seconds, s->info.name, s->info.scale, (unsigned long long)s->tiles,
-        s->tiles == 1 ? "" : "s", rate(s));
+    gale__str_addf(out, "%d done, %d failed, %d skipped in %.2f s: %s %dx, ", s->done, s->failed, s->skipped,
+        s->seconds, s->info.name, s->info.scale);
+    if (s->automatic) gale__str_addf(out, "%d cleaned, ", s->cleaned);
+    gale__str_addf(
+        out, "%llu tile%s, %.2f tiles/s on ", (unsigned long long)s->tiles, s->tiles == 1 ? "" : "s", rate(s));
     add_devices(s, out);
     gale__str_addf(out, ", %s\n", s->info.precision);
 }
@@ -67,6 +82,18 @@ static void key_real(gale__json_out *j, const char *key, double v)
     gale__json_f64(j, v);
 }
 
+static void cleaned_json(gale__json_out *j, const gale_upscale_report *r)
+{
+    char reason[64] = "";
+    key_real(j, "cleaned", r->cleaned);
+    if (!r->examined) return;
+    gale__cleaning_reason(&r->found, reason, sizeof reason);
+    key_text(j, "reason", reason);
+    key_number(j, "jpeg_quality", r->found.jpeg_quality);
+    key_real(j, "noise", r->found.noise);
+    key_real(j, "blocks", r->found.blocks);
+}
+
 static void row_json(gale__json_out *j, const gale__upscale_row *r)
 {
     gale__json_object(j);
@@ -84,6 +111,7 @@ static void row_json(gale__json_out *j, const gale__upscale_row *r)
         key_number(j, "batch", r->report.batch);
         key_number(j, "lanes", r->report.lanes);
         gale__json_key(j, "by_memory"), gale__json_bool(j, r->report.by_memory);
+        cleaned_json(j, &r->report);
         key_real(j, "seconds", r->seconds);
         key_real(j, "network_seconds", r->report.network_seconds);
         key_real(j, "read_seconds", r->read_seconds);
@@ -114,6 +142,8 @@ void gale__upscale_json(const gale__upscale_sum *s, gale__str *out)
     gale__json_object(&j);
     key_text(&j, "model", s->info.name);
     key_number(&j, "scale", s->info.scale);
+    gale__json_key(&j, "automatic"), gale__json_bool(&j, s->automatic);
+    key_number(&j, "cleaned", s->cleaned);
     key_text(&j, "precision", s->info.precision);
     key_text(&j, "provider", s->where.provider);
     key_text(&j, "device", s->where.device);

@@ -35,10 +35,14 @@ typedef struct gale__upscale_sum {
     double seconds, run_seconds;  /* all of it; in the network */
     gale_picture *before, *after; /* of the first, for the page; NULL: none */
     bool cut;                     /* these are the middle of it */
+    bool automatic;               /* it was decided picture by picture whether to clean */
+    int cleaned;                  /* pictures that were */
 } gale__upscale_sum;
 
 /* Keeps copies of both for the page, u8 RGB; of very large ones the same part from the middle. */
 gale_status gale__upscale_keep(gale__upscale_sum *s, const gale_picture *before, const gale_picture *after);
+/* What a line about a picture says of cleaning: ", cleaned (JPEG quality 75)"; "": nothing. */
+void gale__upscale_cleaned(const gale__upscale_row *r, char *out, size_t size);
 void gale__upscale_line(const gale__upscale_sum *s, gale__str *out);
 void gale__upscale_json(const gale__upscale_sum *s, gale__str *out);
 gale_status gale__upscale_html(const gale__upscale_sum *s, gale__str *out);

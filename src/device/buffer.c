@@ -49,6 +49,47 @@ gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buff
     return status;
 }
 
+bool gale__buffer_export(const gale_buffer *b, int *type, void **data, uint64_t *offset)
+{
+    const gale__backend *backend = b->device->backend;
+    if (!backend->dlpack_type) return false;
+    *type = backend->dlpack_type;
+    *data = backend->dlpack_handle ? b->mem->handle : (void *)(uintptr_t)b->mem->address;
+    *offset = b->offset;
+    return true;
+}
+
+gale_status gale__buffer_import(gale_device *device, const gale__foreign *from, gale_buffer **out)
+{
+    const gale__backend *backend = device->backend;
+    if (!backend->dlpack_type || backend->dlpack_type != from->type)
+        return gale__fail(GALE_UNSUPPORTED, "%s does not use memory of DLPack's device type %d",
+            gale__backend_label(backend), from->type);
+    gale_buffer *b = gale__calloc(1, sizeof *b);
+    if (!b) return GALE_NO_MEMORY;
+    b->foreign = (gale__mem){.address = backend->dlpack_handle ? 0 : (uint64_t)(uintptr_t)from->data,
+        .handle = backend->dlpack_handle ? from->data : NULL,
+        .size = (size_t)from->offset + from->size};
+    b->mem = &b->foreign;
+    b->offset = (size_t)from->offset;
+    b->size = from->size;
+    b->read_only = from->read_only;
+    b->release = from->release;
+    b->owner = from->owner;
+    b->refs = 1;
+    b->device = gale__device_attach(device);
+    *out = b;
+    return GALE_OK;
+}
+
+static void give_foreign(gale_buffer *b)
+{
+    gale_device *device = b->device;
+    if (b->release) b->release(b->owner);
+    gale__free(b);
+    gale__device_detach(device);
+}
+
 gale_buffer *gale__buffer_hold(gale_buffer *buffer)
 {
     atomic_fetch_add(&buffer->refs, 1);
@@ -61,6 +102,7 @@ void gale_buffer_destroy(gale_buffer **buffer)
     gale_buffer *b = *buffer;
     *buffer = NULL;
     if (atomic_fetch_sub(&b->refs, 1) != 1) return;
+    if (!b->piece) return give_foreign(b);
     if (b->device->watch) gale__buffer_watch_check(b), gale__buffer_watch_fill(b);
     gale__pool_give(b->device->pool, b->piece);
     gale__device_detach(b->device);

@@ -13,6 +13,8 @@ static const struct {
     {"download_gbps", offsetof(gale_device_ceilings, download_gbps)},
     {"f32_gflops", offsetof(gale_device_ceilings, f32_gflops)},
     {"launch_us", offsetof(gale_device_ceilings, launch_us)},
+    {"round_trip_us", offsetof(gale_device_ceilings, round_trip_us)},
+    {"efficiency", offsetof(gale_device_ceilings, efficiency)},
 };
 #define N_FIELDS (sizeof fields / sizeof *fields)
 
@@ -59,6 +61,14 @@ gale_status gale__ceilings_set_f32(gale_device *device, double gflops)
     return keep(&device->info);
 }
 
+gale_status gale__ceilings_set_efficiency(gale_device *device, double share)
+{
+    device->info.ceilings.efficiency = share < 0.001 ? 0.001
+                                       : share > 4   ? 4
+                                                     : share; /* peaks were taken on a busy machine */
+    return keep(&device->info);
+}
+
 gale_status gale__ceilings_raise_copy(gale_device *device, double gbps)
 {
     if (!(gbps > device->info.ceilings.copy_gbps)) return GALE_OK;
@@ -85,6 +95,13 @@ static gale_status do_launch(bench *m)
     gale_status status = GALE_OK;
     for (int i = 0; i < 64 && status == GALE_OK; i++) status = gale__poke_run(&m->poke, m->stream, m->a, 1);
     return status;
+}
+
+static gale_status do_round_trip(bench *m)
+{
+    GALE_TRY(gale_upload(m->stream, m->a, 0, m->host, 64));
+    GALE_TRY(gale__poke_run(&m->poke, m->stream, m->a, 1));
+    return gale_download(m->stream, m->a, 0, m->host, 64);
 }
 
 #define ROUNDS_MAX 20
@@ -149,6 +166,8 @@ static gale_status measure(bench *m, gale_device *device)
     GALE_TRY(gale__poke_create(device, &m->poke));
     GALE_TRY(best_us(m, do_launch, &us));
     c->launch_us = us / 64;
+    GALE_TRY(best_us(m, do_round_trip, &us));
+    c->round_trip_us = us;
     return GALE_OK;
 }
 

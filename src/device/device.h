@@ -27,9 +27,24 @@ struct gale_buffer {
     gale_device *device;
     gale__mem *mem;
     size_t offset, size;
-    struct gale__pool_piece *piece;
+    struct gale__pool_piece *piece; /* NULL: memory of somebody else */
     _Atomic int refs;
+    bool read_only;
+    void (*release)(void *owner); /* of such memory; may be NULL */
+    void *owner;
+    gale__mem foreign; /* such memory */
 };
+/* Memory of a device that another library has, as DLPack describes it; release (may be NULL) is called when it is not
+ * used any more, not on failure. */
+typedef struct gale__foreign {
+    int type; /* DLPack's device type */
+    void *data;
+    uint64_t offset;
+    size_t size;
+    bool read_only;
+    void (*release)(void *owner);
+    void *owner;
+} gale__foreign;
 /* Where a kernel's pointer parameter points. */
 typedef struct gale__ref {
     const gale__mem *mem;
@@ -41,6 +56,7 @@ typedef struct gale__tag {
     const char *name; /* kernel: "map_f32_3" */
     const char *op;   /* operator(s) it stands for: "Softmax" */
     double bytes, operations;
+    const char *nodes; /* of the model, as messages call them; NULL: not known */
 } gale__tag;
 
 /* Arguments of a launch: the parameter block is pointers (8 bytes each), then words (4 bytes each).
@@ -93,6 +109,9 @@ struct gale_kernel {
     uint32_t block_bytes;  /* Vulkan: size of the parameter block; 0: not known before the launch */
     uint32_t shared_bytes; /* CUDA: work-group memory that is asked for at launch; 0: what the kernel declares is all */
     bool waits;            /* CUDA: may be launched while the one before is still running */
+    /* What a kernel of a user's takes, as the driver or its code says; -1: not known. */
+    int arguments;       /* buffers and words together */
+    int parameter_bytes; /* 8 for each buffer, 4 for each word */
 };
 struct gale_stream {
     gale_device *device;
@@ -161,6 +180,10 @@ struct gale__backend {
     gale_status (*call_run)(gale_stream *stream, gale__call *call, const gale__ref *refs);
     void (*call_destroy)(gale__call *call);
     gale_status (*memory_info)(gale_device *device, uint64_t *total, uint64_t *free_bytes); /* may be NULL */
+    /* What DLPack calls its devices, and whether memory is passed there by its handle instead of its address; 0: other
+     * libraries cannot use its memory. */
+    int dlpack_type;
+    bool dlpack_handle;
 };
 /* Those that are built stand in backends.def. */
 extern const gale__backend gale__backend_cpu, gale__backend_null, gale__backend_cuda, gale__backend_hip,
@@ -206,6 +229,9 @@ void gale__copy_bytes(void *to, const void *from, size_t size);
 
 /* Buffers: counted, since a view of a tensor may outlive its maker. */
 gale_buffer *gale__buffer_hold(gale_buffer *buffer);
+gale_status gale__buffer_import(gale_device *device, const gale__foreign *from, gale_buffer **out);
+/* What other libraries call the buffer's memory; false: they cannot use it. */
+bool gale__buffer_export(const gale_buffer *buffer, int *type, void **data, uint64_t *offset);
 gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset);
 
 /* The front: validated, profiled. */

@@ -131,6 +131,7 @@ gale_status gale__kernel_create(gale_module *module, const char *entry, const ui
     memcpy(k->group, group, sizeof k->group);
     k->block_bytes = block_bytes;
     k->shared_bytes = shared_bytes;
+    k->arguments = k->parameter_bytes = -1;
     k->module = module;
     gale_status status = module->device->backend->kernel(module, k);
     if (status != GALE_OK) {
@@ -161,6 +162,21 @@ void gale_kernel_destroy(gale_kernel **kernel)
 
 #define REFS_MAX 64
 
+/* A driver would read what is not there, or nothing of it. */
+static gale_status check_counts(const gale_kernel *k, int n_buffers, int n_words)
+{
+    int64_t bytes = 8 * (int64_t)n_buffers + 4 * (int64_t)n_words;
+    if (k->module->source.ours) return GALE_OK;
+    if (k->arguments >= 0 && (int64_t)n_buffers + n_words != k->arguments)
+        return gale__fail(GALE_INVALID, "launch %s: %d buffers and %d words given, but the kernel has %d arguments",
+            k->entry, n_buffers, n_words, k->arguments);
+    if (k->parameter_bytes >= 0 && bytes != k->parameter_bytes)
+        return gale__fail(GALE_INVALID,
+            "launch %s: %d buffers and %d words are %lld bytes of parameters, but the kernel has %d", k->entry,
+            n_buffers, n_words, (long long)bytes, k->parameter_bytes);
+    return GALE_OK;
+}
+
 gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const uint32_t groups[3],
     gale_buffer *const *buffers, int n_buffers, const uint32_t *words, int n_words)
 {
@@ -170,6 +186,7 @@ gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const u
     if (n_buffers < 0 || n_buffers > REFS_MAX)
         return gale__fail(GALE_LIMIT, "launch %s: %d buffers, at most %d", kernel->entry, n_buffers, REFS_MAX);
     if (n_words < 0) return gale__fail(GALE_INVALID, "launch %s: n_words is %d", kernel->entry, n_words);
+    GALE_TRY(check_counts(kernel, n_buffers, n_words));
     for (int i = 0; i < n_buffers; i++) {
         if (!buffers[i]) return gale__fail(GALE_INVALID, "%s: %s: buffers[%d] is NULL", __func__, kernel->entry, i);
         if (buffers[i]->device != stream->device)

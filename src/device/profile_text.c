@@ -207,6 +207,7 @@ static void trace_record(gale__json_out *j, const gale_profiler *p, const gale__
     gale__json_key(j, "args");
     gale__json_object(j);
     if (*r->op) key_text(j, "operator", r->op);
+    if (*r->nodes) key_text(j, "nodes", r->nodes);
     key_f64(j, "bytes", r->bytes);
     key_f64(j, "operations", r->operations);
     key_f64(j, "GB/s", rate(r->bytes, r->time_us));

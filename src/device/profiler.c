@@ -81,7 +81,8 @@ static gale_status add_record(
     gale__profiler_record r = {.kind = kind, .bytes = tag->bytes, .operations = tag->operations, .time_us = -1};
     r.name = intern(p, tag->name);
     r.op = intern(p, tag->op);
-    if (!r.name || !r.op) return GALE_NO_MEMORY;
+    r.nodes = intern(p, tag->nodes ? tag->nodes : "");
+    if (!r.name || !r.op || !r.nodes) return GALE_NO_MEMORY;
     r.lane = find_lane(p, stream);
     r.from = take_event(p);
     r.to = r.from ? take_event(p) : NULL;

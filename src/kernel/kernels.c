@@ -458,9 +458,9 @@ static key nest_key(const gale__nest *nest)
     f.n = 0;
     int dims = nest->n_outer + nest->n_inner;
     add_words(&f,
-        (const int64_t[]){
-            nest->n_outer, nest->n_inner, nest->n_stores, nest->n_buffers, nest->n_code, nest->n_accesses, nest->fast},
-        7);
+        (const int64_t[]){nest->n_outer, nest->n_inner, nest->n_stores, nest->n_buffers, nest->n_code, nest->n_accesses,
+            nest->fast, nest->steady},
+        8);
     add_words(&f, nest->extent, dims);
     for (int i = 0; i < nest->n_code; i++) {
         const gale__nest_instr *in = &nest->code[i];

@@ -191,7 +191,29 @@ static gale_status prepare_inks(jpeg *j)
     return gale__picture_bytes_set(&p->icc, NULL, 0);
 }
 
-static void read_picture(jpeg *j, const gale__picture_source *in)
+/* The quality in libjpeg's scale whose luma table has nearly the same sum.  Other programs have tables of their own;
+ * their sum is still a measure of how much was lost. */
+static int find_quality(const JQUANT_TBL *table)
+{
+    static const uint8_t standard[DCTSIZE2] = {16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13,
+        16, 24, 40, 57, 69, 56, 14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81,
+        104, 113, 92, 49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99};
+    long sum = 0;
+    for (int i = 0; table && i < DCTSIZE2; i++) sum += table->quantval[i];
+    for (int quality = 100; sum && quality > 1; quality--) {
+        long here = 0, next = 0;
+        for (int i = 0; i < DCTSIZE2; i++) {
+            int steps[2] = {(standard[i] * jpeg_quality_scaling(quality) + 50) / 100,
+                (standard[i] * jpeg_quality_scaling(quality - 1) + 50) / 100};
+            here += steps[0] < 1 ? 1 : steps[0] > 255 ? 255 : steps[0];
+            next += steps[1] < 1 ? 1 : steps[1] > 255 ? 255 : steps[1];
+        }
+        if (2 * sum <= here + next) return quality;
+    }
+    return sum ? 1 : 0;
+}
+
+static void read_picture(jpeg *j, gale__picture_source *in)
 {
     struct jpeg_decompress_struct *d = &j->d;
     jpeg_create_decompress(d);
@@ -212,6 +234,8 @@ static void read_picture(jpeg *j, const gale__picture_source *in)
     if (status == GALE_OK && d->out_color_space == JCS_CMYK) status = prepare_inks(j);
     if (status != GALE_OK) leave(j, status);
     jpeg_start_decompress(d);
+    int table = d->comp_info[0].quant_tbl_no;
+    in->jpeg_quality = table >= 0 && table < NUM_QUANT_TBLS ? find_quality(d->quant_tbl_ptrs[table]) : 0;
     read_pixels(j);
     jpeg_finish_decompress(d);
 }

@@ -228,6 +228,7 @@ gale_status gale_picture_from_memory(
         if (o->tolerant) clear_strange(p);
         status = gale__picture_finish_reading(&in, o->keep_orientation, &p);
     }
+    if (status == GALE_OK) p->jpeg_quality = in.jpeg_quality;
     if (status == GALE_OK) *out = p;
     else gale_picture_destroy(&p);
     return status;

@@ -16,6 +16,7 @@ typedef struct gale__picture_source {
     bool tolerant;     /* of what is missing in the file */
     int orientation;   /* 1..8, found by the reader outside EXIF; 0: not said */
     int frames;        /* found by the reader; 0: it is a still picture */
+    int jpeg_quality;  /* likewise; 0: no JPEG */
 } gale__picture_source;
 void gale__picture_source_init(const gale_picture_read_options *options, gale__picture_source *out);
 

@@ -1,6 +1,7 @@
 /* Scaled dot product attention, for every operator that contains one.  Half floats are computed in F32 from the first
  * product to the last; heads and their groups are views. */
 #include "ops/attention.h"
+#include "base/seed.h"
 #include "graph/plan/paths.h"
 #include <math.h>
 #include <string.h>
@@ -70,7 +71,11 @@ static gale__node modified(gale__lower *L, const gale_graph *body, const gale__n
     if (!in) return GALE__NIL;
     in[0] = x;
     if (body->n_inputs > 1) memcpy(in + 1, captured, (size_t)(body->n_inputs - 1) * sizeof *in);
-    if (gale__opgraph_inline(body, L->g, in, body->n_inputs, &y, 1) != GALE_OK) return GALE__NIL;
+    uint64_t outer = L->g->scope;
+    L->g->scope = gale__seed_mix(outer + 1, L->node->number);
+    gale_status status = gale__opgraph_inline(body, L->g, in, body->n_inputs, &y, 1);
+    L->g->scope = outer;
+    if (status != GALE_OK) return GALE__NIL;
     if (!gale__prim_same_shape(L->g, x, y) || gale__lower_type_of(L->g, x) != gale__lower_type_of(L->g, y))
         return gale__lower_refuse(L, "a body changes the type or shape of its input");
     return y;

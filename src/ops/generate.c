@@ -1,5 +1,6 @@
 /* Values that only depend on a shape: ranges, unit matrices, triangles, and random numbers. */
 #include "ops/lower.h"
+#include "base/seed.h"
 #include <math.h>
 
 /* Small ranges are constants, so that shapes made of them are known when planning. */
@@ -70,26 +71,40 @@ LOWER(Trilu)
 
 /* --- Random numbers: the same for the same seed and shape on every device. --- */
 
-/* Without a seed each node of the graph gets its own, always the same. */
-static uint64_t seed_of(gale__lower *L)
+static gale__node constant_key(gale__lower *L, uint64_t key)
 {
-    double seed = gale__attr_f(L, "seed", NAN);
-    return isnan(seed) ? 0x9e3779b97f4a7c15ull * (uint64_t)(L->g->region + 2) : (uint64_t)(int64_t)(seed * 65536);
+    return gale__prim_splat_i(L->g, GALE_U64, 0, NULL, (int64_t)key);
+}
+
+/* A seed mixed with the node's place, so that no two nodes draw the same.  seed: U64, or NIL: none can be had. */
+static gale__node own_key(gale__lower *L, gale__node seed, uint64_t draw)
+{
+    gale__node place = constant_key(L, gale__seed_mix(gale__seed_mix(L->g->scope + 1, L->node->number), draw));
+    return seed < 0 ? place : gale__prim_binary(L->g, GALE__XOR, seed, place);
+}
+
+/* The key that a node draws under, U64: the attribute `seed`, which is the same for all nodes and runs, or its own from
+ * the seed of the run.  draw: which of the node's keys. */
+static gale__node key_of(gale__lower *L, uint64_t draw)
+{
+    double fixed = gale__attr_f(L, "seed", NAN);
+    if (isnan(fixed)) return own_key(L, gale__prim_seed(L->g), draw);
+    return constant_key(L, (uint64_t)(int64_t)(fixed * 65536) ^ (draw ? 0xd1b54a32d192ed03u : 0));
 }
 
 /* Uniform in [0, 1) with 24 bits, F32. */
-static gale__node uniform(gale__lower *L, uint64_t seed, int rank, const int64_t *dims)
+static gale__node uniform(gale__lower *L, gale__node key, int rank, const int64_t *dims)
 {
     gale__prim_graph *g = L->g;
     gale__node bits =
-        gale__prim_binary(g, GALE__SHR, gale__prim_random(g, seed, rank, dims), gale__prim_scalar(g, GALE_U32, 8));
+        gale__prim_binary(g, GALE__SHR, gale__prim_random(g, key, rank, dims), gale__prim_scalar(g, GALE_U32, 8));
     return gale__prim_mul(g, gale__prim_cast(g, bits, GALE_F32), gale__prim_scalar(g, GALE_F32, 0x1p-24));
 }
 
 static void random_uniform(gale__lower *L, gale_type type, int rank, const int64_t *dims)
 {
     double low = gale__attr_f(L, "low", 0), high = gale__attr_f(L, "high", 1);
-    gale__node u = uniform(L, seed_of(L), rank, dims);
+    gale__node u = uniform(L, key_of(L, 0), rank, dims);
     u = gale__prim_add(
         L->g, gale__prim_mul(L->g, u, gale__lower_value(L, u, high - low)), gale__lower_value(L, u, low));
     L->out[0] = gale__prim_cast(L->g, u, type);
@@ -99,8 +114,7 @@ static void random_uniform(gale__lower *L, gale_type type, int rank, const int64
 static void random_normal(gale__lower *L, gale_type type, int rank, const int64_t *dims)
 {
     gale__prim_graph *g = L->g;
-    uint64_t seed = seed_of(L);
-    gale__node u = uniform(L, seed, rank, dims), v = uniform(L, seed ^ 0xd1b54a32d192ed03ull, rank, dims);
+    gale__node u = uniform(L, key_of(L, 0), rank, dims), v = uniform(L, key_of(L, 1), rank, dims);
     gale__node log = gale__prim_unary(g, GALE__LOG, gale__prim_add(g, u, gale__lower_value(L, u, 0x1p-24)));
     gale__node radius = gale__prim_unary(g, GALE__SQRT, gale__prim_mul(g, log, gale__lower_value(L, u, -2)));
     gale__node n = gale__prim_mul(
@@ -132,22 +146,8 @@ LOWER(Bernoulli)
 {
     gale__prim_node p = gale__lower_peek(L->g, L->in[0]);
     gale__node x = gale__lower_wide(L, L->in[0]),
-               u = gale__prim_cast(L->g, uniform(L, seed_of(L), p.rank, p.dims), gale__lower_type_of(L->g, x));
+               u = gale__prim_cast(L->g, uniform(L, key_of(L, 0), p.rank, p.dims), gale__lower_type_of(L->g, x));
     L->out[0] = gale__prim_cast(L->g, gale__prim_binary(L->g, GALE__LT, u, x), gale__attr_type(L, "dtype", p.type));
-}
-
-/* Numbers under a seed that is known only when the program runs. */
-static gale__node uniform_at_run(gale__lower *L, gale__node seed, int rank, const int64_t *dims)
-{
-    gale__prim_graph *g = L->g;
-    int64_t n = 1;
-    for (int d = 0; d < rank; d++) n *= dims[d];
-    gale__node counter = gale__prim_cast(g, gale__prim_iota(g, 1, &n, 0), GALE_U64),
-               key = gale__prim_cast(g, gale__prim_reshape(g, seed, 0, NULL), GALE_U64);
-    gale__node bits = gale__prim_binary(
-        g, GALE__SHR, gale__prim_binary(g, GALE__RANDOM, counter, key), gale__prim_scalar(g, GALE_U32, 8));
-    return gale__prim_reshape(
-        g, gale__prim_mul(g, gale__prim_cast(g, bits, GALE_F32), gale__prim_scalar(g, GALE_F32, 0x1p-24)), rank, dims);
 }
 
 /* --- What NumPy's generator (MT19937) draws under a seed: ONNX's own expected values are made of it. --- */
@@ -191,14 +191,14 @@ static gale__node drawn(gale__lower *L, uint32_t seed, double ratio, int rank, c
     return gale__prim_const(L->g, GALE_BOOL, rank, dims, keep);
 }
 
-/* What stays: drawn at run time under the fourth input, or once under the attribute, or under a seed of the node's own.
- */
+/* What stays: drawn at run time under the fourth input, or once under the attribute, or under the seed of the run. */
 static gale__node kept(gale__lower *L, double ratio, int rank, const int64_t *dims)
 {
     gale__node seed = gale__lower_arg(L, 3);
     double fixed = gale__attr_f(L, "seed", NAN);
     if (seed < 0 && !isnan(fixed)) return drawn(L, (uint32_t)(int64_t)fixed, ratio, rank, dims);
-    gale__node u = seed >= 0 ? uniform_at_run(L, seed, rank, dims) : uniform(L, seed_of(L), rank, dims);
+    if (seed >= 0) seed = gale__prim_cast(L->g, gale__prim_reshape(L->g, seed, 0, NULL), GALE_U64);
+    gale__node u = uniform(L, seed >= 0 ? own_key(L, seed, 0) : key_of(L, 0), rank, dims);
     return gale__prim_binary(L->g, GALE__GE, u, gale__lower_value(L, u, ratio));
 }
 

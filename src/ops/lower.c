@@ -1,5 +1,6 @@
 /* Shared by all lowerings: attributes, plan-time values, and a few compositions that many operators need. */
 #include "ops/lower.h"
+#include "base/seed.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -277,6 +278,8 @@ gale__prim_graph *gale__lower_body_begin(gale__lower *L)
     gale__prim_init(body);
     body->fold_max = L->g->fold_max;
     body->whole_products = L->g->whole_products;
+    body->inner = true;
+    body->scope = gale__seed_mix(L->g->scope + 1, L->node->number);
     /* Its kernels are the operator's. */
     body->status = gale__grow((void **)&body->regions, &body->regions_capacity, 1, sizeof *body->regions);
     if (body->status != GALE_OK) return body;

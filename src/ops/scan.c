@@ -8,7 +8,7 @@ enum { VALUES_MAX = 64 };
 typedef struct scan {
     const gale_graph *body;
     int states, sliced, stacked, captured; /* captured: values of the graph around, the last inputs */
-    gale__node in[VALUES_MAX];
+    gale__node in[VALUES_MAX + 2];         /* with random numbers in its steps it gets two more: see pass_seed */
 } scan;
 
 /* Number i of an attribute's list, 0 where it has none. */
@@ -32,24 +32,46 @@ static gale__node move_axis(gale__lower *L, gale__node x, int from, int to)
     return gale__prim_permute(L->g, x, perm);
 }
 
+/* Each step draws from a seed of its own.  The step's number comes after what is sliced, the seed after all. */
+static bool pass_seed(gale__lower *L, scan *s, int64_t trips)
+{
+    int at = s->states + s->sliced;
+    gale__node seed = gale__opgraph_draws(s->body) ? gale__prim_seed(L->g) : GALE__NIL;
+    if (seed < 0) return false;
+    memmove(&s->in[at + 1], &s->in[at], (size_t)s->captured * sizeof *s->in);
+    s->in[at] = gale__prim_iota(L->g, 1, &trips, 0);
+    s->in[at + 1 + s->captured] = seed;
+    return true;
+}
+
+static gale__node seed_of_step(gale__prim_graph *body, gale__node step, gale__node seed)
+{
+    gale__node spread = gale__prim_splat_i(body, GALE_U64, 0, NULL, (int64_t)0x9e3779b97f4a7c15u);
+    return gale__prim_add(body, seed, gale__prim_mul(body, gale__prim_cast(body, step, GALE_U64), spread));
+}
+
 /* The loop over trips slices; outputs are states, then stacks. */
-static gale__node run_body(gale__lower *L, const scan *s, int64_t trips)
+static gale__node run_body(gale__lower *L, scan *s, int64_t trips)
 {
     gale__node in[VALUES_MAX], out[VALUES_MAX];
-    int n = s->states + s->sliced + s->captured, n_out = s->states + s->stacked;
+    int n = s->states + s->sliced + s->captured, n_out = s->states + s->stacked, own = s->states + s->sliced;
+    bool draws = pass_seed(L, s, trips);
     gale__prim_loop_args loop = {.body = gale__lower_body_begin(L),
         .trips = trips,
         .n_carried = s->states,
-        .n_sliced = s->sliced,
-        .n_constant = s->captured,
+        .n_sliced = s->sliced + draws,
+        .n_constant = s->captured + draws,
         .n_stacked = s->stacked,
         .out = out};
     if (!loop.body) return GALE__NIL;
     for (int i = 0; i < n; i++) {
-        bool captured = i >= s->states + s->sliced;
-        in[i] = captured ? gale__lower_body_constant(L, loop.body, i, s->in[i])
-                         : gale__lower_body_input(L, loop.body, i, s->in[i], i >= s->states);
+        int at = i + (draws && i >= own);
+        in[i] = i >= own ? gale__lower_body_constant(L, loop.body, at, s->in[at])
+                         : gale__lower_body_input(L, loop.body, at, s->in[at], i >= s->states);
     }
+    if (draws)
+        loop.body->seed = seed_of_step(loop.body, gale__lower_body_input(L, loop.body, own, s->in[own], true),
+            gale__lower_body_input(L, loop.body, n + 1, s->in[n + 1], false));
     for (int i = 0; i < n_out; i++) out[i] = GALE__NIL;
     gale__opgraph_inline(s->body, loop.body, in, n, out, n_out);
     return gale__lower_body_end(L, &loop, s->in);

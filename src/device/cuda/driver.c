@@ -334,7 +334,7 @@ static void capture_destroy(gale_capture *capture)
     capture->impl = NULL;
 }
 
-#define TABLE(label, probe_function, open_function)                                                           \
+#define TABLE(label, probe_function, open_function, dlpack)                                                   \
     {                                                                                                         \
         .name = label, .probe = probe_function, .open = open_function, .close = close_device, .alloc = alloc, \
         .free = free_mem, .memory_info = memory_info, .stream_create = stream_create,                         \
@@ -345,7 +345,7 @@ static void capture_destroy(gale_capture *capture)
         .event_poll = event_poll, .stream_wait = stream_wait, .event_elapsed = event_elapsed,                 \
         .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay,         \
         .capture_destroy = capture_destroy, .product = gale__cu_product, .call_run = gale__cu_call_run,       \
-        .call_destroy = gale__cu_call_destroy,                                                                \
+        .call_destroy = gale__cu_call_destroy, .dlpack_type = dlpack,                                         \
     }
-const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda);
-const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip);
+const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda, 2);
+const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip, 10);

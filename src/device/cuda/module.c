@@ -112,6 +112,16 @@ void gale__cu_unbuild(gale_module *module)
 
 /* ---- kernels ---- */
 
+/* Drivers since CUDA 12.4 tell of each parameter, up to the first that is not there. */
+static int count_arguments(const gale__cu_api *api, void *function)
+{
+    enum { MOST = 4096 };
+    size_t offset, size;
+    int n = 0;
+    while (n < MOST && api->function_parameter(function, (size_t)n, &offset, &size) == 0) n++;
+    return n == MOST ? -1 : n;
+}
+
 gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
 {
     gale__cu_device *d = of(module->device);
@@ -130,6 +140,7 @@ gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
         return gale__fail(GALE_LIMIT,
             "kernel \"%s\": work-groups of %llu threads requested, but its registers allow at most %d", kernel->entry,
             (unsigned long long)threads, most);
+    if (api->function_parameter) kernel->arguments = count_arguments(api, function);
     if (kernel->shared_bytes) {
         if (!api->function_set)
             return gale__fail(GALE_UNSUPPORTED,

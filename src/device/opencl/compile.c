@@ -159,6 +159,9 @@ gale_status gale__cl_kernel(gale_module *module, gale_kernel *kernel)
         return gale__fail(GALE_LIMIT, "kernel %s: a work-group of %zu exceeds the %zu that this device allows",
             kernel->entry, wanted, most);
     }
+    cl_uint arguments = 0;
+    e = d->cl->clGetKernelInfo(k->kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL);
+    if (e == CL_SUCCESS) kernel->arguments = (int)arguments;
     gale__mutex_init(&k->lock);
     kernel->impl = k;
     return GALE_OK;

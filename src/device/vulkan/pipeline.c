@@ -130,6 +130,7 @@ gale_status gale__vk_kernel(gale_module *module, gale_kernel *kernel)
     VkPipeline pipeline = VK_NULL_HANDLE;
     GALE_TRY(gale__vk_spirv_entry(m->words, m->count, kernel->entry, group));
     GALE_TRY(check_group(d, kernel, group));
+    if (!module->source.ours) kernel->parameter_bytes = gale__vk_spirv_push_bytes(m->words, m->count);
     snprintf(device, sizeof device, "vulkan %s %s", d->physical.info.name, d->physical.info.id);
     gale__binary_cache_key_for(m->words, m->count * 4, device, d->physical.info.driver, kernel->entry, key);
     VkPipelineCache cache = open_cache(d, key, &hit);

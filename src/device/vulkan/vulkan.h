@@ -217,4 +217,6 @@ gale_status gale__vk_glsl_macro(const char **at, size_t *n, bool *any);
 gale_status gale__vk_words_copy(const void *data, size_t size, uint32_t **words, size_t *count);
 /* Finds a compute entry; with its local size, zeros where it is not fixed.  GALE_NOT_FOUND lists those there are. */
 gale_status gale__vk_spirv_entry(const uint32_t *words, size_t count, const char *entry, uint32_t group[3]);
+/* Bytes of the push constants that a module declares, up to the end of the last member; -1: not known. */
+int gale__vk_spirv_push_bytes(const uint32_t *words, size_t count);
 #endif

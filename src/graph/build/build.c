@@ -12,6 +12,7 @@ void gale__prim_init(gale__prim_graph *g)
 {
     memset(g, 0, sizeof *g);
     g->region = -1;
+    g->seed = GALE__NIL;
     g->fold_max = GALE__FOLD_MAX;
 }
 

@@ -193,11 +193,16 @@ gale__node gale__prim_sort(gale__prim_graph *g, gale__node x, int axis, bool des
 }
 
 /* The counter is the element's number, so the bits do not depend on how a device splits the work. */
-gale__node gale__prim_random(gale__prim_graph *g, uint64_t seed, int rank, const int64_t *dims)
+gale__node gale__prim_random(gale__prim_graph *g, gale__node key, int rank, const int64_t *dims)
 {
     if (g->status != GALE_OK || !gale__prim_shape_ok(g, rank, dims)) return GALE__NIL;
     int64_t n = gale__dims_count(rank, dims);
     gale__node counter = gale__prim_cast(g, gale__prim_iota(g, 1, &n, 0), GALE_U64);
-    gale__node key = gale__prim_splat_i(g, GALE_U64, 0, NULL, (int64_t)seed);
     return gale__prim_reshape(g, gale__prim_binary(g, GALE__RANDOM, counter, key), rank, dims);
+}
+
+gale__node gale__prim_seed(gale__prim_graph *g)
+{
+    if (g->seed < 0 && !g->inner) g->seed = gale__prim_input(g, GALE__SEED_INPUT, GALE_U64, 0, NULL);
+    return g->seed;
 }

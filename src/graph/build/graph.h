@@ -12,6 +12,7 @@
 
 typedef int32_t gale__node;
 #define GALE__NIL (-1)
+#define GALE__SEED_INPUT INT32_MAX                          /* the INPUT that is the seed of the run */
 #define GALE__FOLD_MAX 4096                                 /* elements up to which constants are folded on the host */
 #define GALE__SMALL_BYTES (GALE__FOLD_MAX * sizeof(double)) /* constants up to this are copied into the graph */
 
@@ -85,7 +86,12 @@ typedef struct gale__prim_graph {
     int32_t region; /* current, -1 none */
     gale_status status;
     int64_t fold_max;    /* GALE__FOLD_MAX; 0: fold nothing (checks) */
+    bool steady;         /* no routine whose sums depend on the number of rows: gale_program_options.batch_invariant */
     bool whole_products; /* products of dequantised bytes are taken in whole numbers */
+    bool inner;          /* the body of a loop, whose seed, if it has one, comes with the loop's inputs */
+    gale__node seed;     /* U64: what random operators draw from; NIL: none yet */
+    uint64_t scope;      /* of the operators around it: tells its random numbers from theirs */
+    uint64_t run_seed;   /* what the reference takes for the seed of the run */
 } gale__prim_graph;
 
 void gale__prim_init(gale__prim_graph *g);
@@ -186,8 +192,10 @@ gale__node gale__prim_copy(gale__prim_graph *g, gale__node x);
 /* Stored in the order of its own axes where it is stored, instead of the order that views lay over; one kernel that
  * takes it element by element still takes it in. */
 gale__node gale__prim_laid_out(gale__prim_graph *g, gale__node x);
-gale__node gale__prim_random(gale__prim_graph *g, uint64_t seed, int rank,
-    const int64_t *dims); /* U32 bits; the same for the same seed and shape on every device */
+/* U32 bits; the same for the same key (U64, one number) and shape on every device. */
+gale__node gale__prim_random(gale__prim_graph *g, gale__node key, int rank, const int64_t *dims);
+/* The seed of the run, U64, rank 0; NIL in the body of a loop that was not given one. */
+gale__node gale__prim_seed(gale__prim_graph *g);
 /* Products.  Leading axes broadcast; f16, bf16 accumulate in F32.  conv: x [N, C, spatial...], w [O, C/groups,
  * kernel...]. */
 gale__node gale__prim_matmul(gale__prim_graph *g, gale__node a, gale__node b); /* rank >= 2 each */

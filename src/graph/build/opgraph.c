@@ -220,6 +220,7 @@ gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inp
     GALE__NEED({"graph", g}, {"op", name}, {"inputs", n_inputs < 1 || inputs}, {"attrs", n_attrs < 1 || attrs},
         {"outputs", n_outputs < 1 || outputs});
     gale__op_node node = {.op = gale__op_find(name), .n_in = n_inputs, .n_out = n_outputs, .path = -1};
+    node.number = (uint64_t)g->n_nodes;
     GALE_TRY(check_open(g));
     GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
     for (int i = 0; i < n_attrs; i++) GALE_TRY(check_attr(name, &attrs[i], i));
@@ -530,6 +531,20 @@ gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[G
         if (out[i] == GALE__NIL) return no_result(graph, i);
     }
     return g->status;
+}
+
+bool gale__opgraph_draws(const gale_graph *graph)
+{
+    static const char *const random[] = {
+        "Bernoulli", "Dropout", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const gale__op_node *n = &graph->nodes[i];
+        for (size_t k = 0; k < sizeof random / sizeof *random; k++)
+            if (!strcmp(n->name, random[k])) return true;
+        for (int k = 0; k < n->n_attrs; k++)
+            if (n->attrs[k].kind == GALE_ATTR_GRAPH && gale__opgraph_draws(n->attrs[k].graph)) return true;
+    }
+    return false;
 }
 
 static gale_status inline_nodes(lowering *l, const gale__node *in)

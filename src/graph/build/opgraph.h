@@ -11,6 +11,7 @@ typedef struct gale__op_node {
     int n_attrs;
     const char *name;  /* of its region: the operator's name, or a recogniser's */
     const char *where; /* for messages, by whoever made the graph; NULL: name and number */
+    uint64_t number;   /* in the graph it was made in, whatever rewriting does: its random numbers go by it */
     int path;          /* in a program: first row of the fast paths for the name, -1 none */
     /* Made by a recogniser: the chain it stands for, lowered instead where there is no operator or it does not apply,
      * since input 0 has not at least min_rank axes, or not exactly exact_rank (-1: any). */
@@ -98,6 +99,8 @@ gale_status gale__opgraph_place(gale_graph *graph, int first, const char *where)
  * node of output j. */
 gale_status gale__opgraph_lower(const gale_graph *graph, const int64_t (*dims)[GALE_MAX_RANK], const int *ranks,
     const void *const *known, gale_device *device, gale__prim_graph *g, gale__node *out);
+/* Whether any of its operators, or of their bodies', may draw from the seed of the run. */
+bool gale__opgraph_draws(const gale_graph *graph);
 /* Lowers another graph's operators in place, as part of the operator being lowered: bodies given as attributes.  in[i]
  * stands for its input i; out[j] becomes its output j.  A failure is g->status too. */
 gale_status gale__opgraph_inline(

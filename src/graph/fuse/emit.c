@@ -13,6 +13,9 @@ int gale__fuse_emit_fail(gale__fuse_emitter *e, gale_status status)
 static void note_region(gale__fuse_emitter *e, const gale__prim_node *p)
 {
     if (p->region < 0) return;
+    int at = 0;
+    while (at < e->n_regions && e->regions[at] != p->region) at++;
+    if (at == e->n_regions && at < GALE__FUSED_REGIONS) e->regions[e->n_regions++] = p->region;
     const char *name = e->g->regions[p->region].name;
     for (int i = 0; i < e->n_names; i++)
         if (e->names[i] == name || strcmp(e->names[i], name) == 0) return;
@@ -412,7 +415,7 @@ static void reset(gale__fuse_emitter *e, gale__fusion *f, gale__node root)
     e->g = f->g;
     e->root = root;
     e->n_added = e->n_maps = e->n_code = e->n_accesses = e->n_buffers = e->n_memos = e->depth = e->recursion =
-        e->reducing = e->n_names = 0;
+        e->reducing = e->n_names = e->n_regions = 0;
     e->status = GALE_OK;
 }
 

@@ -122,6 +122,7 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_a
     GALE_TRY(copy_spread_value(e, &value, &e->accesses[store_access]));
     order_dims(e, nest);
     nest->fast = e->fusion->options.fast;
+    nest->steady = e->fusion->options.steady;
     nest->n_code = e->n_code;
     nest->code = gale__arena_copy(a, e->code, (size_t)e->n_code * sizeof *e->code);
     nest->n_accesses = e->n_accesses;
@@ -139,5 +140,7 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_a
     if (!nest->fast) gale__nest_loosen(nest);
     out->kind = GALE__FUSED_NEST;
     out->op = join_names(e);
+    out->n_regions = e->n_regions;
+    memcpy(out->regions, e->regions, sizeof out->regions);
     return out->op ? GALE_OK : GALE_NO_MEMORY;
 }

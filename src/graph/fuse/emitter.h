@@ -48,6 +48,8 @@ typedef struct gale__fuse_emitter {
     gale_status status;
     const char *names[6];
     int n_names;
+    int32_t regions[GALE__FUSED_REGIONS];
+    int n_regions;
     gale__fuse_factors factors[MAX_AXES]; /* by axis of the value, then by added axis; kept over restarts */
 } gale__fuse_emitter;
 

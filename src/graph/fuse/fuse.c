@@ -97,6 +97,7 @@ static gale_status emit_root(gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
     gale__fused k = {.root = n, .op = p->region >= 0 ? f->g->regions[p->region].name : "Identity"};
+    if (p->region >= 0) k.regions[k.n_regions++] = p->region;
     if (p->op == GALE__PRIM_LOOP) return k.kind = GALE__FUSED_LOOP, add_kernel(f, &k);
     if (p->op == GALE__PRIM_LOOP_OUT || gale__prim_elements(f->g, n) == 0) return GALE_OK;
     switch (p->op) {

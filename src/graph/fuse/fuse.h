@@ -15,16 +15,20 @@ typedef enum gale__fused_kind {
     GALE__FUSED_ROUTINE
 } gale__fused_kind;
 
+enum { GALE__FUSED_REGIONS = 6 }; /* that are told apart; a kernel may have more */
 typedef struct gale__fused {
     gale__fused_kind kind;
-    gale__node root;     /* what it writes */
-    gale__nest nest;     /* K_NEST */
-    gale__node *buffers; /* K_NEST: the value behind each of nest.buffers */
-    const char *op;      /* operators it stands for: "MatMul+Relu" */
+    gale__node root;                      /* what it writes */
+    gale__nest nest;                      /* K_NEST */
+    gale__node *buffers;                  /* K_NEST: the value behind each of nest.buffers */
+    const char *op;                       /* operators it stands for: "MatMul+Relu" */
+    int32_t regions[GALE__FUSED_REGIONS]; /* the same as regions of the graph, the last one first */
+    int n_regions;
 } gale__fused;
 
 typedef struct gale__fusion_options {
     bool no_fusion, fast;
+    bool steady;         /* gale_program_options.batch_invariant */
     bool store_operands; /* what a contraction or a window reads several times is computed once and stored */
     bool matrix, groups; /* the device has matrix units; and four subgroups use them together */
     bool wraps;          /* kernels can go round an axis (GALE__WRAPS); else what is rolled is copied in two pieces */

@@ -65,8 +65,8 @@ static bool claim_product(gale__claim *c, bool turn_a, bool turn_b)
                     b = gale__claim_node(c, c->in[1]);
     gale__matrix_product *s = gale__claim_args(c, sizeof *s);
     gale__call *call = NULL;
-    if (!s || !type_fits(&c->device->info.caps, out.type) || a.type != out.type || b.type != out.type || a.rank < 2 ||
-        b.rank < 2)
+    if (!s || c->g->steady || !type_fits(&c->device->info.caps, out.type) || a.type != out.type || b.type != out.type ||
+        a.rank < 2 || b.rank < 2)
         return false;
     *s = (gale__matrix_product){.type = out.type,
         .m = out.dims[out.rank - 2],

@@ -1,12 +1,16 @@
 /* Creates a plan: fuses, assigns a location to every value, creates the kernels, and lists the steps in order. */
 #include "graph/fuse/layout.h"
+#include "graph/build/opgraph.h"
 #include "graph/plan/planner.h"
 #include "device/ceilings.h"
 #include "graph/run/tensor.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNPACKED = 1 << 30 }; /* a work place's index is an item until the items are packed */
+enum {
+    UNPACKED = 1 << 30, /* a work place's index is an item until the items are packed */
+    PARTS_TOLD = 8      /* of a joined kernel, by their nodes */
+};
 
 gale__plan_place gale__planner_place(const gale__planner *p, gale__node n)
 {
@@ -143,6 +147,14 @@ static gale_status set_clock(gale__planner *p)
     return GALE_OK;
 }
 
+static void place_input(gale__planner *p, gale__node n)
+{
+    int32_t which = (int32_t)gale__prim_at(&p->plan->g, n)->attr[0];
+    bool seed = which == GALE__SEED_INPUT;
+    p->place[n] = (gale__plan_place){seed ? GALE__SPACE_SEED : GALE__SPACE_INPUT, seed ? 0 : which, 0};
+    p->plan->seeded |= seed;
+}
+
 static gale_status place_all(gale__planner *p)
 {
     gale__plan *plan = p->plan;
@@ -161,7 +173,7 @@ static gale_status place_all(gale__planner *p)
     for (gale__node n = 0; n < g->count; n++) {
         const gale__prim_node *x = gale__prim_at(g, n);
         if (!f->live[n] || f->root[n]) continue;
-        if (x->op == GALE__PRIM_INPUT) p->place[n] = (gale__plan_place){GALE__SPACE_INPUT, (int32_t)x->attr[0], 0};
+        if (x->op == GALE__PRIM_INPUT) place_input(p, n);
         if (x->op == GALE__PRIM_CONST && !x->splat) GALE_TRY(place_constant(p, n));
     }
     for (int i = 0; i < f->n_kernels; i++) {
@@ -243,6 +255,34 @@ static const char *name_chain(gale__planner *p, int at, int parts)
     return name;
 }
 
+/* Where a region of the graph comes from. */
+static void add_place(gale__str *text, const gale__prim_region *r)
+{
+    if (r->op && r->op->where) gale__str_add(text, r->op->where);
+    else if (r->op) gale__str_addf(text, "%s (node %llu)", r->name, (unsigned long long)r->op->number);
+    else gale__str_add(text, r->name);
+}
+
+const char *gale__planner_nodes(gale__planner *p, const gale__fused *const *kernels, int n)
+{
+    enum { MOST = 12 };
+    int32_t told[MOST];
+    int count = 0;
+    gale__str text = {0};
+    for (int i = 0; i < n; i++)
+        for (int k = kernels[i]->n_regions - 1; k >= 0 && count < MOST; k--) {
+            int at = 0;
+            while (at < count && told[at] != kernels[i]->regions[k]) at++;
+            if (at < count) continue;
+            if (count) gale__str_add(&text, ", ");
+            add_place(&text, &p->plan->g.regions[told[count++] = kernels[i]->regions[k]]);
+        }
+    const char *out =
+        gale__str_check(&text) == GALE_OK ? gale__arena_strdup(&p->plan->arena, gale__str_text(&text)) : NULL;
+    gale__str_finish(&text);
+    return out;
+}
+
 /* Of a small constant they are another one, of this plan. */
 static gale_status take_small_panels(
     gale__plan *plan, const gale__panels *panels, const void *from, gale__plan_place *place)
@@ -272,6 +312,7 @@ static gale_status plan_nest(gale__planner *p, int at)
     const gale__fused *k = kernel_at(p, at);
     const gale__runnable *r = &p->plan->runnables[p->next_runnable++];
     gale__plan_place refs[GALE__NEST_BUFFERS_MAX];
+    uint8_t writer[GALE__NEST_BUFFERS_MAX];
     int n = 0;
     if (!r->parts) return GALE_OK;
     gale__plan_step step = {.kind = GALE__STEP_LAUNCH,
@@ -282,15 +323,20 @@ static gale_status plan_nest(gale__planner *p, int at)
     memcpy(step.groups, r->groups, sizeof step.groups);
     step.tag.name = r->name;
     step.tag.op = r->parts > 1 ? name_chain(p, at, r->parts) : gale__arena_strdup(&p->plan->arena, k->op);
-    if (!step.tag.op) return GALE_NO_MEMORY;
+    const gale__fused *parts[PARTS_TOLD];
+    for (int i = 0; i < r->parts && i < PARTS_TOLD; i++) parts[i] = kernel_at(p, at + i);
+    step.tag.nodes = gale__planner_nodes(p, parts, r->parts < PARTS_TOLD ? r->parts : PARTS_TOLD);
+    if (!step.tag.op || !step.tag.nodes) return GALE_NO_MEMORY;
     for (int part = 0; part < r->parts; part++) {
         double bytes, operations;
         k = kernel_at(p, at + part);
+        gale__planner_note_reads(&k->nest, n, writer, &step.aligned);
         for (int i = 0; i < k->nest.n_buffers; i++) refs[n++] = gale__planner_place(p, k->buffers[i]);
         gale__nest_cost(&k->nest, &bytes, &operations);
         step.tag.bytes += bytes, step.tag.operations += operations;
     }
     GALE_TRY(take_panels(p, r, refs));
+    if (!(step.writer = gale__arena_copy(&p->plan->arena, writer, (size_t)n))) return GALE_NO_MEMORY;
     return gale__planner_step(p, step, refs, n);
 }
 
@@ -427,7 +473,6 @@ static gale_status make(gale__planner *p, const gale__fusion_options *options)
 gale_status gale__plan_make(gale_device *device, gale__prim_graph *g, const gale__node *outputs, int n_outputs,
     const gale__fusion_options *options, gale__plan **out)
 {
-    uint64_t start = gale__time_ns();
     gale__plan *plan = gale__calloc(1, sizeof *plan);
     if (!plan) return GALE_NO_MEMORY;
     plan->g = *g;
@@ -440,7 +485,6 @@ gale_status gale__plan_make(gale_device *device, gale__prim_graph *g, const gale
     if (plan->outputs) status = make(&p, options);
     gale__fusion_finish(&p.fusion);
     gale__free(p.items);
-    plan->plan_ns = gale__time_ns() - start;
     if (status != GALE_OK) return gale__plan_destroy(&plan), status;
     *out = plan;
     return GALE_OK;

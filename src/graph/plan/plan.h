@@ -16,7 +16,8 @@ typedef enum gale__plan_space {
     GALE__SPACE_CONST,
     GALE__SPACE_WEIGHT,
     GALE__SPACE_INPUT,
-    GALE__SPACE_OUTPUT
+    GALE__SPACE_OUTPUT,
+    GALE__SPACE_SEED
 } gale__plan_space;
 typedef struct gale__plan_place {
     uint8_t space;
@@ -36,6 +37,8 @@ typedef struct gale__plan_step {
     int n_words, n_refs;
     gale__plan_place *refs; /* COPY: to, from */
     uint64_t size;          /* COPY */
+    const uint8_t *writer;  /* by ref: the ref that the part of the kernel writes which reads it; NULL: not known */
+    uint64_t aligned;       /* bit k: ref k is read only at the elements that the same part writes */
     gale__tag tag;
 } gale__plan_step;
 
@@ -71,6 +74,7 @@ typedef struct gale__plan {
     int n_weights;
     size_t weights_capacity; /* constants that are shared between plans: see weights.h */
     uint64_t weight_bytes;
+    bool seeded; /* its steps read the seed of the run */
     gale__node *outputs;
     int n_outputs;
     gale__plan_result *results; /* what the outputs are */
@@ -78,14 +82,16 @@ typedef struct gale__plan {
     int n_bodies;
     size_t bodies_capacity; /* of loops: they own the kernels their steps use */
     double predicted_us, bytes, operations;
-    uint64_t plan_ns;
-    int kernels; /* launches and calls, the prologue's not counted */
+    uint64_t plan_ns; /* to lower and plan, told by the program */
+    int kernels;      /* launches and calls, the prologue's not counted */
 } gale__plan;
 
 /* Takes over g (finished with the plan).  memory_limit 0: the device's. */
 gale_status gale__plan_make(gale_device *device, gale__prim_graph *g, const gale__node *outputs, int n_outputs,
     const gale__fusion_options *options, gale__plan **out);
 void gale__plan_destroy(gale__plan **plan);
+/* Whether an output may lie where an input lies, element by element: nothing reads what was written over. */
+bool gale__plan_in_place(const gale__plan *plan, int output, int input);
 /* The constants are uploaded and the prologue has run: lets go of what was only needed up to then. */
 void gale__plan_settle(gale__plan *plan);
 /* Marks the weights that steps read; prologue: those of the prologue too.  read: cleared, one for each. */

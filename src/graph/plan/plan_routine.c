@@ -141,7 +141,9 @@ gale_status gale__planner_routine(gale__planner *p, const gale__fused *k)
     }
     memcpy(c.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *c.args);
     memcpy(&c.step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof c.step.tag.operations);
-    if (!(c.step.tag.op = gale__arena_strdup(&plan->arena, k->op))) return GALE_NO_MEMORY;
+    c.step.tag.op = gale__arena_strdup(&plan->arena, k->op);
+    c.step.tag.nodes = gale__planner_nodes(p, &k, 1);
+    if (!c.step.tag.op || !c.step.tag.nodes) return GALE_NO_MEMORY;
     if (c.path->run.call) return plan_call(&c);
     return c.path->run.host ? plan_host(&c) : plan_kernels(&c);
 }

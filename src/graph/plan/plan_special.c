@@ -49,11 +49,12 @@ static double value_bytes(const gale__prim_graph *g, gale__node n)
     return (double)gale__prim_elements(g, n) * (double)gale_type_size((gale_type)gale__prim_at(g, n)->type);
 }
 
-static gale__tag tag_of(const gale__planner *p, const gale__fused *k, const gale__prim_node *n)
+static gale__tag tag_of(gale__planner *p, const gale__fused *k, const gale__prim_node *n)
 {
     static const char *const names[] = {
         [GALE__PRIM_SORT] = "sort", [GALE__PRIM_SCAN] = "scan", [GALE__PRIM_PUT] = "put"};
-    gale__tag tag = {.name = names[n->op], .op = gale__arena_strdup(&p->plan->arena, k->op)};
+    gale__tag tag = {
+        .name = names[n->op], .op = gale__arena_strdup(&p->plan->arena, k->op), .nodes = gale__planner_nodes(p, &k, 1)};
     tag.bytes = value_bytes(&p->plan->g, k->root);
     for (int i = 0; i < n->n_in; i++) tag.bytes += value_bytes(&p->plan->g, n->in[i]);
     tag.operations = (double)gale__prim_elements(&p->plan->g, k->root);
@@ -167,7 +168,7 @@ gale_status gale__planner_special(gale__planner *p, const gale__fused *k)
     const gale__prim_node *n = gale__prim_at(&p->plan->g, k->root);
     special s = describe(&p->plan->g, n);
     gale__tag tag = tag_of(p, k, n);
-    if (!tag.op) return GALE_NO_MEMORY;
+    if (!tag.op || !tag.nodes) return GALE_NO_MEMORY;
     bool host = p->plan->device->info.caps.host_functions;
     return (host ? plan_on_host : plan_on_device)(p, k, n, &s, &tag);
 }

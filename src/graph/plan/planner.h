@@ -26,6 +26,10 @@ gale_status gale__planner_scratch(gale__planner *p, uint64_t size, gale__plan_pl
 gale_status gale__planner_scratch_early(gale__planner *p, uint64_t size, gale__plan_place *out);
 /* Where the (dense) value of n lies. */
 gale__plan_place gale__planner_place(const gale__planner *p, gale__node n);
+/* What messages call the nodes that these kernels compute, in the plan's arena; NULL: out of memory. */
+const char *gale__planner_nodes(gale__planner *p, const gale__fused *const *kernels, int n);
+/* What a part of a kernel reads only where it writes; its refs are the step's from `first` on. */
+void gale__planner_note_reads(const gale__nest *nest, int first, uint8_t *writer, uint64_t *aligned);
 gale_status gale__planner_loop(gale__planner *p, const gale__fused *k);
 gale_status gale__planner_routine(gale__planner *p, const gale__fused *k);
 #endif

@@ -182,6 +182,8 @@ static void drop(walk *w, gale__node n)
 static gale_status visit(walk *w, gale__node n, const gale__reference_value *inputs)
 {
     const gale__prim_node *p = &w->g->nodes[n];
+    if (p->op == GALE__PRIM_INPUT && p->attr[0] == GALE__SEED_INPUT)
+        return load(GALE_U64, &w->g->run_seed, 1, &w->values[n]);
     if (p->op == GALE__PRIM_INPUT) {
         w->values[n] = inputs[p->attr[0]];
         w->borrowed[n] = true;
@@ -236,11 +238,13 @@ done:
     return status;
 }
 
+static bool is_given(const gale__prim_node *p) { return p->op == GALE__PRIM_INPUT && p->attr[0] != GALE__SEED_INPUT; }
+
 static int input_count(const gale__prim_graph *g)
 {
     int n = 0;
     for (int32_t i = 0; i < g->count; i++)
-        if (g->nodes[i].op == GALE__PRIM_INPUT && g->nodes[i].attr[0] >= n) n = (int)g->nodes[i].attr[0] + 1;
+        if (is_given(&g->nodes[i]) && g->nodes[i].attr[0] >= n) n = (int)g->nodes[i].attr[0] + 1;
     return n;
 }
 
@@ -253,7 +257,7 @@ gale_status gale__reference_run(
     if (!in || !out) GALE_GO(GALE_NO_MEMORY);
     for (int32_t i = 0; i < g->count; i++) {
         const gale__prim_node *p = &g->nodes[i];
-        if (p->op == GALE__PRIM_INPUT && !in[p->attr[0]].v)
+        if (is_given(p) && !in[p->attr[0]].v)
             GALE_GO(load(p->type, inputs[p->attr[0]], gale__prim_elements(g, i), &in[p->attr[0]]));
     }
     GALE_GO(evaluate(g, in, outputs, n, out));

@@ -46,23 +46,38 @@ static void release_lent(gale_dlpack *self)
     gale__free(l);
 }
 
+/* Where the memory is, for others: the host's if it sees it, else the device's. */
+static gale_status find_memory(const gale_tensor *t, gale_dlpack *to)
+{
+    to->device_type = DL_CPU;
+    to->data = gale_tensor_data((gale_tensor *)t);
+    if (to->data || !t->size_bytes) return GALE_OK;
+    int type;
+    if (!t->buffer || !gale__buffer_export(t->buffer, &type, &to->data, &to->offset_bytes))
+        return gale__fail(GALE_UNSUPPORTED, "other libraries cannot use the memory of this tensor: "
+                                            "gale_tensor_to_device(tensor, NULL, ...) copies it to the host");
+    to->device_type = type;
+    to->device_id = t->device->info.index;
+    return GALE_OK;
+}
+
 gale_status gale_tensor_to_dlpack(const gale_tensor *t, gale_dlpack **out)
 {
     int i = 0;
+    gale_dlpack memory = {0};
     GALE__NEED({"tensor", t}, {"out", out});
-    void *data = gale_tensor_data((gale_tensor *)t);
     while (i < TYPES && types[i].type != t->type) i++;
     if (i == TYPES)
         return gale__fail(GALE_UNSUPPORTED, "DLPack has no type for elements of %s", gale_type_name(t->type));
-    if (!data && t->size_bytes)
-        return gale__fail(GALE_UNSUPPORTED,
-            "the host does not see the memory of this tensor: gale_tensor_to_device(tensor, NULL, ...) copies it");
+    GALE_TRY(find_memory(t, &memory));
     lent *l = gale__calloc(1, sizeof *l);
     if (!l) return GALE_NO_MEMORY;
     gale_status status = gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, &l->view);
     if (status != GALE_OK) return gale__free(l), status;
-    l->dl = (gale_dlpack){.data = data,
-        .device_type = DL_CPU,
+    l->dl = (gale_dlpack){.data = memory.data,
+        .device_type = memory.device_type,
+        .device_id = memory.device_id,
+        .offset_bytes = memory.offset_bytes,
         .rank = t->rank,
         .type_code = types[i].code,
         .type_bits = types[i].bits,
@@ -91,13 +106,10 @@ static void release_given(void *owner)
     if (d->release) d->release(d);
 }
 
-gale_status gale_tensor_from_dlpack(gale_dlpack *d, bool read_only, gale_tensor **out)
+/* The type of the elements, where the tensor is one that gale can take. */
+static gale_status find_type(const gale_dlpack *d, gale_type *out)
 {
     int i = 0;
-    GALE__NEED({"given", d}, {"out", out});
-    if (d->device_type != DL_CPU)
-        return gale__fail(GALE_UNSUPPORTED, "a DLPack tensor on device type %d: only memory of the host (1) is taken",
-            (int)d->device_type);
     while (i < TYPES && (types[i].code != d->type_code || types[i].bits != d->type_bits)) i++;
     if (i == TYPES || d->type_lanes != 1)
         return gale__fail(GALE_UNSUPPORTED, "a DLPack tensor of type code %d with %d bits and %d lanes is not known",
@@ -106,6 +118,44 @@ gale_status gale_tensor_from_dlpack(gale_dlpack *d, bool read_only, gale_tensor 
         return gale__fail(GALE_INVALID, "a DLPack tensor of rank %d has no shape", (int)d->rank);
     if (d->rank <= GALE_MAX_RANK && !is_dense(d))
         return gale__fail(GALE_UNSUPPORTED, "a DLPack tensor must be dense and row-major: copy it first");
+    *out = (gale_type)types[i].type;
+    return GALE_OK;
+}
+
+gale_status gale_tensor_from_dlpack(gale_dlpack *d, bool read_only, gale_tensor **out)
+{
+    gale_type type;
+    GALE__NEED({"given", d}, {"out", out});
+    if (d->device_type != DL_CPU)
+        return gale__fail(GALE_UNSUPPORTED,
+            "a DLPack tensor on device type %d: memory of a device is taken by gale_tensor_from_dlpack_on",
+            (int)d->device_type);
+    GALE_TRY(find_type(d, &type));
     void *data = d->data ? (char *)d->data + d->offset_bytes : NULL;
-    return gale_tensor_wrap((gale_type)types[i].type, d->rank, d->dims, data, read_only, release_given, d, out);
+    return gale_tensor_wrap(type, d->rank, d->dims, data, read_only, release_given, d, out);
+}
+
+gale_status gale_tensor_from_dlpack_on(gale_device *device, gale_dlpack *d, bool read_only, gale_tensor **out)
+{
+    gale_type type;
+    int64_t elements;
+    gale_buffer *buffer = NULL;
+    gale__foreign from = {.read_only = read_only, .release = release_given, .owner = d};
+    GALE__NEED({"device", device}, {"given", d}, {"out", out});
+    if (d->device_type == DL_CPU) return gale_tensor_from_dlpack(d, read_only, out);
+    if (d->device_id != device->info.index)
+        return gale__fail(GALE_INVALID, "a DLPack tensor on device %d is not on %s:%d", (int)d->device_id,
+            device->info.backend, device->info.index);
+    GALE_TRY(find_type(d, &type));
+    GALE_TRY(gale__shape_size(type, d->rank, d->dims, &elements, &from.size));
+    if (!d->data && from.size) return gale__fail(GALE_INVALID, "a DLPack tensor of %zu bytes has no data", from.size);
+    from.type = d->device_type;
+    from.data = d->data;
+    from.offset = d->offset_bytes;
+    GALE_TRY(gale__buffer_import(device, &from, &buffer));
+    buffer->release = NULL; /* until nothing can fail any more */
+    gale_status status = gale_tensor_from_buffer(buffer, type, d->rank, d->dims, out);
+    if (status == GALE_OK) buffer->release = release_given;
+    gale_buffer_destroy(&buffer);
+    return status;
 }

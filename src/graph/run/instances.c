@@ -77,6 +77,7 @@ static void finish_known(const gale_program *p, known *k)
 static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const known *k, gale__plan **out)
 {
     int n = p->graph->n_inputs;
+    uint64_t start = gale__time_ns();
     gale__prim_graph g;
     gale__prim_init(&g);
     int64_t(*dims)[GALE_MAX_RANK] = gale__arena_alloc(&g.arena, ((size_t)n + 1) * sizeof *dims);
@@ -89,6 +90,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         memcpy(dims[i], inputs[i]->dims, sizeof dims[i]);
     }
     GALE_GO(gale__prim_reserve(&g, atomic_load(&p->nodes)));
+    g.steady = p->options.batch_invariant;
     g.whole_products = !p->options.no_paths && !p->options.no_fusion && p->device->info.caps.host_functions &&
                        gale__cpu_narrow_bytes();
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data,
@@ -99,12 +101,24 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .groups = p->device->info.caps.matrix_groups,
         .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
         .fast = p->options.fast,
+        .steady = p->options.batch_invariant,
         .wraps = !p->device->info.caps.host_functions,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
+    if (status == GALE_OK) (*out)->plan_ns = gale__time_ns() - start;
 done:
     gale__prim_finish(&g);
     gale__free(outputs);
+    return status;
+}
+
+gale_status gale__program_plan(gale_program *p, gale_tensor *const *inputs, gale__plan **out)
+{
+    known k = {0};
+    GALE_TRY(gale__program_check_inputs(p, inputs));
+    gale_status status = read_known(p, inputs, &k);
+    if (status == GALE_OK) status = make_plan(p, inputs, &k, out);
+    finish_known(p, &k);
     return status;
 }
 

@@ -57,6 +57,29 @@ done:
     return status;
 }
 
+/* Products, activations, a normalisation and a sum, as networks have them. */
+static gale_status network(gale_graph *g, gale_value x, gale_value *out)
+{
+    gale_value first = x, pair[2];
+    for (int i = 0; i < 3; i++) {
+        GALE_TRY(product(g, x, &x));
+        GALE_TRY(gale_graph_op(g, "Softmax", &x, 1, NULL, 0, &x, 1));
+        pair[0] = x, pair[1] = first;
+        GALE_TRY(gale_graph_op(g, "Add", pair, 2, NULL, 0, &x, 1));
+        GALE_TRY(gale_graph_op(g, "Tanh", &x, 1, NULL, 0, &x, 1));
+    }
+    *out = x;
+    return GALE_OK;
+}
+
+/* What a network reaches of the ceilings, which must be set. */
+static gale_status measure_efficiency(gale_device *device, int64_t side)
+{
+    gale__timing t = {0};
+    GALE_TRY(time_graph(device, network, side, side, &t));
+    return gale__ceilings_set_efficiency(device, t.least_us > 0 ? t.predicted_us / t.least_us : 1);
+}
+
 gale_status gale__measure_kernels(gale_device *device)
 {
     gale__timing chain = {0}, matmul = {0}, map = {0};
@@ -69,5 +92,6 @@ gale_status gale__measure_kernels(gale_device *device)
     double gflops = 200.0 * (double)rows * 1024 / chain.least_us / 1e3,
            other = 2.0 * (double)side * (double)side * (double)side / matmul.least_us / 1e3;
     GALE_TRY(gale__ceilings_set_f32(device, gflops > other ? gflops : other));
-    return gale__ceilings_raise_copy(device, 8.0 * (double)(slow ? 4096 : 65536) * 1024 / map.least_us / 1e3);
+    GALE_TRY(gale__ceilings_raise_copy(device, 8.0 * (double)(slow ? 4096 : 65536) * 1024 / map.least_us / 1e3));
+    return measure_efficiency(device, software ? 128 : slow ? 256 : 1024);
 }

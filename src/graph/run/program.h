@@ -12,6 +12,12 @@ typedef struct gale__binding {
     void *handle;
 } gale__binding;
 
+/* An output that lies where an input lies; known: whether it is updated there was looked up. */
+typedef struct gale__update {
+    int32_t input;
+    bool known, in_place;
+} gale__update;
+
 /* Memory, stream and tables of one run; pooled by its instance.  Tables go by input, then output. */
 typedef struct gale__run_context {
     struct gale__run_context *next;
@@ -19,14 +25,18 @@ typedef struct gale__run_context {
     gale_buffer **slabs;
     gale_buffer **staged;    /* device copies of host tensors, and of outputs that lie over inputs */
     gale__ref *refs;         /* of this run */
+    gale__update *updates;   /* by output */
     gale__mem *host_mems;    /* CPU: host tensors are read and written where they lie */
     gale_tensor **made;      /* by output: tensors this run made */
     gale__binding *bound;    /* of the previous run: what the capture was made with */
     gale_capture **captures; /* of its steps, in order, with these bindings */
     int n_captures;
-    gale_event *marks[2]; /* of runs that may be stopped: see send.c */
-    uint64_t bytes;       /* of device memory that it holds, as of the end of its latest run */
-    bool seen;            /* bound[] is filled */
+    uint64_t seed; /* of this run: what host kernels read */
+    gale__mem seed_mem;
+    gale_buffer *seed_buffer; /* the same for devices; NULL until it is needed */
+    gale_event *marks[2];     /* of runs that may be stopped: see send.c */
+    uint64_t bytes;           /* of device memory that it holds, as of the end of its latest run */
+    bool seen;                /* bound[] is filled */
 } gale__run_context;
 
 typedef struct gale__instance {
@@ -71,6 +81,8 @@ struct gale_program {
 };
 
 gale_status gale__program_check_inputs(const gale_program *program, gale_tensor *const *inputs);
+/* A plan for these inputs that the program does not keep: for what can be told of a run without running. */
+gale_status gale__program_plan(gale_program *program, gale_tensor *const *inputs, gale__plan **out);
 /* The instance for these inputs, planned where it is new, and in use until it is released. */
 gale_status gale__program_instance(gale_program *program, gale_tensor *const *inputs, gale__instance **out);
 void gale__instance_destroy(const gale_program *program, gale__instance *instance);

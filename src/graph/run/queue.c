@@ -10,7 +10,8 @@ enum { AHEAD = 4 }; /* runs that the device may have before it, each with memory
 
 struct gale_run {
     gale_run *next;
-    gale__run run;
+    gale__run run;         /* of a program, or nothing where there is a task */
+    gale__queue_task task; /* what the queue's thread does by itself */
     gale_run_control control;
     void *user;
     gale_tensor **inputs, **outputs; /* views, which hold the memory */
@@ -48,6 +49,9 @@ static void drop_tensors(gale_tensor ***list, int n)
 static void let_go(gale_run *r)
 {
     gale_program *p = r->run.program;
+    if (r->task.end) r->task.end(r->task.arg);
+    r->task.end = NULL;
+    if (!p) return;
     if (r->run.context) gale__run_context_give(p, r->run.instance, r->run.context);
     if (r->run.instance) gale__instance_release(p, r->run.instance);
     r->run.context = NULL;
@@ -158,8 +162,28 @@ static gale_status send(gale_queue *q, gale_run *r)
     return gale_event_record(r->done, r->run.context->stream);
 }
 
+/* A task waits for what was sent before it, since it may read what those runs make. */
+static void run_task(gale_queue *q, gale_run *r)
+{
+    gale__limits own = gale__run_limits(&r->control);
+    for (int i = 0; i < q->n_ahead; i++) {
+        retire(q->ahead[i]);
+        drop(q->ahead[i]);
+    }
+    q->n_ahead = 0;
+    gale__limits_enter(&own);
+    gale_status status = gale__limits_check();
+    if (status == GALE_OK) status = r->task.work(r->task.arg, &r->control);
+    gale__limits_leave(&own);
+    gale__mutex_lock(&r->lock);
+    finish(r, status);
+    gale__mutex_unlock(&r->lock);
+    drop(r);
+}
+
 static void begin(gale_queue *q, gale_run *r)
 {
+    if (r->task.work) return run_task(q, r);
     gale__limits limits = {.threads = r->run.program->options.threads}, own = gale__run_limits(&r->control);
     gale__limits_enter(&limits);
     gale__limits_enter(&own);
@@ -301,6 +325,18 @@ static void append(gale_queue *q, gale_run *r)
     q->last = &r->next;
     gale__cond_broadcast(&q->changed);
     gale__mutex_unlock(&q->lock);
+}
+
+gale_status gale__queue_submit(gale_queue *q, const gale_device *device, const gale__queue_task *task,
+    const gale_run_control *control, void *user, gale_run **out)
+{
+    if (q->device != device) return gale__fail(GALE_INVALID, "the queue belongs to another device than the model");
+    gale_run *r = new_run(NULL, control, user);
+    if (!r) return GALE_NO_MEMORY;
+    r->task = *task;
+    append(q, r);
+    *out = r;
+    return GALE_OK;
 }
 
 gale_status gale_program_submit(gale_program *p, gale_queue *q, gale_tensor *const *inputs, gale_tensor **outputs,

@@ -2,6 +2,7 @@
  * the previous run, the steps are captured and replayed if the driver supports it.  A steady-state run allocates
  * nothing except its outputs. */
 #include "base/limits.h"
+#include "base/seed.h"
 #include "graph/run/run.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -20,7 +21,9 @@ void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_c
     gale__free(c->refs);
     gale__free(c->host_mems);
     gale__free(c->made);
+    gale__free(c->updates);
     gale__free(c->bound);
+    gale_buffer_destroy(&c->seed_buffer);
     gale_stream_destroy(&c->stream);
     gale__free(c);
 }
@@ -37,8 +40,9 @@ static gale_status new_context(gale_program *p, gale__instance *instance, gale__
     c->refs = gale__calloc(n, sizeof *c->refs);
     c->host_mems = gale__calloc(n, sizeof *c->host_mems);
     c->made = gale__calloc((size_t)plan->n_outputs + 1, sizeof *c->made);
+    c->updates = gale__calloc((size_t)plan->n_outputs + 1, sizeof *c->updates);
     c->bound = gale__calloc(n, sizeof *c->bound);
-    if (!c->slabs || !c->staged || !c->refs || !c->host_mems || !c->made || !c->bound) goto done;
+    if (!c->updates || !c->slabs || !c->staged || !c->refs || !c->host_mems || !c->made || !c->bound) goto done;
     GALE_GO(gale_stream_create(p->device, &c->stream));
     for (int i = 0; i < plan->n_slabs; i++) GALE_GO(gale_buffer_create(p->device, plan->slabs[i], &c->slabs[i]));
     *out = c;
@@ -80,9 +84,25 @@ void gale__run_context_give(gale_program *p, gale__instance *instance, gale__run
     gale__mutex_unlock(&p->lock);
 }
 
+gale_status gale__run_context_seed(const gale_program *p, const gale__plan *plan, gale__run_context *c)
+{
+    if (!plan->seeded) return GALE_OK;
+    c->seed = gale__limits_seed() ? gale__limits_seed() : gale__seed_draw();
+    c->seed_mem = (gale__mem){.address = (uint64_t)(uintptr_t)&c->seed, .host = &c->seed, .size = sizeof c->seed};
+    if (p->device->info.caps.in_place) return GALE_OK;
+    if (!c->seed_buffer) GALE_TRY(gale_buffer_create(p->device, sizeof c->seed, &c->seed_buffer));
+    return gale_upload(c->stream, c->seed_buffer, 0, &c->seed, sizeof c->seed);
+}
+
+gale__ref gale__run_context_seed_ref(const gale__run_context *c)
+{
+    return c->seed_buffer ? gale__buffer_ref(c->seed_buffer, 0) : (gale__ref){(gale__mem *)&c->seed_mem, 0};
+}
+
 static gale__run_memory memory_of(const gale_program *p, const gale__instance *instance, const gale__run_context *c)
 {
-    return (gale__run_memory){instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs};
+    return (gale__run_memory){
+        instance->constants, instance->weights, c->slabs, c->refs, p->graph->n_inputs, gale__run_context_seed_ref(c)};
 }
 
 /* Weights that the prologue alone reads are not needed any more. */
@@ -157,11 +177,6 @@ static gale_status bind_inputs(run *r)
     return GALE_OK;
 }
 
-static bool same_memory(const gale_tensor *a, const gale_tensor *b)
-{
-    return a->size_bytes && b->size_bytes && (a->buffer ? a->buffer == b->buffer : a->host && a->host == b->host);
-}
-
 /* Whether the caller's tensor for output i fits, and lies apart from those of the outputs before it. */
 static gale_status check_output(const run *r, int i, const gale__plan_result *n)
 {
@@ -171,19 +186,34 @@ static gale_status check_output(const run *r, int i, const gale__plan_result *n)
     for (int a = 0; fits && a < n->rank; a++) fits = t->dims[a] == n->dims[a];
     if (!fits)
         return gale__fail(GALE_INVALID, "the tensor given for output %s does not match its type and shape", names[i]);
-    if (gale__tensor_borrowed(t))
+    if (gale__tensor_borrowed(t) || (t->buffer && t->buffer->read_only))
         return gale__fail(GALE_INVALID, "the tensor given for output %s is in read-only memory", names[i]);
     for (int k = 0; k < i; k++)
-        if (r->outputs[k] && same_memory(t, r->outputs[k]))
+        if (r->outputs[k] && gale__tensor_overlap(t, r->outputs[k]))
             return gale__fail(GALE_INVALID, "outputs %s and %s have the same memory", names[k], names[i]);
     return GALE_OK;
 }
 
-/* A result that goes where an input lies is written beside it first, since other steps may still read the input. */
-static bool over_an_input(const run *r, const gale_tensor *t)
+static bool in_place(run *r, int output, int input)
 {
-    for (int i = 0; i < r->program->graph->n_inputs; i++)
-        if (same_memory(t, r->inputs[i])) return true;
+    gale__update *u = &r->context->updates[output];
+    if (!u->known || u->input != input)
+        *u = (gale__update){input, true, gale__plan_in_place(r->instance->plan, output, input)};
+    return u->in_place;
+}
+
+/* A result that goes where an input lies is written beside it first where other steps may still read the input. */
+static bool goes_beside(run *r, int output)
+{
+    const gale_tensor *t = r->outputs[output];
+    for (int i = 0; i < r->program->graph->n_inputs; i++) {
+        const gale_tensor *in = r->inputs[i];
+        if (!gale__tensor_overlap(t, in) || r->program->plan_inputs[i]) continue;
+        bool begin_alike =
+            t->buffer ? t->buffer->mem->address + t->buffer->offset == in->buffer->mem->address + in->buffer->offset
+                      : t->host == in->host;
+        if (!begin_alike || gale__tensor_mapped(in) || !in_place(r, output, i)) return true;
+    }
     return false;
 }
 
@@ -195,7 +225,7 @@ static gale_status bind_outputs(run *r)
         int slot = r->program->graph->n_inputs + i;
         if (r->outputs[i]) {
             GALE_TRY(check_output(r, i, n));
-            if (over_an_input(r, r->outputs[i])) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
+            if (goes_beside(r, i)) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
             else GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
         } else {
             GALE_TRY(gale_tensor_create(
@@ -275,6 +305,7 @@ gale_status gale__run_start(run *r)
     r->in_place = r->program->device->info.caps.in_place;
     GALE_TRY(bind_inputs(r));
     GALE_TRY(bind_outputs(r));
+    GALE_TRY(gale__run_context_seed(r->program, r->instance->plan, r->context));
     GALE_TRY(send(r));
     return fetch_outputs(r);
 }

@@ -8,6 +8,9 @@
 gale_status gale__instance_prepare(gale_program *program, gale__instance *instance);
 gale_status gale__run_context_take(gale_program *program, gale__instance *instance, gale__run_context **out);
 void gale__run_context_give(gale_program *program, gale__instance *instance, gale__run_context *context);
+/* The seed of a run, where the plan reads it: the caller's, or another in each run. */
+gale_status gale__run_context_seed(const gale_program *program, const gale__plan *plan, gale__run_context *context);
+gale__ref gale__run_context_seed_ref(const gale__run_context *context);
 void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_context *context);
 /* Sends the steps of one run to the stream, or those of the prologue. */
 typedef struct gale__run_memory {
@@ -16,12 +19,23 @@ typedef struct gale__run_memory {
     gale_buffer *const *slabs;
     const gale__ref *bound; /* inputs, then outputs */
     int n_inputs;
+    gale__ref seed; /* of the run, where the plan reads it */
 } gale__run_memory;
 gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue);
 /* Those of one run, which may be stopped on the way.  same: tensors lie where they lay the last time.  *replayed: may
  * captures be used; were they. */
 gale_status gale__run_send(
     gale__instance *instance, gale__run_context *context, const gale__run_memory *memory, bool same, bool *replayed);
+
+/* Work that a queue does in its turn: `end` lets go of the argument, whatever the work has come to. */
+typedef struct gale__queue_task {
+    gale_status (*work)(void *arg, const gale_run_control *control);
+    void (*end)(void *arg);
+    void *arg;
+} gale__queue_task;
+/* The argument stays the caller's on failure. */
+gale_status gale__queue_submit(gale_queue *queue, const gale_device *device, const gale__queue_task *task,
+    const gale_run_control *control, void *user, gale_run **out);
 
 /* One run, with a context of its instance. */
 typedef struct gale__run {
@@ -39,6 +53,6 @@ void gale__run_captures_drop(gale__run_context *context);
 /* What the caller of a run allows. */
 static inline gale__limits gale__run_limits(const gale_run_control *o)
 {
-    return (gale__limits){.threads = o->threads, .cancel = o->cancel, .deadline_ns = o->deadline_ns};
+    return (gale__limits){.threads = o->threads, .cancel = o->cancel, .deadline_ns = o->deadline_ns, .seed = o->seed};
 }
 #endif

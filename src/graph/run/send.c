@@ -17,16 +17,23 @@ static gale__ref resolve(gale__plan_place place, const gale__run_memory *m)
     case GALE__SPACE_CONST: return gale__buffer_ref(m->constants, place.offset);
     case GALE__SPACE_WEIGHT: ref = m->weights[place.index]->ref; break;
     case GALE__SPACE_INPUT: ref = m->bound[place.index]; break;
+    case GALE__SPACE_SEED: ref = m->seed; break;
     default: ref = m->bound[m->n_inputs + place.index]; break;
     }
     ref.offset += place.offset;
     return ref;
 }
 
+static bool same_place(gale__ref a, gale__ref b)
+{
+    return a.offset == b.offset && a.mem && b.mem && a.mem->address == b.mem->address && a.mem->handle == b.mem->handle;
+}
+
 static gale_status send_step(const gale__plan_step *s, gale_stream *stream, const gale__run_memory *memory)
 {
     gale__ref refs[GALE__NEST_BUFFERS_MAX];
     for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
+    if (s->kind == GALE__STEP_COPY && same_place(refs[0], refs[1])) return GALE_OK; /* updated in place */
     if (s->kind == GALE__STEP_COPY) return gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag);
     if (s->kind == GALE__STEP_CALL) return gale__call_run(stream, s->call, refs, s->n_refs, &s->tag);
     gale__launch launch = {.n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};

@@ -402,3 +402,20 @@ done:
     gale_stream_destroy(&stream);
     return status;
 }
+
+/* Memory that came back from another library has a buffer of its own. */
+static bool buffers_overlap(const gale_tensor *a, const gale_tensor *b)
+{
+    const gale__mem *m = a->buffer->mem, *n = b->buffer->mem;
+    uint64_t x = m->address + a->buffer->offset, y = n->address + b->buffer->offset;
+    return m->handle == n->handle && x < y + b->size_bytes && y < x + a->size_bytes;
+}
+
+bool gale__tensor_overlap(const gale_tensor *a, const gale_tensor *b)
+{
+    if (!a->size_bytes || !b->size_bytes) return false;
+    if (a->buffer && b->buffer) return buffers_overlap(a, b);
+    if (a->buffer || b->buffer) return false;
+    const char *x = a->host, *y = b->host;
+    return x && y && x < y + b->size_bytes && y < x + a->size_bytes;
+}

@@ -49,6 +49,8 @@ gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dim
 /* Whether `host` is only a name for what gale__tensor_read reads. */
 static inline bool gale__tensor_mapped(const gale_tensor *t) { return t->storage && t->storage->map; }
 static inline bool gale__tensor_borrowed(const gale_tensor *t) { return t->storage && t->storage->borrowed; }
+/* Whether two tensors have memory in common. */
+bool gale__tensor_overlap(const gale_tensor *a, const gale_tensor *b);
 /* Part of a host tensor of numbers, wherever it lies. */
 gale_status gale__tensor_read(const gale_tensor *t, size_t offset, size_t size, void *to);
 /* Sends a host tensor to a buffer; `to` is filled where it lies when the device works in place. */

@@ -74,7 +74,8 @@ static gale_status send_plan(void *arg)
 {
     sender *s = arg;
     if (s->capture) return gale_capture_replay(s->context->stream, s->capture);
-    gale__run_memory memory = {s->instance->constants, s->instance->weights, s->context->slabs, s->bound, s->n_inputs};
+    gale__run_memory memory = {s->instance->constants, s->instance->weights, s->context->slabs, s->bound, s->n_inputs,
+        gale__run_context_seed_ref(s->context)};
     return gale__plan_send(s->instance->plan, s->context->stream, &memory, false);
 }
 
@@ -108,11 +109,13 @@ gale_status gale__program_time(gale_program *p, gale_tensor *const *inputs, int 
         GALE_GO(gale_buffer_create(p->device, size ? size : 1, &made[i]));
         s.bound[s.n_inputs + i] = gale__buffer_ref(made[i], 0);
     }
+    GALE_GO(gale__run_context_seed(p, plan, s.context));
     if (p->device->info.caps.capture && !p->device->info.caps.in_place) GALE_GO(capture_plan(&s));
     GALE_GO(time_many(p->device, s.context->stream, repeats, send_plan, &s, &out->median_us, &out->least_us));
     out->bytes = plan->bytes;
     out->operations = plan->operations;
     out->kernels = plan->kernels;
+    out->predicted_us = plan->predicted_us;
     out->replayed = s.capture != NULL;
 done:
     gale_capture_destroy(&s.capture);

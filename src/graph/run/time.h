@@ -6,6 +6,7 @@
 typedef struct gale__timing {
     double median_us, least_us; /* one run, by the device's own clock */
     double bytes, operations;   /* of one run, as planned */
+    double predicted_us;        /* at least, by the device's ceilings */
     int kernels;
     bool replayed;
 } gale__timing;

@@ -99,13 +99,13 @@ gale_status gale__denoise_planes(gale_device *device, const gale__tza *weights, 
     double scale = gale__denoise_scale(planes, width, height);
     GALE_GO(prepare(&w, device, weights, o->tile ? o->tile : TILE, scale));
     int64_t count = gale__tiling_count(&w.tiling);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i <= count; i++) {
         if (o->progress && !o->progress(o->user, i, count)) {
             status = gale__fail(
                 GALE_CANCELLED, "denoise: cancelled after %lld of %lld tiles", (long long)i, (long long)count);
             goto done;
         }
-        GALE_GO(run_tile(&w, i));
+        if (i < count) GALE_GO(run_tile(&w, i));
     }
     report->tiles = count;
     report->scale = scale;

@@ -114,6 +114,8 @@ void gale__device_json(gale__json_out *j, const gale_device_info *info)
     put_rate(j, "download_gbps", info->ceilings.download_gbps);
     put_rate(j, "f32_gflops", info->ceilings.f32_gflops);
     put_rate(j, "launch_us", info->ceilings.launch_us);
+    put_rate(j, "round_trip_us", info->ceilings.round_trip_us);
+    put_rate(j, "efficiency", info->ceilings.efficiency);
     gale__json_close(j, '}');
     gale__json_close(j, '}');
 }

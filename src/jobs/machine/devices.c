@@ -35,14 +35,20 @@ gale_status gale__device_state(gale__arena *arena, const gale_device_info *info,
     return out->verdict_reason && out->setting ? GALE_OK : GALE_NO_MEMORY;
 }
 
+gale_status gale_device_measure(gale_device *device)
+{
+    GALE__NEED({"device", device});
+    GALE_TRY(gale__ceilings_measure(device));
+    return gale__measure_kernels(device);
+}
+
 /* A device that cannot be measured is a warning: the others are still worth showing. */
 static void measure(gale_device_info *info)
 {
     gale__provider by = {.backend = info->backend};
     gale_device *device = NULL;
     gale_status status = gale__device_open_one(gale__provider_backend(&by), info->index, NULL, &device);
-    if (status == GALE_OK) status = gale__ceilings_measure(device);
-    if (status == GALE_OK) status = gale__measure_kernels(device);
+    if (status == GALE_OK) status = gale_device_measure(device);
     if (device) info->ceilings = device->info.ceilings;
     if (status != GALE_OK)
         gale__log(GALE__WARN, "%s:%d was not measured: %s", info->backend, info->index, gale_error());
@@ -74,7 +80,7 @@ static gale_status find_devices(const gale_devices_options *o, gale_devices_resu
         GALE_TRY(gale__device_state(arena, &info, &devices[i]));
     }
     r->devices = devices;
-    return GALE_OK;
+    return gale__job_tell(&o->control, "devices", "devices", r->n_devices, r->n_devices);
 }
 
 /* What a run without any choice of its own would take: as the chain does, without opening it. */

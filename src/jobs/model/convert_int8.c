@@ -124,7 +124,8 @@ static gale_status run_samples(work *w, gale_model *m, bool after)
         else gale__objects_free(&out, w->n_outputs);
         gale__objects_free(&in, n_in);
     }
-    return status;
+    if (status != GALE_OK) return status;
+    return gale__job_tell(w->stage.control, w->stage.name, "samples", w->n_samples, w->n_samples);
 }
 
 static gale_status describe(work *w, gale_model *m)

@@ -3,7 +3,7 @@
 #include "base/thread.h"
 #include "device/ceilings.h"
 #include "device/profiler.h"
-#include "graph/run/measure.h"
+#include "gale/machine.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/session.h"
 
@@ -98,9 +98,7 @@ static gale_status run_profiled(gale_model *m, gale_device *device, gale_object 
  * predicted, but all the rest can be told. */
 static void measure(gale_device *device)
 {
-    gale_status status = gale__ceilings_measure(device);
-    if (status == GALE_OK) status = gale__measure_kernels(device);
-    if (status == GALE_OK) return;
+    if (gale_device_measure(device) == GALE_OK) return;
     gale__log(GALE__WARN, "the device is not measured, and so nothing is predicted: %s", gale_error());
     gale__error_clear();
 }
@@ -114,6 +112,7 @@ static gale_status explain(
     gale_status status;
     GALE_GO(gale__job_tell(&o->control, "ceilings", "devices", 0, 1));
     if (gale_device_get_info(device)->ceilings.copy_gbps <= 0) measure(device);
+    GALE_GO(gale__job_tell(&o->control, "ceilings", "devices", 1, 1));
     uint64_t start = gale__time_ns();
     GALE_GO(gale__model_open_with(path, device, &o->model, &o->inputs, &stage, &m));
     r->open_ms = (double)(gale__time_ns() - start) / 1e6;

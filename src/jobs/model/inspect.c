@@ -261,6 +261,7 @@ static gale_status inspect(const char *path, const gale_inspect_options *o, gale
     gale__free(f.ops);
     if (status == GALE_OK) status = gale__job_tell(&o->control, "shapes", "steps", 1, 2);
     if (status == GALE_OK && o->shapes) status = gale__inspect_shapes(file, result);
+    if (status == GALE_OK) status = gale__job_tell(&o->control, "shapes", "steps", 2, 2);
     gale__onnx_close(&file);
     return status;
 }

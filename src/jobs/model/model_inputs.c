@@ -234,12 +234,14 @@ gale_status gale__model_inputs_make(gale_model *m, const gale_input_options *o, 
     return GALE_OK;
 }
 
-gale_status gale__model_run_once(gale_model *m, gale_object **inputs, bool on_host, gale_object ***outputs)
+gale_status gale__model_run_once(
+    gale_model *m, gale_object **inputs, uint64_t seed, bool on_host, gale_object ***outputs)
 {
     int n = gale_model_outputs(m);
     gale_object **made = gale__calloc((size_t)n + 1, sizeof *made);
     if (!made) return GALE_NO_MEMORY;
-    gale_status status = gale_model_run(m, inputs, made, on_host);
+    gale_run_control control = {.outputs_on_host = on_host, .seed = seed + 1 ? seed + 1 : 1};
+    gale_status status = gale_model_run_with(m, inputs, made, &control);
     if (status == GALE_OK && outputs) *outputs = made;
     else gale__objects_free(&made, n);
     return status;
@@ -249,7 +251,7 @@ gale_status gale__model_run_timed(gale_model *m, gale_object **inputs, double *m
 {
     gale_object **outputs = NULL;
     uint64_t start = gale__time_ns();
-    GALE_TRY(gale__model_run_once(m, inputs, true, &outputs));
+    GALE_TRY(gale__model_run_once(m, inputs, 0, true, &outputs));
     *ms = (double)(gale__time_ns() - start) / 1e6;
     gale__objects_free(&outputs, gale_model_outputs(m));
     return GALE_OK;

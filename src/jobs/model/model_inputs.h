@@ -18,8 +18,10 @@ gale_status gale__model_outputs_check(gale_model *model, const char *const *text
 /* Of texts such as NAME=TEXT: that for `key`, of the last one; without NAME= it is for the only key there is.  NULL:
  * none. */
 const char *gale__text_for(const char *const *texts, int n, const char *key, bool only);
-/* One run whose results are returned to the caller, or discarded if `outputs` is NULL. */
-gale_status gale__model_run_once(gale_model *model, gale_object **inputs, bool on_host, gale_object ***outputs);
+/* One run whose results are returned to the caller, or discarded if `outputs` is NULL.  seed: of its
+ * random operators; 0 is a seed too, so that jobs can be repeated. */
+gale_status gale__model_run_once(
+    gale_model *model, gale_object **inputs, uint64_t seed, bool on_host, gale_object ***outputs);
 /* One timed run whose results are discarded; *ms is unchanged on failure. */
 gale_status gale__model_run_timed(gale_model *model, gale_object **inputs, double *ms);
 void gale__objects_free(gale_object ***objects, int count);

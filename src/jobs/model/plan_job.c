@@ -50,7 +50,7 @@ static gale_status plan(const char *path, gale_device *device, const gale_model_
     gale_status status;
     GALE_GO(gale__model_open_with(path, device, &o->model, &o->inputs, &stage, &m));
     GALE_GO(gale__model_inputs_make(m, &o->inputs, true, &in));
-    GALE_GO(gale__model_run_once(m, in, false, NULL));
+    GALE_GO(gale__model_run_once(m, in, 0, false, NULL));
     status = tell(m, device, r);
 done:
     if (m) gale__objects_free(&in, gale_model_inputs(m));

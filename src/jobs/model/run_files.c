@@ -4,18 +4,22 @@
 #include "jobs/model/data_file.h"
 #include "jobs/model/data_picture.h"
 #include "jobs/model/model_inputs.h"
+#include "jobs/model/placement.h"
+#include "onnx/run/session.h"
 #include <math.h>
 #include <string.h>
 
 /* With a profile, a run before it takes planning and compiling out of the picture. */
 static gale_status run_model(
-    gale_model *m, const char *profile, gale_device *device, gale_object **inputs, gale_object ***outputs)
+    gale_model *m, const gale_run_options *o, gale_device *device, gale_object **inputs, gale_object ***outputs)
 {
+    const char *profile = o->profile;
+    uint64_t seed = o->job.inputs.seed;
     gale_profiler *p = NULL;
-    if (!profile) return gale__model_run_once(m, inputs, true, outputs);
-    GALE_TRY(gale__model_run_once(m, inputs, true, NULL));
+    if (!profile) return gale__model_run_once(m, inputs, seed, true, outputs);
+    GALE_TRY(gale__model_run_once(m, inputs, seed, true, NULL));
     GALE_TRY(gale_profiler_start(device, &p));
-    gale_status status = gale__model_run_once(m, inputs, true, outputs);
+    gale_status status = gale__model_run_once(m, inputs, seed, true, outputs);
     gale_status stopped = gale_profiler_stop(p);
     if (status == GALE_OK) status = stopped;
     const char *dot = strrchr(profile, '.');
@@ -109,20 +113,51 @@ static gale_status add_report(gale_model *m, gale_run_result *r)
     return r->report ? GALE_OK : GALE_NO_MEMORY;
 }
 
+/* The model on the device, or on the best of several, and its inputs. */
+static gale_status open_model(
+    const char *path, const gale_run_options *o, gale__placing *p, gale_run_result *r, gale_model **out)
+{
+    if (p->n > 1) {
+        GALE_TRY(gale__model_place(p, path, gale__result_arena(r), out));
+        r->placements = p->placements;
+        r->n_placements = (size_t)p->n;
+    } else {
+        p->chosen = p->devices[0];
+        GALE_TRY(gale__model_open_with(path, p->chosen, &o->job.model, &o->job.inputs, p->stage, out));
+        GALE_TRY(gale__model_inputs_make(*out, &o->job.inputs, false, &p->inputs));
+        p->n_inputs = gale_model_inputs(*out);
+    }
+    return gale__model_outputs_check(*out, o->outputs, o->n_outputs);
+}
+
+static void note_outcome(gale_model *m, gale_run_result *r)
+{
+    r->took_us = gale__onnx_session_took_us(gale__onnx_model_session(m));
+    for (size_t i = 0; i < r->n_placements; i++)
+        if (r->placements[i].chosen && r->placements[i].predicted_us >= 0)
+            gale__log(GALE__INFO, "%s took %.3f ms; %.3f ms were predicted", r->placements[i].device, r->took_us / 1e3,
+                r->placements[i].predicted_us / 1e3);
+}
+
 static gale_status run_files(const char *path, gale_device *device, const gale_run_options *o, gale_run_result *r)
 {
     gale__job_stage stage = {&o->job.control, "run"};
+    gale__placing p = {.n = 1 + o->n_others, .job = &o->job, .stage = &stage};
+    gale_device **devices = gale__arena_alloc(gale__result_arena(r), (size_t)p.n * sizeof *devices);
     gale_model *m = NULL;
-    gale_object **inputs = NULL, **outputs = NULL;
+    gale_object **outputs = NULL;
     gale_status status;
-    GALE_GO(gale__model_open_with(path, device, &o->job.model, &o->job.inputs, &stage, &m));
-    GALE_GO(gale__model_outputs_check(m, o->outputs, o->n_outputs));
-    GALE_GO(gale__model_inputs_make(m, &o->job.inputs, false, &inputs));
-    GALE_GO(run_model(m, o->profile, device, inputs, &outputs));
+    if (!devices) return GALE_NO_MEMORY;
+    devices[0] = device;
+    for (int i = 0; i < o->n_others; i++) devices[1 + i] = o->others[i];
+    p.devices = devices;
+    GALE_GO(open_model(path, o, &p, r, &m));
+    GALE_GO(run_model(m, o, p.chosen, p.inputs, &outputs));
+    note_outcome(m, r);
     GALE_GO(hand_over(m, o, outputs, r));
     if (o->report) status = add_report(m, r);
 done:
-    if (m) gale__objects_free(&inputs, gale_model_inputs(m));
+    gale__objects_free(&p.inputs, p.n_inputs);
     if (m) gale__objects_free(&outputs, gale_model_outputs(m));
     gale_model_close(&m);
     return status;
@@ -133,6 +168,11 @@ gale_status gale_model_run_files(
 {
     GALE__NEED({"path", path}, {"device", device});
     GALE__OPTIONS(options);
+    if (options && options->n_others < 0)
+        return gale__fail(GALE_INVALID, "gale_model_run_files: n_others is %d", options->n_others);
+    for (int i = 0; options && i < options->n_others; i++)
+        if (!options->others || !options->others[i])
+            return gale__fail(GALE_INVALID, "gale_model_run_files: others[%d] is NULL", i);
     static const gale_run_options usual = {0};
     gale_run_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? run_files(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
@@ -203,6 +243,22 @@ static void add_output(gale__json_out *j, const gale_run_output *o)
     gale__json_close(j, '}');
 }
 
+static void add_placements(gale__json_out *j, const gale_run_result *r)
+{
+    gale__json_key(j, "placement");
+    gale__json_array(j);
+    for (size_t i = 0; i < r->n_placements; i++) {
+        gale__json_object(j);
+        gale__json_put_text(j, "device", r->placements[i].device);
+        gale__json_key(j, "predicted_us");
+        if (r->placements[i].predicted_us >= 0) gale__json_f64(j, r->placements[i].predicted_us);
+        else gale__json_null(j);
+        gale__json_put_bool(j, "chosen", r->placements[i].chosen);
+        gale__json_close(j, '}');
+    }
+    gale__json_close(j, ']');
+}
+
 gale_status gale_run_result_json(const gale_run_result *r, char **text)
 {
     GALE__NEED({"result", r}, {"text", text});
@@ -214,6 +270,8 @@ gale_status gale_run_result_json(const gale_run_result *r, char **text)
     gale__json_array(&j);
     for (size_t i = 0; i < r->n_outputs; i++) add_output(&j, &r->outputs[i]);
     gale__json_close(&j, ']');
+    if (r->n_placements) add_placements(&j, r);
+    gale__json_key(&j, "took_us"), gale__json_f64(&j, r->took_us);
     if (r->report) gale__json_put_text(&j, "report", r->report);
     gale__json_close(&j, '}');
     return gale__str_give(&s, text);

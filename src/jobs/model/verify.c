@@ -136,7 +136,7 @@ static gale_status run_watched(check *c, gale_device *device, gale__onnx_watch *
     }
     GALE_GO(gale__onnx_exec_expose(s->net));
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
-    status = gale__model_run_once(m, in, true, NULL);
+    status = gale__model_run_once(m, in, c->options->inputs.seed, true, NULL);
 done:
     if (m) gale__objects_free(&in, gale_model_inputs(m));
     gale_model_close(&m);
@@ -152,7 +152,7 @@ static gale_status run_fused(check *c, gale_device *device)
     c->stage.name = "fused run";
     GALE_GO(open_model(c, device, false, &m));
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
-    GALE_GO(gale__model_run_once(m, in, true, &out));
+    GALE_GO(gale__model_run_once(m, in, c->options->inputs.seed, true, &out));
     const gale__onnx_net *net = gale__onnx_model_session(m)->net;
     for (int i = 0; i < net->n_outputs; i++) {
         gale_object *reference = output_for(c, net, i);

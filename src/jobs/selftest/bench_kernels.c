@@ -254,7 +254,7 @@ static gale_status bench_kernels(gale_device *device, rows *r)
         if (status != GALE_OK) return gale__fail_within(status, "%s", items[i].name);
         GALE_TRY(add_row(r, items[i].name, &t, needed));
     }
-    return GALE_OK;
+    return gale__job_tell(&o->control, "kernels", "rows", count, count);
 }
 
 gale_status gale_kernels_bench(gale_device *device, const gale_kernels_options *options, gale_kernels_result **out)
@@ -334,6 +334,7 @@ gale_status gale_planning_bench(gale_device *device, const gale_job_control *con
         GALE_GO(time_plan(device, p, i + 2, &found.kernels, &ms));
         if (ms < found.best_ms && i) found.best_ms = ms; /* the first makes the kernels */
     }
+    GALE_GO(gale__job_tell(control, "planning", "shapes", SHAPES, SHAPES));
     *out = found;
 done:
     gale_program_destroy(&p);

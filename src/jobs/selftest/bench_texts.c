@@ -73,7 +73,7 @@ static gale_status time_passes(work *w, int width, const gale_texts_options *o, 
         for (int i = 0; i < width; i++)
             if (w->statuses[i] != GALE_OK) return gale__fail(w->statuses[i], "a text cannot be encoded");
     }
-    return GALE_OK;
+    return gale__job_tell(&o->control, "encode", "passes", (uint64_t)repeats, (uint64_t)repeats);
 }
 
 static gale_status time_widths(work *w, int width, const gale_texts_options *o, gale_texts_result *r)

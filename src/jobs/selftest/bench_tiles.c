@@ -89,6 +89,7 @@ static gale_status time_pictures(gale_upscaler *u, const gale_tiles_options *giv
         r->tiles_per_second = rate;
         r->beside_seconds = (double)took / 1e9 - report.network_seconds;
     }
+    GALE_GO(gale__job_tell(&given->control, r->provider, "runs", (uint64_t)repeats, (uint64_t)repeats));
     r->tiles = report.tiles;
     r->tile_width = report.tile_width;
     r->tile_height = report.tile_height;

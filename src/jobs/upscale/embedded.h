@@ -2,8 +2,11 @@
 #ifndef GALE_JOBS_EMBEDDED_H
 #define GALE_JOBS_EMBEDDED_H
 #include "base/mem.h"
-/* What is taken where no network is named. */
+/* What the library takes where no network is named; the network before it, for pictures that are not clean; and the
+ * name of both, where it is decided picture by picture. */
 #define GALE__EMBEDDED_USUAL "zoom2x"
+#define GALE__EMBEDDED_CLEAN "clean"
+#define GALE__EMBEDDED_AUTO "auto"
 typedef struct gale__embedded {
     const char *name, *manifest;
     const void *data;
@@ -11,6 +14,6 @@ typedef struct gale__embedded {
 } gale__embedded;
 /* The i-th; NULL past the last. */
 const gale__embedded *gale__embedded_at(size_t i);
-/* By name; NULL: there is none. */
+/* By name, auto being the usual one; NULL: there is none. */
 const gale__embedded *gale__embedded_find(const char *name);
 #endif

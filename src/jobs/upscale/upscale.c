@@ -56,6 +56,12 @@ static bool shrink(work *w, gale_status status, int64_t lanes, int64_t count)
     return true;
 }
 
+static gale_status tell(const work *w, int64_t done, int64_t tiles)
+{
+    if (!w->options->progress || w->options->progress(w->options->user, done, tiles)) return GALE_OK;
+    return gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)done, (long long)tiles);
+}
+
 static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes, gale_tensor *out)
 {
     int64_t tiles = gale__tiling_count(t);
@@ -66,16 +72,15 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
         int64_t lanes = lanes_now(w, t, tiles - at), count = lanes > 1               ? lanes
                                                              : tiles - at < w->batch ? tiles - at
                                                                                      : w->batch;
-        if (w->options->progress && !w->options->progress(w->options->user, at, tiles))
-            status = gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)at, (long long)tiles);
-        else status = gale__tile_batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
+        status = tell(w, at, tiles);
+        if (status == GALE_OK) status = gale__tile_batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
         if (status == GALE_OK && count == 1) gale__budget_note(w->network, t->x.tile, t->y.tile);
         if (status == GALE_OK && w->report && lanes > w->report->lanes) w->report->lanes = lanes;
         if (status != GALE_OK && shrink(w, status, lanes, count)) status = GALE_OK;
         else at += count;
     }
     gale__tile_batch_finish(&b);
-    return status;
+    return status == GALE_OK ? tell(w, tiles, tiles) : status;
 }
 
 static bool is_fixed(const gale__network *n) { return n->fixed_width && n->fixed_height; }

@@ -16,4 +16,9 @@ bool gale__upscale_next(
 const gale_model *gale__upscaler_model(const gale_upscaler *u);
 const gale__manifest *gale__upscaler_manifest(const gale_upscaler *u);
 const gale__network *gale__upscaler_network(const gale_upscaler *u);
+/* Whether the picture is cleaned, where that is left to us: sets options->clean, and what was found in the report. */
+gale_status gale__upscaler_decide(
+    const gale_upscaler *u, const gale_picture *in, gale_upscale_options *options, gale_upscale_report *report);
+/* Adds the report of a further run to that of those before. */
+void gale__upscale_report_add(const gale_upscale_report *one, gale_upscale_report *all);
 #endif

@@ -3,6 +3,7 @@
  * opened by. */
 #include "device/device.h"
 #include "base/limits.h"
+#include "jobs/upscale/cleaning.h"
 #include "jobs/upscale/embedded.h"
 #include "jobs/upscale/upscale.h"
 #include <stdio.h>
@@ -10,6 +11,8 @@
 
 struct gale_upscaler {
     gale_device *device, *own; /* own: opened here, where the caller's failed */
+    bool automatic;            /* pictures are examined, and cleaned where they need it */
+    gale_upscaler *cleaner;    /* the network for that, once it is needed; NULL: not yet */
     gale_model *model;
     gale__manifest manifest;
     bool has_manifest;
@@ -26,6 +29,7 @@ void gale_upscaler_close(gale_upscaler **upscaler)
 {
     gale_upscaler *u = upscaler ? *upscaler : NULL;
     if (!u) return;
+    gale_upscaler_close(&u->cleaner);
     gale_model_close(&u->model);
     gale_device_close(&u->own);
     if (u->has_manifest) gale__manifest_finish(&u->manifest);
@@ -82,6 +86,7 @@ static gale_status step_down(gale_upscaler *u, gale_status status)
         bool wait = status == GALE_UNSUPPORTED;
         snprintf(why, sizeof why, "%s", *gale_error() ? gale_error() : gale_status_text(status));
         GALE_TRY(gale__device_next(u->device, status, &next));
+        gale_upscaler_close(&u->cleaner); /* it may be on the same device */
         gale_model_close(&u->model);
         gale_device_close(&u->own);
         u->device = u->own = next;
@@ -127,7 +132,11 @@ gale_status gale_upscaler_open(
     GALE__NEED({"device", device}, {"out", out});
     GALE__OPTIONS(options);
     const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
-    if (inside) return gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out);
+    if (inside) {
+        GALE_TRY(gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out));
+        (*out)->automatic = model_path && !strcmp(model_path, GALE__EMBEDDED_AUTO);
+        return GALE_OK;
+    }
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
@@ -190,7 +199,7 @@ gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
     return status;
 }
 
-static gale_status upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
+static gale_status run(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
     gale_upscale_report *report, gale_picture **out)
 {
     gale_status status =
@@ -203,6 +212,73 @@ static gale_status upscale(gale_upscaler *u, const gale_picture *in, const gale_
         GALE_TRY(step_down(u, status));
         status = GALE_OK;
     }
+}
+
+static bool is_same_size(const gale_picture *in, const gale_upscale_options *o)
+{
+    return (o->width == in->width || (!o->width && o->height)) && (o->height == in->height || (!o->height && o->width));
+}
+
+gale_status gale__upscaler_decide(
+    const gale_upscaler *u, const gale_picture *in, gale_upscale_options *options, gale_upscale_report *report)
+{
+    if (!(options->clean >= 0 && options->clean <= 1) && options->clean != GALE_CLEAN_NONE)
+        return gale__fail(GALE_INVALID, "gale_upscale: clean %g is not in 0..1", options->clean);
+    if (options->clean != 0 || !u->automatic) return GALE_OK;
+    GALE_TRY(gale_picture_examine(in, &report->found));
+    report->examined = true;
+    options->clean = gale__cleaning_is_needed(&report->found) || is_same_size(in, options) ? 1 : GALE_CLEAN_NONE;
+    return GALE_OK;
+}
+
+/* The cleaned picture as floats, so that nothing is rounded on the way. */
+static gale_status clean(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
+    gale_upscale_report *report, gale_picture **out)
+{
+    gale_picture *before = NULL, *after = NULL;
+    gale_upscale_options o = *options;
+    gale_upscale_report ran = {0};
+    gale_status status;
+    o.width = in->width;
+    o.height = in->height;
+    o.no_check = true; /* what is nearly of one colour may become so */
+    if (!u->cleaner) GALE_GO(gale_upscaler_open(GALE__EMBEDDED_CLEAN, u->device, &u->options, &u->cleaner));
+    GALE_GO(gale__cleaning_begin(in, &before));
+    GALE_GO(run(u->cleaner, before, &o, &ran, &after));
+    gale__upscale_report_add(&ran, report);
+    gale__cleaning_blend(before, options->clean, after);
+    report->cleaned = options->clean;
+    *out = after;
+    after = NULL;
+done:
+    gale_picture_destroy(&before);
+    gale_picture_destroy(&after);
+    return status;
+}
+
+/* Cleans the picture first where it is asked for or needed. */
+static gale_status upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
+    gale_upscale_report *report, gale_picture **out)
+{
+    gale_upscale_options o = options ? *options : (gale_upscale_options){0};
+    gale_upscale_report first = {0}, second = {0};
+    gale_picture *cleaned = NULL, *large = NULL, *made = NULL;
+    gale_status status;
+    GALE_GO(gale__upscaler_decide(u, in, &o, &first));
+    if (o.clean > 0) GALE_GO(clean(u, in, &o, &first, &cleaned));
+    bool enlarges = !u->automatic || !is_same_size(in, &o);
+    if (enlarges) {
+        GALE_GO(run(u, cleaned ? cleaned : in, &o, &second, &large));
+        gale__upscale_report_add(&second, &first);
+    }
+    if (large && !cleaned) made = large, large = NULL;
+    else GALE_GO(gale__cleaning_end(in, large ? large : cleaned ? cleaned : in, &made));
+    if (report) *report = first;
+    *out = made;
+done:
+    gale_picture_destroy(&cleaned);
+    gale_picture_destroy(&large);
+    return status;
 }
 
 gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,

@@ -1,6 +1,7 @@
 /* Chooses the table of loops for this processor, once. */
 #include "kernel/cpu/simd.h"
 #include "base/cpu.h"
+#include "base/error.h"
 #include "base/thread.h"
 
 #define ISA_PARTS(isa)                          \
@@ -120,13 +121,30 @@ static const struct {
     {UINT64_MAX, NULL},
 };
 
+/* Adds what an extension of the instruction set multiplies, if it does so correctly here. */
+static void add_dot(void (*add)(gale__simd *t))
+{
+    int kept = table.n_gemms;
+    add(&table);
+    for (int i = kept; i < table.n_gemms; i++) {
+        const gale__simd_gemm *g = &table.gemm[i];
+        int64_t wrong = gale__simd_gemm_try(g, false);
+        if (!wrong) table.gemm[kept++] = *g;
+        else
+            gale__log(GALE__WARN,
+                "products of %s on this processor failed their trial (%lld sums are wrong) and are not used",
+                gale_type_name((gale_type)g->key.a), (long long)wrong);
+    }
+    table.n_gemms = kept;
+}
+
 static void make_table(void)
 {
     size_t best = sizeof builds / sizeof *builds - 1;
     while (builds[best].needs & ~gale__cpu_features()) best--;
     builds[best].make(&table);
     for (size_t i = 0; dots[i].add; i++)
-        if (!(dots[i].needs & ~gale__cpu_features())) dots[i].add(&table);
+        if (!(dots[i].needs & ~gale__cpu_features())) add_dot(dots[i].add);
 }
 
 const gale__simd *gale__simd_get(void)

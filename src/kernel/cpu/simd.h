@@ -163,6 +163,9 @@ typedef struct gale__simd {
 const gale__simd *gale__simd_get(void);
 /* The micro-kernel of the key for this processor; NULL: there is none. */
 const gale__simd_gemm *gale__simd_gemm_find(gale__simd_key key);
+/* How many sums of a trial are wrong, of one with several steps side by side; thorough: with all its parts.  Not from
+ * several threads at once. */
+int64_t gale__simd_gemm_try(const gale__simd_gemm *g, bool thorough);
 gale__simd_key gale__simd_plain(gale__simd_type ct);   /* all of one type, step by step */
 gale__simd_type gale__simd_type_of(gale_type storage); /* of its compute type */
 int gale__simd_type_size(gale__simd_type ct);

@@ -102,7 +102,8 @@ typedef struct gale__nest {
     int n_stores; /* value OUTER: once per outer point; INNER: every point */
     gale__nest_buffer *buffers;
     int n_buffers;
-    bool fast; /* the device's own exp, log, sin, cos, division for f32 */
+    bool fast;   /* the device's own exp, log, sin, cos, division for f32 */
+    bool steady; /* sums are taken in an order that does not depend on how many outer points there are */
 } gale__nest;
 
 /* Copies with guards of their own; NULL when there is no memory. */

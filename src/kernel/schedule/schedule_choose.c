@@ -208,7 +208,7 @@ static void choose_column(const gale__nest *nest, const gale_device_caps *caps, 
     int64_t chunks = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
     uint32_t rows = group_limit(caps, COLUMN_GROUP), threads = 1;
     bool too_long = caps->loop_max && n > caps->loop_max / 4; /* for one thread to walk, on this driver */
-    if ((chunks <= units_of(caps) * 512 || too_long) && n >= 32)
+    if (((chunks <= units_of(caps) * 512 && !nest->steady) || too_long) && n >= 32)
         split_columns(too_long ? 1 : chunks, n, caps, &rows, &threads);
     int64_t size = inner_size(nest) * s->vector, steps = up(n, threads), most = threads == 1 ? COLUMN_RESIDENT : 8;
     s->resident = steps <= most && size * steps <= KERNEL_SIZE;
@@ -224,7 +224,7 @@ void gale__schedule_choose_reduce(const gale__nest *nest, const gale_device_caps
     int along = direction(nest);
     int64_t outer = gale__nest_count(nest, 0, nest->n_outer),
             inner = gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner);
-    if (along > 0 || (along == 0 && inner > outer)) choose_row(nest, caps, s);
+    if (along > 0 || (along == 0 && (nest->steady || inner > outer))) choose_row(nest, caps, s);
     else choose_column(nest, caps, s);
 }
 
@@ -326,7 +326,8 @@ bool gale__schedule_choose_tile(const gale__nest *nest, const gale_device_caps *
     if (!gale__nest_contraction(nest, &c)) return false;
     const gale__nest_instr *mul = &nest->code[c.mul];
     gale_type type = gale__compute_type((gale_type)mul->type);
-    if (c.m < 8 || c.n < 8 || c.k < 4 || c.m * c.n < 256) return false;
+    bool small = c.m < 8 || c.n < 8 || c.m * c.n < 256; /* rows or columns are faster, and add up in another order */
+    if (c.k < 4 || (small && !nest->steady)) return false;
     if (type != gale__emit_acc_type(nest, c.reduce) ||
         (gale__type_is_int((gale_type)mul->type) && gale__type_table[mul->type].bits < 32))
         return false;

@@ -217,7 +217,8 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
 {
     gale__contraction c;
     if ((!caps->n_matrix && !caps->matrix_emulated) || !gale__nest_contraction(nest, &c)) return false;
-    if (c.m < LEAST_SIDE || c.n < LEAST_SIDE || c.k < LEAST_K || c.m * c.n < LEAST_RESULTS) return false;
+    bool small = c.m < LEAST_SIDE || c.n < LEAST_SIDE || c.m * c.n < LEAST_RESULTS;
+    if (c.k < LEAST_K || (small && !nest->steady)) return false;
     gale_type type = narrow_type(nest, &c);
     if (type == GALE_F32 || !gale__caps_run_matrix(caps, type) || gale__emit_acc_type(nest, c.reduce) != GALE_F32 ||
         gale__compute_type((gale_type)nest->code[c.mul].type) != GALE_F32)
@@ -228,8 +229,8 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
-    if ((!choose_groups(&c, caps, &t) && !choose_sizes(&c, caps, &t)) || !divides(&t, 0) || !divides(&t, 1) ||
-        !loops_end(&c, caps, &t))
+    if (((nest->steady || !choose_groups(&c, caps, &t)) && !choose_sizes(&c, caps, &t)) || !divides(&t, 0) ||
+        !divides(&t, 1) || !loops_end(&c, caps, &t))
         return false;
     int dim = gale__schedule_matrix_vector_dim(nest, &t, &c);
     int64_t last = dim >= 0 ? nest->extent[dim] : 1;

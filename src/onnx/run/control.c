@@ -2,7 +2,9 @@
  * values stay on their device; only the condition is copied to the host, and not even that if the body cannot change
  * it. */
 #include "onnx/run/control.h"
+#include "base/limits.h"
 #include "base/num.h"
+#include "base/seed.h"
 #include "graph/run/tensor.h"
 #include <string.h>
 
@@ -31,7 +33,7 @@ static gale_status read_one(gale_object *object, const char *what, int64_t *out)
 }
 
 gale_status gale__onnx_control_run_body(
-    const control *c, gale__onnx_net *body, gale_object *const *given, int n_given, gale_object **results)
+    control *c, gale__onnx_net *body, gale_object *const *given, int n_given, gale_object **results)
 {
     gale_object *few[GALE__ONNX_FEW] = {0},
                 **in = body->n_inputs <= GALE__ONNX_FEW ? few : gale__calloc((size_t)body->n_inputs, sizeof *in);
@@ -40,16 +42,12 @@ gale_status gale__onnx_control_run_body(
     if (!in) return GALE_NO_MEMORY;
     for (int i = 0; i < own && i < n_given; i++) in[i] = given[i];
     for (int i = 0; i < body->n_captures; i++) in[own + i] = c->values[body->captures[i]];
+    gale__limits drawn = {.seed = gale__seed_mix(gale__limits_seed(), c->ran++)};
+    gale__limits_enter(&drawn);
     status = gale__onnx_exec_run(c->session, body, in, results, false);
+    gale__limits_leave(&drawn);
     if (in != few) gale__free(in);
     return status;
-}
-
-gale_status gale__onnx_control_ask(const control *c, int64_t step, int64_t steps)
-{
-    const gale_model_options *o = &c->session->options;
-    if (!o->progress || o->progress(o->user, (int)(step & 0x7fffffff), (int)(steps & 0x7fffffff))) return GALE_OK;
-    return gale__fail(GALE_CANCELLED, "the run was cancelled");
 }
 
 static gale_status run_if(control *c)
@@ -235,7 +233,7 @@ static gale_status begin_loop(loop *l)
 static gale_status step_loop(loop *l, int64_t at)
 {
     int64_t go = 1;
-    GALE_TRY(gale__onnx_control_ask(l->control, at, l->trips));
+    GALE_TRY(gale__onnx_exec_ask(l->control->session));
     if (l->counts) gale_object_destroy(&l->state[0]);
     if (!l->state[0]) GALE_TRY(host_scalar(GALE_I64, at, &l->state[0]));
     if (!l->state[1]) GALE_TRY(host_scalar(GALE_BOOL, 1, &l->state[1]));
@@ -279,8 +277,7 @@ done:
 }
 
 /* One step of SequenceMap: item `at` of the sequences, and the tensors as they are. */
-static gale_status map_item(
-    const control *c, gale__onnx_net *body, size_t at, gale_object **given, gale_object **results)
+static gale_status map_item(control *c, gale__onnx_net *body, size_t at, gale_object **given, gale_object **results)
 {
     for (int i = 0; i < c->node->n_in; i++) {
         gale_object *from = input(c, i);
@@ -323,7 +320,7 @@ static gale_status run_map(control *c)
 gale_status gale__onnx_control_run(gale__onnx_session *s, gale__onnx_net *net, const gale__onnx_net_node *node,
     gale_object *const *values, gale_object **out)
 {
-    control c = {s, net, node, values, out};
+    control c = {s, net, node, values, out, 0};
     if (!strcmp(node->op, "If")) return run_if(&c);
     if (!strcmp(node->op, "Loop")) return run_loop(&c);
     if (!strcmp(node->op, "Scan")) return gale__onnx_control_scan(&c);

@@ -9,6 +9,7 @@ typedef struct gale__onnx_control {
     const gale__onnx_net_node *node;
     gale_object *const *values; /* of the net, by number */
     gale_object **out;
+    uint64_t ran; /* bodies so far: each draws random numbers of its own */
 } gale__onnx_control;
 
 static inline gale_object *gale__onnx_control_input(const gale__onnx_control *c, int i)
@@ -18,9 +19,7 @@ static inline gale_object *gale__onnx_control_input(const gale__onnx_control *c,
 gale_status gale__onnx_control_body(const gale__onnx_control *c, const char *name, gale__onnx_net **out);
 /* Runs a body: `given` are its own inputs, what it takes from outside follows. */
 gale_status gale__onnx_control_run_body(
-    const gale__onnx_control *c, gale__onnx_net *body, gale_object *const *given, int n_given, gale_object **results);
-/* Asks whether to go on; GALE_CANCELLED when not. */
-gale_status gale__onnx_control_ask(const gale__onnx_control *c, int64_t step, int64_t steps);
+    gale__onnx_control *c, gale__onnx_net *body, gale_object *const *given, int n_given, gale_object **results);
 
 /* What each step of a loop gives, to be joined at its end. */
 typedef struct gale__onnx_stack {

@@ -93,7 +93,7 @@ static gale_status cut(const scan *s, int i, int64_t at, gale_object **out)
 
 static gale_status step(scan *s, int64_t at)
 {
-    GALE_TRY(gale__onnx_control_ask(s->control, at, s->trips));
+    GALE_TRY(gale__onnx_exec_ask(s->control->session));
     for (int i = 0; i < s->sliced; i++) {
         gale_object_destroy(&s->given[s->states + i]);
         GALE_TRY(cut(s, i, at, &s->given[s->states + i]));

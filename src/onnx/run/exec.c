@@ -2,6 +2,7 @@
  * until the host needs them. */
 #include "onnx/run/session.h"
 #include "base/limits.h"
+#include "base/seed.h"
 #include "graph/run/tensor.h"
 #include <string.h>
 
@@ -57,6 +58,18 @@ static gale_tensor *given_for(const run *r, int32_t v)
     return NULL;
 }
 
+/* Whether a tensor of the caller's lies where an input lies that later steps read: it is filled at the end then. */
+static bool still_read(const run *r, const gale_tensor *given, int step)
+{
+    for (int i = 0; given && i < r->net->n_inputs; i++) {
+        const gale_object *o = r->values[r->net->inputs[i]];
+        if (o && o->kind == GALE_OBJECT_TENSOR && r->exec->last_use[r->net->inputs[i]] > step &&
+            gale__tensor_overlap(o->tensor, given))
+            return true;
+    }
+    return false;
+}
+
 /* Whether everything the segment gives goes to the caller alone. */
 static bool ends_here(const run *r, const gale__onnx_segment *g, int step)
 {
@@ -86,7 +99,10 @@ static gale_status run_segment(run *r, gale__onnx_segment *g, int step)
     gale_status status = GALE_NO_MEMORY;
     if (!in || !out) goto done;
     for (int i = 0; i < g->n_inputs; i++) GALE_GO(tensor_of(r, g, g->inputs[i], &in[i]));
-    for (int i = 0; i < g->n_outputs; i++) out[i] = given_for(r, g->outputs[i]);
+    for (int i = 0; i < g->n_outputs; i++) {
+        gale_tensor *given = given_for(r, g->outputs[i]);
+        if (!still_read(r, given, step)) out[i] = given;
+    }
     GALE_GO(gale__onnx_segment_program(r->session, r->net, g, in, &program));
     GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step)));
     status = keep_results(r, g, out);
@@ -212,20 +228,49 @@ static void release(run *r, int step)
         if (r->values[i] && r->exec->last_use[i] <= step) gale_object_destroy(&r->values[i]);
 }
 
+/* Steps draw random numbers of their own from the seed of the run. */
+static gale_status run_step(run *r, gale__onnx_exec_step *step, int number)
+{
+    gale__limits own = {.seed = gale__seed_mix(gale__limits_seed(), (uint64_t)number)};
+    gale__limits_enter(&own);
+    gale_status status = step->segment ? run_segment(r, step->segment, number)
+                                       : run_node(r, &r->net->nodes[step->node], (gale__onnx_runner)step->runner);
+    gale__limits_leave(&own);
+    return status;
+}
+
+/* How far the model is that this thread runs: steps of bodies are not counted, so that the numbers only ever grow. */
+static _Thread_local struct {
+    int step, steps;
+} told;
+
+gale_status gale__onnx_exec_ask(const gale__onnx_session *s)
+{
+    const gale_model_options *o = &s->options;
+    if (!o->progress || o->progress(o->user, told.step, told.steps)) return GALE_OK;
+    return gale__fail(GALE_CANCELLED, "the run was cancelled");
+}
+
+static gale_status tell(const run *r, int step)
+{
+    if (r->net == r->session->net) {
+        told.step = step;
+        told.steps = r->exec->n_steps;
+    }
+    return gale__onnx_exec_ask(r->session);
+}
+
 static gale_status run_steps(run *r)
 {
-    const gale_model_options *o = &r->session->options;
     for (int i = 0; i < r->exec->n_steps; i++) {
         gale__onnx_exec_step *step = &r->exec->steps[i];
-        if (o->progress && !o->progress(o->user, i, r->exec->n_steps))
-            return gale__fail(GALE_CANCELLED, "the run was cancelled");
+        GALE_TRY(tell(r, i));
         GALE_TRY(gale__limits_check());
-        if (step->segment) GALE_TRY(run_segment(r, step->segment, i));
-        else GALE_TRY(run_node(r, &r->net->nodes[step->node], (gale__onnx_runner)step->runner));
+        GALE_TRY(run_step(r, step, i));
         GALE_TRY(show(r, step));
         if (r->exec->n_steps > 1) release(r, i);
     }
-    return GALE_OK;
+    return r->net == r->session->net ? tell(r, r->exec->n_steps) : GALE_OK;
 }
 
 /* Into the caller's tensor, if given and the result is elsewhere. */

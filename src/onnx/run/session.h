@@ -71,6 +71,8 @@ void gale__onnx_session_close(gale__onnx_session **session);
  * not NULL it is a tensor to write into.  on_host: results are brought to the host. */
 gale_status gale__onnx_exec_run(
     gale__onnx_session *s, gale__onnx_net *net, gale_object *const *inputs, gale_object **outputs, bool on_host);
+/* Tells the progress of this thread's run again and asks whether to go on; GALE_CANCELLED when not. */
+gale_status gale__onnx_exec_ask(const gale__onnx_session *s);
 /* segment_order.c */
 gale_status gale__onnx_exec_make(gale__onnx_net *net);
 gale_status gale__onnx_exec_expose(
@@ -91,4 +93,6 @@ void gale__onnx_eager_finish(gale__onnx_session *s);
 gale_status gale__onnx_model_from_file(
     gale__onnx **file /* taken over */, gale_device *device, const gale_model_options *options, gale_model **out);
 gale__onnx_session *gale__onnx_model_session(gale_model *model);
+/* model_forecast.c: what the latest runs of the model's segments took, planning and compiling not counted. */
+double gale__onnx_session_took_us(const gale__onnx_session *s);
 #endif

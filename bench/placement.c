@@ -1,0 +1,118 @@
+/* Whether the choice between devices by prediction is right: networks from microseconds to seconds, predicted and run
+ * on each device, and what the choice loses against the best one.  Usage: bench_placement [PROVIDER [PROVIDER]]
+ * (default: opencl cpu).  Exit code 1: a choice takes more than 10 % longer than the best. */
+#include "base/thread.h"
+#include "gale/machine.h"
+#include "graph/run/forecast.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEVICES = 2, TRIES = 7 };
+#define ENOUGH_NS 1500000000u
+
+typedef struct network {
+    const char *name;
+    int layers;
+    int64_t side; /* of square products; of pictures */
+    bool conv;
+} network;
+static const network networks[] = {{"product", 1, 8, false}, {"products", 4, 32, false}, {"products", 8, 128, false},
+    {"products", 8, 256, false}, {"products", 8, 512, false}, {"convolutions", 2, 8, true},
+    {"convolutions", 4, 16, true}, {"convolutions", 4, 64, true}, {"convolutions", 8, 96, true}};
+
+static bool failed(gale_status status)
+{
+    if (status != GALE_OK) fprintf(stderr, "bench_placement: %s\n", gale_error());
+    return status != GALE_OK;
+}
+
+static gale_status layer(gale_graph *g, const network *n, gale_value *x)
+{
+    static float weights[32 * 32 * 9];
+    const int64_t dims[4] = {32, 32, 3, 3}, pads[4] = {1, 1, 1, 1};
+    gale_attr attr = GALE_INTS("pads", pads, 4);
+    gale_value in[2] = {*x, *x};
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) weights[i] = (float)(i % 17) / 1000;
+    if (n->conv) GALE_TRY(gale_graph_constant(g, GALE_F32, 4, dims, weights, &in[1]));
+    GALE_TRY(gale_graph_op(g, n->conv ? "Conv" : "MatMul", in, 2, &attr, n->conv, x, 1));
+    return gale_graph_op(g, "Tanh", x, 1, NULL, 0, x, 1);
+}
+
+static gale_status make(const network *n, gale_graph **out, gale_tensor **x)
+{
+    gale_value v;
+    const int64_t square[2] = {n->side, n->side}, picture[4] = {1, 32, n->side, n->side};
+    const int64_t *dims = n->conv ? picture : square;
+    GALE_TRY(gale_graph_create(out));
+    GALE_TRY(gale_graph_input(*out, "x", GALE_F32, n->conv ? 4 : 2, dims, NULL, &v));
+    for (int i = 0; i < n->layers; i++) GALE_TRY(layer(*out, n, &v));
+    GALE_TRY(gale_graph_output(*out, "y", v));
+    return gale_tensor_create(NULL, GALE_F32, n->conv ? 4 : 2, dims, x);
+}
+
+/* The best of some runs, from the host and back. */
+static gale_status time_on(gale_device *device, const gale_graph *graph, gale_tensor *x, double *us)
+{
+    gale_program *p = NULL;
+    gale_status status = gale_program_create(graph, device, NULL, &p);
+    uint64_t begun = gale__time_ns();
+    *us = 1e300;
+    for (int i = 0; i < TRIES && status == GALE_OK && (i < 3 || gale__time_ns() - begun < ENOUGH_NS); i++) {
+        gale_tensor *y = NULL;
+        uint64_t start = gale__time_ns();
+        status = gale_program_run(p, &x, &y, true);
+        double took = (double)(gale__time_ns() - start) / 1e3;
+        if (i && took < *us) *us = took;
+        gale_tensor_destroy(&y);
+    }
+    gale_program_destroy(&p);
+    return status;
+}
+
+/* Prints one row; the share that the choice loses. */
+static gale_status compare(gale_device *const *devices, const network *n, double *loss)
+{
+    gale_graph *graph = NULL;
+    gale_tensor *x = NULL;
+    gale_program *p = NULL;
+    double predicted[DEVICES], took[DEVICES];
+    gale_status status;
+    GALE_GO(make(n, &graph, &x));
+    GALE_GO(gale_program_create(graph, devices[DEVICES - 1], NULL, &p)); /* the CPU plans soonest */
+    GALE_GO(gale__program_forecast(p, &x, devices, DEVICES, predicted));
+    for (int i = 0; i < DEVICES; i++) GALE_GO(time_on(devices[i], graph, x, &took[i]));
+    int choice = predicted[1] < predicted[0], best = took[1] < took[0];
+    *loss = took[choice] / took[best] - 1;
+    printf("%-14s %3d %5lld ", n->name, n->layers, (long long)n->side);
+    for (int i = 0; i < DEVICES; i++) printf("%12.1f %12.1f ", predicted[i], took[i]);
+    printf(" %-8s %5.1f %%\n", gale_device_get_info(devices[choice])->backend, *loss * 100);
+done:
+    gale_program_destroy(&p);
+    gale_tensor_destroy(&x);
+    gale_graph_destroy(&graph);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    gale_device *devices[DEVICES] = {0};
+    double worst = 0;
+    gale_workarounds_apply();
+    for (int i = 0; i < DEVICES; i++) {
+        const char *chain = argc > i + 1 ? argv[i + 1] : i ? "cpu" : "opencl";
+        if (failed(gale_device_open(&(gale_device_options){.chain = chain}, &devices[i]))) return 2;
+        if (!gale__forecast_known(devices[i]) && failed(gale_device_measure(devices[i]))) return 2;
+    }
+    printf("%-14s %3s %5s ", "network", "n", "side");
+    for (int i = 0; i < DEVICES; i++) printf("%9s us %12s ", gale_device_get_info(devices[i])->backend, "took us");
+    printf(" %-8s %7s\n", "choice", "loses");
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        double loss = 0;
+        if (failed(compare(devices, &networks[i], &loss))) return 2;
+        if (loss > worst) worst = loss;
+    }
+    for (int i = 0; i < DEVICES; i++) gale_device_close(&devices[i]);
+    printf("the worst choice takes %.1f %% longer than the best\n", worst * 100);
+    return worst > 0.1;
+}

@@ -1,0 +1,502 @@
+#!/usr/bin/env python3
+"""Trains and measures the cleaning network that `gale upscale` carries inside.
+
+The network keeps a picture's size and takes away JPEG artefacts, noise and slight blur. It is
+trained together with the finished 2x network behind it, so that what it gives
+is the best input for enlarging, too. Reads the file scripts/upscaler-data.py
+makes. --evaluate MODEL measures a finished model on pictures that Pillow has
+compressed and numpy has made noisy. Needs torch and numpy; onnx to export;
+onnxruntime and Pillow to evaluate. See docs/upscaler-training.md.
+"""
+import argparse
+import importlib.util
+import io
+import math
+import pathlib
+import sys
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+try:
+    from PIL import Image
+except ImportError:
+    Image = None
+
+HERE = pathlib.Path(__file__).resolve().parent
+spec = importlib.util.spec_from_file_location("train_upscaler", HERE / "train-upscaler.py")
+zoom = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(zoom)
+
+# ---- degradations, of pictures [n, 3, h, w] in 0..1; every picture of a batch gets its own
+
+
+LUMA_STEPS = zoom.QUANT
+CHROMA_STEPS = torch.full((8, 8), 99.0)  # annex K of the JPEG standard
+CHROMA_STEPS[:4, :4] = torch.tensor([[17., 18, 24, 47], [18, 21, 26, 66], [24, 26, 56, 99], [47, 66, 99, 99]])
+TO_YCC = torch.tensor([[0.299, 0.587, 0.114], [-0.168735892, -0.331264108, 0.5], [0.5, -0.418687589, -0.081312411]])
+
+
+def per_picture(values):
+    return values.view(-1, 1, 1, 1)
+
+
+def quantised(plane, steps, quality):
+    """One plane [n, h, w] in levels around 0 through DCT, quantisation and back; sides are multiples of 8."""
+    n, h, w = plane.shape
+    scale = torch.where(quality < 50, 5000 / quality, 200 - 2 * quality).view(n, 1, 1, 1)
+    steps = ((steps.to(plane.device).view(1, 1, 1, 64) * scale + 50) / 100).floor().clamp(1, 255)
+    dct = torch.kron(zoom.DCT, zoom.DCT).to(plane.device)  # of a block as 64 numbers
+    blocks = plane.view(n, h // 8, 8, w // 8, 8).transpose(2, 3).reshape(n, h // 8, w // 8, 64)
+    coded = ((blocks @ dct.T) / steps).round() * steps
+    blocks = (coded @ dct).view(n, h // 8, w // 8, 8, 8).transpose(2, 3)
+    return blocks.reshape(n, h, w).round().clamp(-128, 127)
+
+
+def jpeg(picture, quality, halved):
+    """As libjpeg does it: quality [n], halved [n]: chroma at half size (4:2:0) or not (4:4:4)."""
+    n, _, h, w = picture.shape
+    levels = F.pad((picture * 255).round(), (0, -w % 16, 0, -h % 16), mode="replicate")
+    to_ycc = TO_YCC.to(picture.device)
+    ycc = torch.einsum("ij,njhw->nihw", to_ycc, levels).round()
+    luma = quantised(ycc[:, 0] - 128, LUMA_STEPS, quality) + 128
+    chroma = ycc[:, 1:].flatten(0, 1)
+    twice = quality.repeat_interleave(2)
+    full = quantised(chroma, CHROMA_STEPS, twice)
+    half = quantised(F.avg_pool2d(chroma[None], 2)[0].round(), CHROMA_STEPS, twice)
+    half = F.interpolate(half[None], scale_factor=2, mode="bilinear", align_corners=False)[0].round()
+    chroma = torch.where(halved.repeat_interleave(2).view(-1, 1, 1), half, full).view(n, 2, *full.shape[1:])
+    result = torch.einsum("ij,njhw->nihw", torch.linalg.inv(to_ycc), torch.cat([luma[:, None], chroma], 1))
+    return zoom.round8(result[..., :h, :w] / 255)
+
+
+def blurred(picture, most=1.2):
+    """Gaussians, each with its own two widths and direction."""
+    n, _, h, w = picture.shape
+    device = picture.device
+    wide, narrow = (0.3 + (most - 0.3) * torch.rand(n, 1, 1, device=device) for _ in range(2))
+    angle = math.pi * torch.rand(n, 1, 1, device=device)
+    span = torch.arange(-4, 5, device=device, dtype=torch.float32)
+    y, x = span.view(1, 9, 1), span.view(1, 1, 9)
+    along, across = x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
+    kernel = torch.exp(-0.5 * ((along / wide) ** 2 + (across / narrow) ** 2))
+    kernel = (kernel / kernel.sum((1, 2), keepdim=True)).repeat_interleave(3, 0)[:, None]
+    padded = F.pad(picture, (4, 4, 4, 4), mode="replicate").view(1, n * 3, h + 8, w + 8)
+    return F.conv2d(padded, kernel, groups=n * 3).view(n, 3, h, w)
+
+
+def noisy(picture, most=25):
+    """Of one colour or of three, as strong everywhere or, like photons, stronger where it is bright."""
+    n, device = len(picture), picture.device
+    strength = per_picture(most / 255 * torch.rand(n, device=device) ** 1.2)
+    noise = torch.randn_like(picture)
+    grey = per_picture(torch.rand(n, device=device) < 0.35)
+    noise = torch.where(grey, noise[:, :1], noise)
+    photons = per_picture(torch.rand(n, device=device) < 0.3)
+    strength = torch.where(photons, strength * (2 * picture.clamp(0, 1)).sqrt(), strength)
+    return zoom.round8(picture + strength * noise)
+
+
+def resized(picture, kernels=(zoom.cubic, zoom.lanczos, zoom.triangle, zoom.box)):
+    """Smaller (at most by 0.6) or larger, and back; one factor for all."""
+    side = picture.shape[-1]
+    other = int(torch.randint(int(0.6 * side), int(1.4 * side), ()))
+    there, back = (kernels[int(torch.randint(len(kernels), ()))] for _ in range(2))
+    return zoom.resize(zoom.resize(picture, other, other, there), side, side, back)
+
+
+def some(picture, share, change):
+    """A random share of the pictures, changed."""
+    pick = torch.nonzero(torch.rand(len(picture), device=picture.device) < share).view(-1)
+    if len(pick):
+        picture[pick] = change(picture[pick])
+    return picture
+
+
+def compressed(picture, low=30, high=95):
+    n, device = len(picture), picture.device
+    quality = (low + (high + 1 - low) * torch.rand(n, device=device)).floor()
+    return jpeg(picture, quality, torch.rand(n, device=device) < 0.7)
+
+
+def before(picture):
+    """What happened to a picture in an earlier life."""
+    picture = some(picture, 0.5, blurred)
+    picture = some(picture, 0.4, noisy)
+    picture = some(picture, 0.5, compressed)
+    return resized(picture) if torch.rand(()) < 0.5 else picture
+
+
+def degraded(picture, clean=0.08):
+    spoiled = picture.clone()
+    for _ in range(4):  # each with a factor of its own
+        spoiled = some(spoiled, 0.04, before)
+    spoiled = some(spoiled, 0.08, blurred)
+    spoiled = some(spoiled, 0.42, noisy)
+    spoiled = some(spoiled, 0.68, compressed)
+    spoiled = some(spoiled, 0.04, compressed)  # saved twice on the same grid
+    keep = per_picture(torch.rand(len(picture), device=picture.device) < clean)
+    return zoom.round8(torch.where(keep, picture, spoiled))
+
+
+class Triples:
+    """(spoiled, small, large), made many batches at a time: small kernels of the GPU are mostly overhead."""
+
+    room = 8  # pixels around what is used, so that JPEG's grid lies anywhere
+
+    def __init__(self, crops, patch, batch, many, device):
+        self.source = zoom.Patches(crops, 2 * (patch + self.room), device, 0)
+        self.patch, self.batch, self.many = patch, batch, many
+        self.ready = []
+
+    def fill(self):
+        large = torch.cat([self.source.large(self.batch) for _ in range(self.many)])
+        small = self.source.small(large)
+        spoiled = degraded(small)
+        for i in torch.randperm(self.many).tolist():
+            part = slice(i * self.batch, (i + 1) * self.batch)
+            top, left = (int(torch.randint(self.room + 1, ())) for _ in range(2))
+            cut = (part, slice(None), slice(top, top + self.patch), slice(left, left + self.patch))
+            wide = (part, slice(None), slice(2 * top, 2 * (top + self.patch)), slice(2 * left, 2 * (left + self.patch)))
+            self.ready.append((spoiled[cut], small[cut], large[wide]))
+
+    def next(self):
+        if not self.ready:
+            self.fill()
+        return self.ready.pop()
+
+
+# ---- the network
+
+
+class Block(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.one = nn.Conv2d(channels, channels, 3, padding=1)
+        self.two = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.two(F.leaky_relu(self.one(x), 0.1))
+
+
+class Cleaner(nn.Module):
+    """Two convolutions at full size, residual blocks at half size (run `turns` times with the same weights), two
+    convolutions at full size; all of it is added to the picture."""
+
+    def __init__(self, thin, channels, blocks, turns):
+        super().__init__()
+        self.turns = turns
+        self.head = nn.Conv2d(3, thin, 3, padding=1)
+        self.fine = nn.Conv2d(thin, thin, 3, padding=1)
+        self.down = nn.Conv2d(thin, channels, 2, stride=2)
+        self.blocks = nn.ModuleList(Block(channels) for _ in range(blocks))
+        self.up = nn.Conv2d(channels, 4 * thin, 1)
+        self.merge = nn.Conv2d(thin, thin, 3, padding=1)
+        self.last = nn.Conv2d(thin, thin, 3, padding=1)
+        self.tail = nn.Conv2d(thin, 3, 3, padding=1)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, a=0.1)
+                nn.init.zeros_(module.bias)
+        for block in self.blocks:
+            block.two.weight.data *= 0.1
+        self.tail.weight.data *= 0.01
+
+    def forward(self, x):
+        fine = F.leaky_relu(self.fine(F.leaky_relu(self.head(x), 0.1)), 0.1)
+        h = first = F.leaky_relu(self.down(fine), 0.1)
+        for _ in range(self.turns):
+            for block in self.blocks:
+                h = block(h)
+        h = F.pixel_shuffle(self.up(h + first), 2) + fine
+        h = F.leaky_relu(self.last(F.leaky_relu(self.merge(h), 0.1)), 0.1)
+        return x + self.tail(h)
+
+
+def export(model, path):
+    """ONNX, opset 17: weights are f16 in the file and cast to f32 when loaded."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    nodes, weights, casts = [], [], {}
+
+    def node(op, inputs, output, **attributes):
+        nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
+        return output
+
+    def weight(name, tensor):
+        if name not in casts:  # the blocks' are used in every turn
+            weights.append(numpy_helper.from_array(tensor.detach().cpu().numpy().astype(np.float16), name + "_f16"))
+            casts[name] = node("Cast", [name + "_f16"], name, to=TensorProto.FLOAT)
+        return casts[name]
+
+    def conv(output, name, module, x):
+        inputs = [x, weight(name + "_w", module.weight), weight(name + "_b", module.bias)]
+        side, pad, stride = module.kernel_size[0], module.padding[0], module.stride[0]
+        return node("Conv", inputs, output, kernel_shape=[side, side], pads=[pad] * 4, strides=[stride, stride])
+
+    def bent(output, name, module, x):
+        return node("LeakyRelu", [conv(output + "_sum", name, module, x)], output, alpha=0.1)
+
+    fine = bent("fine", "conv_fine", model.fine, bent("head", "conv_head", model.head, "x"))
+    h = first = bent("down", "conv_down", model.down, fine)
+    for turn in range(model.turns):
+        for i, block in enumerate(model.blocks):
+            name = f"t{turn}b{i}"
+            inner = conv(name + "_two", f"block{i}_two", block.two, bent(name + "_one", f"block{i}_one", block.one, h))
+            h = node("Add", [h, inner], name)
+    h = conv("wide", "conv_up", model.up, node("Add", [h, first], "skip"))
+    h = node("Add", [node("DepthToSpace", [h], "up", blocksize=2, mode="CRD"), fine], "joined")
+    h = bent("last", "conv_last", model.last, bent("merge", "conv_merge", model.merge, h))
+    node("Add", ["x", conv("change", "conv_tail", model.tail, h)], "y")
+    value = helper.make_tensor_value_info
+    sides = ["n", 3, "h", "w"]
+    graph = helper.make_graph(nodes, "clean", [value("x", TensorProto.FLOAT, sides)],
+                              [value("y", TensorProto.FLOAT, sides)], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="gale train-cleaner",
+                              ir_version=8)
+    onnx.checker.check_model(proto)
+    path.write_bytes(proto.SerializeToString())
+
+
+def frozen_zoom(path, device):
+    """The 2x network of a file that train-upscaler.py has written (.onnx), or of its weights alone (.npz)."""
+    if path.suffix == ".npz":
+        arrays = np.load(path)
+    else:
+        import onnx
+        arrays = {w.name: onnx.numpy_helper.to_array(w) for w in onnx.load(path).graph.initializer}
+    depth = sum(name.startswith("conv") and name.endswith("_w_f16") for name in arrays) - 1
+    model = zoom.Upscaler(arrays["conv0_w_f16"].shape[0], depth)
+    names = [("head", "conv0"), ("tail", "tail")] + [(f"body.{i}", f"conv{i + 1}") for i in range(depth)]
+    state = {}
+    for ours, theirs in names:
+        state[ours + ".weight"], state[ours + ".bias"] = arrays[theirs + "_w_f16"], arrays[theirs + "_b_f16"]
+    for i in range(depth + 1):
+        state[f"slopes.{i}.weight"] = arrays[f"act{i}_s_f16"].reshape(-1)
+    model.load_state_dict({name: torch.tensor(np.asarray(a, np.float32)) for name, a in state.items()})
+    return model.requires_grad_(False).to(device, memory_format=torch.channels_last)
+
+
+# ---- measuring: pictures spoiled by other programs than the ones above
+
+
+CASES = {"clean": (0, 0), "JPEG 75": (0, 75), "JPEG 50": (0, 50), "noise 15": (15, 0), "noise 5, JPEG 75": (5, 75)}
+
+
+def spoil(small, noise, quality, rng):
+    """[3, h, w] u8: Gaussian noise of so many levels, then Pillow's JPEG (4:2:0); 0: none."""
+    pixels = small
+    if noise:
+        pixels = np.clip(np.rint(pixels + rng.normal(0, noise, pixels.shape)), 0, 255).astype(np.uint8)
+    if quality and Image:
+        file = io.BytesIO()
+        Image.fromarray(np.ascontiguousarray(np.moveaxis(pixels, 0, -1))).save(file, "JPEG", quality=quality)
+        pixels = np.ascontiguousarray(np.moveaxis(np.asarray(Image.open(file)), -1, 0))
+    elif quality:  # while training on a machine without Pillow: nearly the same
+        x = torch.from_numpy(pixels).float()[None] / 255
+        made = jpeg(x, torch.tensor([float(quality)]), torch.tensor([True]))
+        pixels = (made[0] * 255).round().byte().numpy()
+    return pixels
+
+
+def halved(large):
+    x = torch.from_numpy(large).float()[None] / 255
+    h, w = x.shape[-2:]
+    return (zoom.round8(zoom.resize(x, h // 2, w // 2, zoom.cubic))[0] * 255).round().byte().numpy()
+
+
+def make_cases(held):
+    """{photograph/case: pixels}"""
+    rng = np.random.default_rng(1)
+    cases = {}
+    for name, large in held.items():
+        small = halved(large)
+        for case, (noise, quality) in CASES.items():
+            cases[f"{name}/{case}"] = spoil(small, noise, quality, rng)
+    return cases
+
+
+def as_tensor(pixels, device):
+    return torch.from_numpy(pixels).to(device).float()[None] / 255
+
+
+@torch.no_grad()
+def evaluate(clean, enlarge, held, cases, device):
+    """{case: {photograph: (1x before, 1x after, 2x Lanczos, 2x without cleaning, 2x with)}}, dB of R, G and B."""
+    rows = {case: {} for case in CASES}
+    for key in cases:
+        name, case = key.split("/")
+        large, spoiled = as_tensor(held[name], device), as_tensor(cases[key], device)
+        small = as_tensor(cases[name + "/clean"], device)
+        h, w = large.shape[-2:]
+        done = clean(spoiled).float().to(device).clamp(0, 1)
+        results = [zoom.round8(zoom.resize(spoiled, h, w, zoom.lanczos)), zoom.round8(enlarge(spoiled).float().to(device)),
+                   zoom.round8(enlarge(done).float().to(device))]
+        rows[case][name] = (zoom.psnr(spoiled, small), zoom.psnr(zoom.round8(done), small),
+                            *(zoom.psnr(r, large) for r in results))
+    return rows
+
+
+def means(rows):
+    return {case: np.mean(list(figures.values()), axis=0) for case, figures in rows.items()}
+
+
+def table(rows):
+    lines = ["| input | 1x before | 1x cleaned | 2x Lanczos | 2x zoom2x alone | 2x cleaned | gain over Lanczos | worst gain |",
+             "|---|---|---|---|---|---|---|---|"]
+    for case, m in means(rows).items():
+        worst = min(f[4] - f[2] for f in rows[case].values())
+        lines.append(f"| {case} | " + " | ".join(f"{v:.2f}" for v in m) + f" | {m[4] - m[2]:+.2f} | {worst:+.2f} |")
+    return "\n".join(lines)
+
+
+def photographs(rows, case):
+    lines = ["| photograph | 2x Lanczos | zoom2x alone | cleaned | gain over Lanczos |", "|---|---|---|---|---|"]
+    for name, f in rows[case].items():
+        lines.append(f"| {name} | {f[2]:.2f} | {f[3]:.2f} | {f[4]:.2f} | {f[4] - f[2]:+.2f} |")
+    return "\n".join(lines)
+
+
+SHEET = (("casa-mila", "JPEG 50"), ("roman-colosseum", "noise 15"), ("beacon-street-sunset", "noise 5, JPEG 75"))  # CC0
+
+
+@torch.no_grad()
+def sheet(path, clean, enlarge, held, cases, side=112, drawn=2):
+    """One row for each of SHEET: Lanczos, cleaned and enlarged, original; every pixel drawn twice."""
+    rows = []
+    for name, case in SHEET:
+        if name not in held:
+            continue
+        large, spoiled = as_tensor(held[name], "cpu"), as_tensor(cases[f"{name}/{case}"], "cpu")
+        h, w = large.shape[-2:]
+        images = [zoom.round8(zoom.resize(spoiled, h, w, zoom.lanczos)), zoom.round8(enlarge(clean(spoiled).clamp(0, 1))), large]
+        top, left = zoom.busiest(large, side)
+        rows.append(torch.cat([F.pad(i[..., top:top + side, left:left + side], (0, 2), value=1) for i in images], 3))
+    pixels = torch.cat([F.pad(row, (0, 0, 0, 2), value=1) for row in rows], 2)[0].permute(1, 2, 0).numpy()
+    zoom.write_png(path, (pixels * 255).round().astype(np.uint8).repeat(drawn, axis=0).repeat(drawn, axis=1))
+
+
+# ---- training
+
+
+def distance(guess, wanted):
+    """Root of the mean square, picture by picture: between the mean of squares, where only the worst inputs would count,
+    and its logarithm, where only the best would."""
+    return ((guess.float() - wanted) ** 2).mean((1, 2, 3)).add(1e-6).sqrt().mean()
+
+
+def train(options, crops, held, cases, log):
+    device = torch.device(options.device)
+    torch.manual_seed(options.seed)
+    torch.backends.cudnn.benchmark = True
+    triples = Triples(crops, options.patch, options.batch, options.many, device)
+    shape = (options.thin, options.channels, options.blocks, options.turns)
+    model, average = (Cleaner(*shape).to(device, memory_format=torch.channels_last) for _ in range(2))
+    if options.start:
+        model.load_state_dict(torch.load(options.start, map_location=device)["state"])
+    average.load_state_dict(model.state_dict())
+    enlarge = frozen_zoom(options.zoom, device)
+    log(f"{sum(p.numel() for p in model.parameters())} parameters, {len(crops)} crops, {device}, seed {options.seed}")
+    optimizer = torch.optim.Adam(model.parameters(), lr=options.rate, betas=(0.9, 0.99), fused=device.type == "cuda")
+    begin = report = time.monotonic()
+    step, total, half = 0, options.minutes * 60, max(1, options.batch // 2)
+    while (spent := time.monotonic() - begin) < total:
+        rate = options.rate * min(1, (step + 1) / 500) * (0.5 + 0.5 * math.cos(math.pi * spent / total)) + 1e-6
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        spoiled, small, large = triples.next()
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            guess = model(spoiled.contiguous(memory_format=torch.channels_last))
+            twice = enlarge(guess[:half])
+        loss = distance(guess, small) + distance(twice, large[:half])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        zoom.smooth(average, model, min(0.999, step / (step + 10)))
+        step += 1
+        if time.monotonic() - report > options.report:
+            report = time.monotonic()
+            m = means(evaluate(average, enlarge, held, cases, device))
+            log(f"{spent:6.0f} s  step {step:6d}  rate {rate:.1e}  loss {loss.item():.5f}  2x over Lanczos: "
+                + "  ".join(f"{case} {v[4] - v[2]:+.3f}" for case, v in m.items()))
+    log(f"{step} steps in {time.monotonic() - begin:.0f} s")
+    return average.eval()
+
+
+def check_export(model, path, log):
+    """The file must say what torch computes; only the f16 rounding of weights lies between them."""
+    x = torch.rand(1, 3, 36, 52)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(p.half().float())
+        error = float((zoom.onnx_runner(path)(x) - model.cpu()(x)).abs().max())
+    log(f"{path.name}: {path.stat().st_size} bytes; onnxruntime - torch {error:.1e}")
+    if error > 1e-4:
+        sys.exit("train-cleaner: the exported model does not compute what torch computes; export() is wrong")
+
+
+def parse():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--data", type=pathlib.Path, default="upscaler-data.npz.xz", help="from upscaler-data.py")
+    p.add_argument("--zoom", type=pathlib.Path, default=HERE.parent / "src/jobs/upscale/zoom2x.onnx",
+                   help="the 2x network that follows, .onnx, or .npz with its weights")
+    p.add_argument("--out", type=pathlib.Path, default=".", help="folder for model.onnx, model.pt, log.txt and compare.png")
+    p.add_argument("--evaluate", type=pathlib.Path, metavar="MODEL", help="measure this ONNX file and stop")
+    p.add_argument("--export", type=pathlib.Path, metavar="WEIGHTS",
+                   help="make model.onnx from model.pt of a machine without onnx, and stop")
+    p.add_argument("--start", type=pathlib.Path, metavar="WEIGHTS", help="go on with the weights of this model.pt")
+    p.add_argument("--minutes", type=float, default=5)
+    p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    p.add_argument("--thin", type=int, default=32, help="channels at full size")
+    p.add_argument("--channels", type=int, default=64, help="channels at half size")
+    p.add_argument("--blocks", type=int, default=4, help="residual blocks of two convolutions")
+    p.add_argument("--turns", type=int, default=1, help="how often the blocks run")
+    p.add_argument("--patch", type=int, default=64, help="side of a spoiled patch, even")
+    p.add_argument("--batch", type=int, default=64)
+    p.add_argument("--many", type=int, default=16, help="batches that are spoiled at once")
+    p.add_argument("--rate", type=float, default=1e-3)
+    p.add_argument("--report", type=float, default=60, help="seconds between measurements")
+    p.add_argument("--seed", type=int, default=1)
+    return p.parse_args()
+
+
+def finish(saved, options, log):
+    model = Cleaner(*saved["shape"])
+    model.load_state_dict(saved["state"])
+    path = options.out / "model.onnx"
+    export(model, path)
+    check_export(model, path, log)
+
+
+def measure(path, options, held, cases, log):
+    clean, enlarge = zoom.onnx_runner(path), zoom.onnx_runner(options.zoom)
+    sheet(options.out / "compare.png", clean, enlarge, held, cases)
+    rows = evaluate(clean, enlarge, held, cases, "cpu")
+    log(table(rows))
+    for case in rows:
+        log(f"\n{case}\n\n" + photographs(rows, case))
+
+
+def main():
+    options = parse()
+    options.out.mkdir(parents=True, exist_ok=True)
+    log = zoom.Log(options.out / "log.txt")
+    if options.export:
+        return finish(torch.load(options.export, map_location="cpu"), options, log)
+    crops, held = zoom.load(options.data)
+    cases = make_cases(held)
+    if options.evaluate:
+        return measure(options.evaluate, options, held, cases, log)
+    model = train(options, crops, held, cases, log)
+    log(table(evaluate(model, frozen_zoom(options.zoom, options.device), held, cases, options.device)))
+    saved = {"shape": [options.thin, options.channels, options.blocks, options.turns], "state": model.cpu().state_dict()}
+    torch.save(saved, options.out / "model.pt")
+    finish(saved, options, log)
+
+
+if __name__ == "__main__":
+    main()

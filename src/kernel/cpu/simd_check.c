@@ -1,0 +1,115 @@
+/* Whether a micro-kernel that multiplies several steps of k at once is right on this processor: it is run once on
+ * stored panels and held against plain loops.  Instructions that few processors have are tried before they are
+ * trusted, as drivers are. */
+#include "base/num.h"
+#include "kernel/cpu/simd.h"
+#include <math.h>
+#include <string.h>
+
+enum { UNITS_MOST = 9, ROWS = 32, LANES = 64, BYTES = 64, PITCH = LANES + 3 };
+
+typedef struct trial {
+    const gale__simd_gemm *gemm;
+    uint32_t seed;
+    union {
+        uint8_t bytes[UNITS_MOST * LANES * BYTES];
+        uint16_t halves[UNITS_MOST * LANES * BYTES / 2];
+    } a, b;
+    union {
+        int32_t whole[ROWS * PITCH];
+        float real[ROWS * PITCH];
+    } c, before;
+    int32_t offsets[UNITS_MOST];
+} trial;
+
+static uint32_t any(trial *t)
+{
+    t->seed = t->seed * 1664525u + 1013904223u;
+    return t->seed >> 8;
+}
+
+/* Sixteen-bit numbers as the kernel may meet them: bytes that were widened, or small bf16. */
+static void fill(trial *t)
+{
+    uint8_t type = t->gemm->key.a;
+    for (size_t i = 0; i < sizeof t->a.bytes; i++) {
+        t->a.bytes[i] = (uint8_t)any(t);
+        t->b.bytes[i] = (uint8_t)any(t);
+    }
+    if (type != GALE_I16 && type != GALE_BF16) return;
+    for (size_t i = 0; i < sizeof t->a.halves / sizeof *t->a.halves; i++) {
+        int x = (int)(any(t) % 511) - 255, y = (int)(any(t) % 511) - 255;
+        t->a.halves[i] = (uint16_t)(type == GALE_I16 ? x : 0x3f80 + x / 2);
+        t->b.halves[i] = (uint16_t)(type == GALE_I16 ? y : 0xbf80 + y / 2);
+    }
+}
+
+static double element(const void *panel, uint8_t type, int64_t i)
+{
+    uint16_t half;
+    switch (type) {
+    case GALE_I8: return ((const int8_t *)panel)[i];
+    case GALE_U8: return ((const uint8_t *)panel)[i];
+    case GALE_I16: return ((const int16_t *)panel)[i];
+    default: memcpy(&half, (const uint16_t *)panel + i, 2); return (double)gale__bf16_to_f32(half);
+    }
+}
+
+static double sum_of(const trial *t, int row, int lane, int units)
+{
+    const gale__simd_gemm *g = t->gemm;
+    int64_t group = g->key.group, side = g->b_group ? g->b_group : group;
+    double sum = 0;
+    for (int64_t k = 0; k < units * group; k++) {
+        int64_t unit = k / group, step = k % group;
+        sum += element(&t->a, g->key.a, (unit * g->mr + row) * group + step) *
+               element(&t->b, g->key.b, unit * g->nr * group + step / side * g->nr * side + lane * side + step % side);
+    }
+    return sum;
+}
+
+/* Sums that differ, and what was written beside them. */
+static int64_t count_wrong(const trial *t, int rows, int units)
+{
+    bool real = t->gemm->key.sum == GALE_F32;
+    int64_t wrong = 0;
+    for (int row = 0; row < ROWS; row++)
+        for (int lane = 0; lane < PITCH; lane++) {
+            int i = row * PITCH + lane;
+            double sum = row < rows && lane < t->gemm->nr ? sum_of(t, row, lane, units) : 0;
+            if (real) wrong += !(fabs(t->before.real[i] + sum - t->c.real[i]) <= 1e-3 * (1 + fabs(sum)));
+            else wrong += (int32_t)(uint32_t)(t->before.whole[i] + (int64_t)sum) != t->c.whole[i];
+        }
+    return wrong;
+}
+
+static int64_t try_part(trial *t, const gale__simd_part *part, int units, bool at)
+{
+    bool real = t->gemm->key.sum == GALE_F32;
+    for (int i = 0; i < ROWS * PITCH; i++) {
+        if (real) t->before.real[i] = (float)(any(t) % 100);
+        else t->before.whole[i] = (int32_t)any(t);
+    }
+    t->c = t->before;
+    for (int i = 0; i < units; i++) t->offsets[i] = i * t->gemm->nr;
+    if (at) part->tile_at(&t->c, PITCH, &t->a, &t->b, t->offsets, (size_t)units);
+    else part->tile(&t->c, PITCH, &t->a, &t->b, (size_t)units);
+    return count_wrong(t, part->rows, units);
+}
+
+int64_t gale__simd_gemm_try(const gale__simd_gemm *g, bool thorough)
+{
+    static trial t; /* too large for a stack; callers take turns */
+    int64_t wrong = 0;
+    t.gemm = g;
+    t.seed = 7;
+    fill(&t);
+    for (int p = 0; p < GALE__SIMD_PARTS && g->part[p].tile; p++) {
+        if (!thorough && g->part[p].rows != g->mr) continue;
+        for (int units = 1; units <= UNITS_MOST; units += thorough ? 4 : UNITS_MOST) {
+            wrong += try_part(&t, &g->part[p], thorough ? units : 2, false);
+            if (g->part[p].tile_at) wrong += try_part(&t, &g->part[p], thorough ? units : 2, true);
+        }
+    }
+    return wrong;
+}

@@ -1,0 +1,161 @@
+/* The choice between devices, with ceilings made up here: predictions follow them, and a run goes where it is predicted
+ * to be over first. */
+#include "gale/model_jobs.h"
+#include "graph/run/forecast.h"
+#include "job_suite.h"
+#include "onnx_made.h"
+#include <math.h>
+
+static gale_device *cpu, *card; /* card: the null device, with the rates of a graphics card */
+static char *small, *large;
+
+/* n products of [side, side], with or without a string on the way. */
+static char *make_chain(const char *name, int n, const char *shape)
+{
+    maker m;
+    char from[16] = "x", to[16];
+    make_begin(&m, 21);
+    make_input(&m, "x", 1, shape), make_output(&m, "y", 1, shape);
+    for (int i = 0; i < n; i++) {
+        char pair[40];
+        snprintf(pair, sizeof pair, "%s,x", from);
+        snprintf(to, sizeof to, i == n - 1 ? "y" : "t%d", i);
+        make_node(&m, "MatMul", pair, to);
+        memcpy(from, to, sizeof from);
+    }
+    return strdup(make_saved(&m, name));
+}
+
+static gale_device_ceilings rates(double gbps, double gflops, double link_gbps, double trip_us)
+{
+    return (gale_device_ceilings){.copy_gbps = gbps,
+        .f32_gflops = gflops,
+        .upload_gbps = link_gbps,
+        .download_gbps = link_gbps,
+        .launch_us = 1,
+        .round_trip_us = trip_us,
+        .efficiency = 0.5};
+}
+
+static gale_object *square(int64_t side)
+{
+    gale_tensor *t = NULL;
+    gale_object *o = NULL;
+    if (CHECK_OK(gale_tensor_create(NULL, GALE_F32, 2, (int64_t[]){side, side}, &t))) {
+        memset(gale_tensor_data(t), 0, gale_tensor_size_bytes(t));
+        CHECK_OK(gale_object_tensor(t, &o));
+    }
+    gale_tensor_destroy(&t);
+    return o;
+}
+
+static bool forecast(const char *path, int64_t side, double times[2])
+{
+    gale_model *m = NULL;
+    gale_object *x = square(side);
+    gale_device *devices[2] = {cpu, card};
+    bool ok = CHECK_OK(gale_model_open(path, cpu, NULL, &m)) && CHECK_OK(gale_model_forecast(m, &x, devices, 2, times));
+    gale_object_destroy(&x);
+    gale_model_close(&m);
+    return ok;
+}
+
+TEST(predictions_follow_the_ceilings)
+{
+    double t[2], far[2];
+    cpu->info.ceilings = rates(20, 50, 20, 1);
+    card->info.ceilings = rates(1000, 20000, 10, 50);
+    if (!forecast(small, 8, t)) return;
+    CHECK(t[0] > 0 && t[0] < t[1] && t[1] > 50); /* too little to be worth the way */
+    if (!forecast(large, 256, t)) return;
+    double work = 8 * 2 * 256.0 * 256 * 256 / (50 * 1e3) / 0.5, way = 2 * 4 * 256.0 * 256 / (10 * 1e3) + 50;
+    CHECK(fabs(t[0] - work) < work * 0.2 && t[1] > way && t[1] < t[0]);
+    card->info.ceilings = rates(1000, 20000, 0.01, 50); /* a slow link */
+    if (forecast(large, 256, far)) CHECK(far[0] == t[0] && far[1] > far[0]);
+    card->info.ceilings.efficiency = 0;
+    if (forecast(large, 256, t)) CHECK(t[0] > 0 && t[1] < 0); /* not measured */
+}
+
+TEST(models_that_cannot_be_predicted)
+{
+    maker m;
+    gale_model *model = NULL;
+    gale_object *x = square(4);
+    double t[1] = {7};
+    make_begin(&m, 21);
+    make_input(&m, "x", 1, "4,4"), make_output(&m, "y", 7, "n,2");
+    make_node(&m, "NonZero", "x", "a");
+    make_node(&m, "Transpose", "a", "y");
+    cpu->info.ceilings = rates(20, 50, 20, 1);
+    if (CHECK_OK(gale_model_open(make_saved(&m, "open.onnx"), cpu, NULL, &model))) {
+        CHECK_FAILS(gale_model_forecast(NULL, &x, &cpu, 1, t), INVALID);
+        CHECK_FAILS(gale_model_forecast(model, NULL, &cpu, 1, t), INVALID);
+        CHECK_FAILS(gale_model_forecast(model, &x, NULL, 1, t), INVALID);
+        gale_status status = gale_model_forecast(model, &x, &cpu, 1, t);
+        CHECK(status == GALE_OK ? t[0] >= 0 : status == GALE_UNSUPPORTED && t[0] == 7);
+    }
+    gale_object_destroy(&x);
+    gale_model_close(&model);
+}
+
+/* Two devices that compute, told apart by their rates alone. */
+TEST(runs_go_where_they_are_predicted_to_be_over_first)
+{
+    gale_device *other = NULL;
+    gale_run_result *r = NULL;
+    char *text = NULL;
+    if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu"}, &other))) return;
+    gale_run_options o = {.job = {.inputs = {.random = true}}, .others = &other, .n_others = 1};
+    for (int round = 0; round < 3; round++) {
+        cpu->info.ceilings = rates(20, 50, 20, 1);
+        other->info.ceilings = rates(20, round ? 500 : 5, 20, 1);
+        if (round == 2) other->info.ceilings.copy_gbps = 0; /* not measured: the first one keeps it */
+        if (!CHECK_OK(gale_model_run_files(large, cpu, &o, &r))) break;
+        CHECK(r->n_placements == 2 && r->n_outputs == 1 && r->took_us > 0);
+        CHECK(r->placements[0].chosen == (round != 1) && r->placements[1].chosen == (round == 1));
+        CHECK((r->placements[1].predicted_us < 0) == (round == 2));
+        CHECK_JSON(gale_run_result_json(r, &text), text, "\"placement\": [", "\"predicted_us\": ", "\"took_us\": ");
+        gale_run_result_destroy(&r);
+    }
+    gale_device *none = NULL;
+    o.others = &none;
+    CHECK_FAILS(gale_model_run_files(large, cpu, &o, &r), INVALID);
+    o.n_others = -1;
+    CHECK_FAILS(gale_model_run_files(large, cpu, &o, &r), INVALID);
+    gale_device_close(&other);
+}
+
+static gale_status placed_once(void)
+{
+    gale_run_result *r = NULL;
+    gale_run_options o = {.job = {.inputs = {.random = true}}, .others = &card, .n_others = 1};
+    gale_status status = gale_model_run_files(small, cpu, &o, &r);
+    gale_run_result_destroy(&r);
+    return status;
+}
+
+TEST(placement_faults)
+{
+    cpu->info.ceilings = rates(20, 50, 20, 1);
+    card->info.ceilings = rates(1000, 20000, 10, 50);
+    job_faults(cpu, placed_once, 60, false);
+}
+
+static const test_row rows[] = {ROW(predictions_follow_the_ceilings), ROW(models_that_cannot_be_predicted),
+    ROW(runs_go_where_they_are_predicted_to_be_over_first), ROW(placement_faults)};
+
+int main(int argc, char **argv)
+{
+    if (gale_device_open(&(gale_device_options){.chain = "cpu"}, &cpu) != GALE_OK ||
+        gale_device_open(&(gale_device_options){.chain = "null"}, &card) != GALE_OK)
+        return 2;
+    card->info.caps.in_place = false; /* memory of its own, as it would be */
+    small = make_chain("small.onnx", 1, "8,8");
+    large = make_chain("large.onnx", 8, "256,256");
+    int code = test_main(rows, sizeof rows / sizeof *rows, argc, argv);
+    gale__temp_folder_remove(job_folder);
+    free(small), free(large);
+    gale_device_close(&cpu);
+    gale_device_close(&card);
+    return code;
+}
