@@ -98,19 +98,33 @@ def check_texts(name, path, expected, *extra, stdin=None):
     check(name, near(read_npy(folder / "t.npy"), [vector(t) for t in expected]), "vectors differ")
 
 
+def reads(kind, packed):
+    """Whether this build unpacks such files; a counted skip where it does not."""
+    done = subprocess.run([gale, "embed", packed, "-o", folder / "t.npy", "--model", encoder], capture_output=True, env=environment, timeout=60)
+    if b"this build of gale does not support" not in done.stderr:
+        return True
+    skip(kind, done.stderr.decode().strip())
+    return False
+
+
 def inputs():
     some = texts[:200]
     plain = "\n".join(some).encode()
     check_texts("no end of the last line", [write("a.txt", plain)], some)
     check_texts("CRLF and a byte order mark", [write("b.txt", b"\xef\xbb\xbf" + "\r\n".join(some).encode() + b"\r\n")], some)
-    check_texts("gzip in two members", [write("c.txt.gz", gzip.compress(plain[:1000]) + gzip.compress(plain[1000:]))], some)
-    if shutil.which("zstd"):
-        subprocess.run(["zstd", "-q", "-f", folder / "a.txt", "-o", folder / "d.zst"], check=True)
-        check_texts("zstd", [folder / "d.zst"], some)
+    packed = write("c.txt.gz", gzip.compress(plain[:1000]) + gzip.compress(plain[1000:]))
+    if reads("gzip", packed):
+        check_texts("gzip in two members", [packed], some)
     else:
+        packed = write("c.txt", plain)
+    if not shutil.which("zstd"):
         skip("zstd", "there is no zstd program")
+    else:
+        subprocess.run(["zstd", "-q", "-f", folder / "a.txt", "-o", folder / "d.zst"], check=True)
+        if reads("zstd", folder / "d.zst"):
+            check_texts("zstd", [folder / "d.zst"], some)
     check_texts("standard input", ["-"], some, stdin=plain)
-    check_texts("many files", [folder / "a.txt", "-", folder / "c.txt.gz"], some * 3, stdin=plain)
+    check_texts("many files", [folder / "a.txt", "-", packed], some * 3, stdin=plain)
     check_texts("JSONL", [write("e.jsonl", "".join(json.dumps({"id": 1, "body": t}) + "\n" for t in some))], some, "--field", "body")
     rows = 'id,"text, really",text\n' + "".join(f'1,"x ""q"" \n,",  "{t}"\n'.replace(',  "', ',"') for t in some)
     check_texts("CSV", [write("f.csv", rows)], some)
@@ -215,7 +229,9 @@ def wrong_inputs():
     complaint("not JSON", "record 1", write("o.jsonl", "one two\n"), "-o", out)
     complaint("no column", "no column", write("p.csv", "a,b\n1,2\n"), "-o", out)
     complaint("too few fields", "too few fields", write("q.csv", "a,text\n1\n"), "-o", out)
-    complaint("damaged gzip", "gzip stream is damaged", write("r.gz", gzip.compress(b"one\n" * 9000)[:-20]), "-o", out)
+    cut = write("r.gz", gzip.compress(b"one\n" * 9000)[:-20])
+    if reads("damaged gzip", cut):
+        complaint("damaged gzip", "gzip stream is damaged", cut, "-o", out)
     complaint("no folder for the result", "cannot", one, "-o", folder / "none/w.npy")
     bare = small_encoder.make(folder / "bare")
     (bare / "tokenizer.json").unlink()

@@ -317,7 +317,8 @@ static void run_target(int target)
     for (int quads = 0; quads < 2; quads++) {
         gale_device_caps caps = caps_of(&gale_device_get_info(device)->caps);
         if (quads && !caps.matrix_quads && !caps.matrix_emulated) continue;
-        int every = test_light() ? 4 : caps.software && ir_targets[target].dialect >= 0 ? 2 : 1;
+        bool slow = caps.software && ir_targets[target].dialect >= 0;
+        int every = slow && test_brief() ? 10 : test_light() ? 4 : slow ? 2 : 1;
         caps.matrix_quads = quads;
         for (int i = 0; i < EXAMPLES; i++)
             if (i % every == quads % every) run_case(device, &caps, ir_targets[target].dialect, i);

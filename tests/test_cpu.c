@@ -592,7 +592,7 @@ static void random_nest(build *b)
 
 TEST(random_nests)
 {
-    int count = getenv("CPU_NESTS") ? atoi(getenv("CPU_NESTS")) : test_light() ? 300 : 3000;
+    int count = getenv("CPU_NESTS") ? atoi(getenv("CPU_NESTS")) : test_brief() ? 100 : test_light() ? 300 : 3000;
     for (int i = 0; i < count && test_bad < 3; i++) {
         build b;
         char what[32];

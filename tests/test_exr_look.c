@@ -240,6 +240,7 @@ static void tones(void)
     if (!computes) SKIP("%s computes nothing", device->info.name);
     for (int t = 0; t < GALE_EXR_TONE_COUNT; t++)
         for (int channels = 1; channels <= 4; channels += test_brief() ? 3 : 1) {
+            if (test_brief() && device->info.caps.software && t % 2 == channels / 4) continue;
             gale__look_plan p = plan_of(channels, (gale_exr_tone)t);
             check(gale_exr_tone_name(t), &p, t == GALE_EXR_LOCAL ? 0 : 1);
         }
