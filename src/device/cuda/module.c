@@ -8,6 +8,7 @@
 
 /* CUDA passes at most this many bytes of parameters to every device it still supports. */
 #define MAX_PARAMETER_BYTES 4096
+#define EARLY_VERSION 12030 /* drivers from CUDA 12.3 on capture kernels that start early */
 
 static gale__cu_device *of(const gale_device *device) { return device->impl; }
 
@@ -150,7 +151,8 @@ gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
         GALE_TRY(gale__cu_check(api, code, kernel->entry));
     }
     int target = 0;
-    kernel->waits = module->source.waits && api->launch_ex && api->function_attribute &&
+    kernel->waits = module->source.waits && api->launch_ex && api->version >= EARLY_VERSION &&
+                    api->function_attribute &&
                     !api->function_attribute(&target, GALE__CU_FUNCTION_PTX_VERSION, function) && target >= 90;
     kernel->impl = function;
     return GALE_OK;
