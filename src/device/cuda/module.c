@@ -120,7 +120,7 @@ static int count_arguments(const gale__cu_api *api, void *function)
     size_t offset, size;
     int n = 0;
     while (n < MOST && api->function_parameter(function, (size_t)n, &offset, &size) == 0) n++;
-    return n == MOST ? -1 : n;
+    return n == 0 || n == MOST ? -1 : n; /* none at all: more likely a driver that does not tell */
 }
 
 gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
