@@ -14,9 +14,11 @@ gale_status gale__case_lower(gale__case_run *run, gale__prim_graph *g, gale__nod
         else in[i] = gale__prim_input(g, which++, v->type, v->rank, v->dims);
     }
     for (int i = 0; i < run->n_out; i++) out[i] = GALE__NIL;
-    gale__op_node node = {
+    gale__op_node *node = gale__arena_alloc(&g->arena, sizeof *node); /* bodies of loops refer to it */
+    if (!node) return GALE_NO_MEMORY;
+    *node = (gale__op_node){
         .op = run->op, .n_in = run->n_in, .n_out = run->n_out, .attrs = run->attrs, .n_attrs = run->n_attrs};
-    gale__lower L = {g, &node, in, out, run->n_in, run->n_out};
+    gale__lower L = {g, node, in, out, run->n_in, run->n_out};
     if (g->status == GALE_OK) run->op->lower(&L);
     for (int i = 0; i < run->n_out && g->status == GALE_OK; i++)
         if (out[i] < 0) gale__prim_fail(g, GALE_INTERNAL, "%s: output %d was not made", run->op->name, i);
