@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "gale/graph.h"
 #include "test.h"
+#include <math.h>
 
 #define OG_INPUTS 24
 
@@ -67,6 +68,21 @@ static inline gale_value og_constant(og *t, int rank, const int64_t *dims, const
 {
     gale_value v = GALE_NONE;
     if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_F32, rank, dims, data, &v);
+    return v;
+}
+static inline gale_value og_data(og *t, gale_type type, int rank, const int64_t *dims, const void *data)
+{
+    gale_value v = GALE_NONE;
+    og_note(t, gale_graph_constant(t->graph, type, rank, dims, data, &v));
+    return v;
+}
+/* An input with these contents; og_tensors is not for graphs with such inputs. */
+static inline gale_value og_given(og *t, gale_type type, int rank, const int64_t *dims, const void *data)
+{
+    gale_value v = GALE_NONE;
+    char name[8] = {'x', (char)('a' + t->n_inputs)};
+    og_note(t, gale_graph_input(t->graph, name, type, rank, dims, NULL, &v));
+    og_note(t, gale_tensor_from_cpu(NULL, type, rank, dims, data, &t->inputs[t->n_inputs++]));
     return v;
 }
 static inline gale_value og_number(og *t, float v) { return og_constant(t, 0, NULL, &v); }
@@ -143,6 +159,41 @@ static inline float og_random(og *t)
 {
     return (float)((t->seed = t->seed * 1664525u + 1013904223u) >> 8) * 0x1p-22f - 2;
 } /* in [-2, 2) */
+
+/* A layer of RNN (1 gate), GRU (3, linear before its reset) or LSTM (4); first: states are given. */
+typedef struct og_cell {
+    const char *op;
+    int64_t gates, trips, batch, inputs, hidden;
+    const char *direction;
+    bool bias, first;
+} og_cell;
+static inline int og_directions(const og_cell *c) { return strcmp(c->direction, "bidirectional") ? 1 : 2; }
+static inline void og_recurrent(og *t, const og_cell *c)
+{
+    int64_t d = og_directions(c), rows = c->gates * c->hidden;
+    bool lstm = c->gates == 4;
+    gale_value in[7] = {OG_INPUT(t, c->trips, c->batch, c->inputs), OG_INPUT(t, d, rows, c->inputs),
+        OG_INPUT(t, d, rows, c->hidden), c->bias ? OG_INPUT(t, d, 2 * rows) : GALE_NONE, GALE_NONE, GALE_NONE,
+        GALE_NONE};
+    if (c->first) in[5] = OG_INPUT(t, d, c->batch, c->hidden);
+    if (c->first && lstm) in[6] = OG_INPUT(t, d, c->batch, c->hidden);
+    gale_attr attrs[3] = {GALE_STRING_ATTR("direction", c->direction), GALE_INT("hidden_size", c->hidden),
+        GALE_INT("linear_before_reset", 1)};
+    gale_value out[3] = {GALE_NONE, GALE_NONE, GALE_NONE};
+    if (t->status == GALE_OK)
+        t->status = gale_graph_op(
+            t->graph, c->op, in, 5 + (c->first ? 1 + lstm : 0), attrs, c->gates == 3 ? 3 : 2, out, 2 + lstm);
+    for (int i = 0; i < 2 + lstm; i++) og_output(t, out[i]);
+}
+
+/* The largest difference of two tensors of f32. */
+static inline double og_distance(gale_tensor *a, gale_tensor *b)
+{
+    const float *x = gale_tensor_data(a), *y = gale_tensor_data(b);
+    double worst = 0;
+    for (size_t i = 0; i < gale_tensor_size_bytes(a) / sizeof *x; i++) worst = fmax(worst, fabs((double)x[i] - y[i]));
+    return worst;
+}
 
 /* The inputs as tensors of the device. */
 static inline gale_status og_tensors(og *t, gale_device *device)

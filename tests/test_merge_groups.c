@@ -32,14 +32,6 @@ static int64_t groups_of(const gale_program *p)
     return 0;
 }
 
-static double distance(gale_tensor *a, gale_tensor *b)
-{
-    const float *x = gale_tensor_data(a), *y = gale_tensor_data(b);
-    double worst = 0;
-    for (size_t i = 0; i < gale_tensor_size_bytes(a) / sizeof *x; i++) worst = fmax(worst, fabs((double)x[i] - y[i]));
-    return worst;
-}
-
 /* On the CPU the program is made as ever, and then changed. */
 static bool run(og *t, bool change, int64_t groups, gale_tensor **y)
 {
@@ -62,7 +54,7 @@ TEST(results_stay)
         og_begin(&t);
         grouped(&t, rows[i].groups, rows[i].in, rows[i].out, rows[i].side);
         bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run(&t, false, 0, want) &&
-                  run(&t, true, rows[i].merged, have) && CHECK(distance(want[0], have[0]) < 1e-5);
+                  run(&t, true, rows[i].merged, have) && CHECK(og_distance(want[0], have[0]) < 1e-5);
         if (!ok) printf("  %lld groups\n", (long long)rows[i].groups);
         gale_tensor_destroy(&want[0]), gale_tensor_destroy(&have[0]);
         og_end(&t);

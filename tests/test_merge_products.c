@@ -3,6 +3,7 @@
 #include "device/registry.h"
 #include "graph/run/program.h"
 #include "op_graph.h"
+#include "provider_device.h"
 #include <math.h>
 
 enum { BATCH = 2, ROWS = 9, WIDTH = 24, HEADS = 3, SIZE = 8 };
@@ -99,23 +100,10 @@ static bool run(og *t, gale_device *device, int products, gale_tensor **y)
     return ok;
 }
 
-static double distance(gale_tensor *a, gale_tensor *b)
-{
-    const float *x = gale_tensor_data(a), *y = gale_tensor_data(b);
-    double worst = 0;
-    for (size_t i = 0; i < gale_tensor_size_bytes(a) / sizeof *x; i++) worst = fmax(worst, fabs((double)x[i] - y[i]));
-    return worst;
-}
-
 static void compare_on(const char *provider)
 {
-    const gale__backend *backend = gale__provider_backend(gale__provider_find(provider));
-    gale_device *cpu = NULL, *device = NULL;
-    if (!backend) SKIP("this build of gale does not include %s", provider);
-    if (gale__device_open_one(backend, 0, NULL, &device) != GALE_OK) {
-        SKIP("%s", gale_error());
-        return;
-    }
+    gale_device *cpu = NULL, *device = provider_device(provider);
+    if (!device) SKIP("%s", gale_error());
     CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
     for (int i = 0; i < GRAPHS; i++) {
         og t;
@@ -124,7 +112,7 @@ static void compare_on(const char *provider)
         graphs[i].make(&t);
         bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run(&t, cpu, 3, want) &&
                   run(&t, device, graphs[i].products, have);
-        for (int k = 0; ok && k < t.n_outputs; k++) ok &= CHECK(distance(want[k], have[k]) < 1e-5);
+        for (int k = 0; ok && k < t.n_outputs; k++) ok &= CHECK(og_distance(want[k], have[k]) < 1e-5);
         if (!ok) printf("  %s\n", graphs[i].name);
         for (int k = 0; k < 2; k++) gale_tensor_destroy(&want[k]), gale_tensor_destroy(&have[k]);
         og_end(&t);

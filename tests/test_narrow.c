@@ -31,22 +31,6 @@ static int64_t at(const uint8_t *data, int64_t i, gale_type type)
     return type == GALE_U8 ? data[i] : (int8_t)data[i];
 }
 
-static gale_value constant(og *t, gale_type type, int rank, const int64_t *dims, const void *data)
-{
-    gale_value v = GALE_NONE;
-    og_note(t, gale_graph_constant(t->graph, type, rank, dims, data, &v));
-    return v;
-}
-
-static gale_value input(og *t, gale_type type, int rank, const int64_t *dims, const void *data)
-{
-    gale_value v = GALE_NONE;
-    char name[8] = {'x', (char)('a' + t->n_inputs)};
-    og_note(t, gale_graph_input(t->graph, name, type, rank, dims, NULL, &v));
-    og_note(t, gale_tensor_from_cpu(NULL, type, rank, dims, data, &t->inputs[t->n_inputs++]));
-    return v;
-}
-
 static bool run(og *t, gale_value y, gale_tensor **out)
 {
     gale_program *p = NULL;
@@ -59,7 +43,7 @@ static bool run(og *t, gale_value y, gale_tensor **out)
 
 static gale_value zeros(og *t, int64_t kind, gale_type type, const uint8_t *data)
 {
-    return kind ? constant(t, type, kind > 1, &kind, data) : GALE_NONE;
+    return kind ? og_data(t, type, kind > 1, &kind, data) : GALE_NONE;
 }
 
 static int64_t point(const uint8_t *zeros, int64_t kind, int64_t i, gale_type type)
@@ -92,9 +76,9 @@ static void check_product(const shape *s)
     gale_tensor *y = NULL;
     og t;
     og_begin(&t);
-    gale_value in[4] = {input(&t, s->a, 3, dims_a, a),
-        s->constant ? constant(&t, s->b, 2, dims_b, b) : input(&t, s->b, 2, dims_b, b), zeros(&t, s->a_zeros, s->a, za),
-        zeros(&t, s->b_zeros, s->b, zb)};
+    gale_value in[4] = {og_given(&t, s->a, 3, dims_a, a),
+        s->constant ? og_data(&t, s->b, 2, dims_b, b) : og_given(&t, s->b, 2, dims_b, b),
+        zeros(&t, s->a_zeros, s->a, za), zeros(&t, s->b_zeros, s->b, zb)};
     if (s->turned) in[1] = OG_TRANSPOSE(&t, in[1], 1, 0);
     if (run(&t, og_op(&t, "MatMulInteger", in, 4, NULL, 0), &y)) check_sums(s, a, b, za, zb, gale_tensor_data(y));
     gale_tensor_destroy(&y);
@@ -130,8 +114,8 @@ static void check_convolution(int64_t c, int64_t o, int64_t groups, int64_t s, g
     gale_tensor *y = NULL;
     og t;
     og_begin(&t);
-    gale_value in[4] = {input(&t, xt, 4, dims_x, x), constant(&t, wt, 4, dims_w, w), constant(&t, xt, 0, NULL, &xz),
-        constant(&t, wt, 0, NULL, &wz)};
+    gale_value in[4] = {og_given(&t, xt, 4, dims_x, x), og_data(&t, wt, 4, dims_w, w), og_data(&t, xt, 0, NULL, &xz),
+        og_data(&t, wt, 0, NULL, &wz)};
     bool good = run(&t, og_op(&t, "ConvInteger", in, 4, attrs, 3), &y);
     const int32_t *have = good ? gale_tensor_data(y) : NULL;
     for (int64_t i = 0; good && i < N * o * rows * columns; i++) {
@@ -178,12 +162,12 @@ TEST(dequantised)
     og_begin(&t);
     gale_attr axis = GALE_INT("axis", 1);
     gale_value x = og_op(&t, "DequantizeLinear",
-                   (gale_value[]){input(&t, GALE_U8, 2, dims_a, a), constant(&t, GALE_F32, 0, NULL, &by),
-                       constant(&t, GALE_U8, 0, NULL, &za)},
+                   (gale_value[]){og_given(&t, GALE_U8, 2, dims_a, a), og_data(&t, GALE_F32, 0, NULL, &by),
+                       og_data(&t, GALE_U8, 0, NULL, &za)},
                    3, NULL, 0),
                w = og_op(&t, "DequantizeLinear",
-                   (gale_value[]){input(&t, GALE_I8, 2, dims_b, b), constant(&t, GALE_F32, 1, &dims_b[1], scale),
-                       constant(&t, GALE_I8, 1, &dims_b[1], zb)},
+                   (gale_value[]){og_given(&t, GALE_I8, 2, dims_b, b), og_data(&t, GALE_F32, 1, &dims_b[1], scale),
+                       og_data(&t, GALE_I8, 1, &dims_b[1], zb)},
                    3, &axis, 1);
     if (run(&t, og_op2(&t, "MatMul", x, w), &y)) {
         const float *have = gale_tensor_data(y);
@@ -212,12 +196,12 @@ static bool run_faulty(uint64_t n)
     gale_program *p = NULL;
     og t;
     og_begin(&t);
-    gale_value in[3] = {input(&t, GALE_U8, 4, dims_x, x), constant(&t, GALE_I8, 4, dims_w, w),
-        constant(&t, GALE_U8, 0, NULL, &zero)},
+    gale_value in[3] = {og_given(&t, GALE_U8, 4, dims_x, x), og_data(&t, GALE_I8, 4, dims_w, w),
+        og_data(&t, GALE_U8, 0, NULL, &zero)},
                flat = og_op(&t, "Cast",
                    (gale_value[]){og_reshape(&t, og_op(&t, "ConvInteger", in, 3, NULL, 0), OG_INTS(&t, O, -1))}, 1,
                    (gale_attr[]){GALE_INT("to", 2)}, 1);
-    og_output(&t, og_op2(&t, "MatMulInteger", flat, constant(&t, GALE_I8, 2, dims_b, b)));
+    og_output(&t, og_op2(&t, "MatMulInteger", flat, og_data(&t, GALE_I8, 2, dims_b, b)));
     CHECK_OK(t.status);
     gale__alloc_fail_at(n);
     gale_status status = gale_program_create(t.graph, device, NULL, &p);

@@ -700,35 +700,12 @@ TEST(gates_are_computed_once)
     CHECK_EQ(with, 2); /* not one that computes the gate for every element */
 }
 
-typedef struct cell {
-    const char *op;
-    int64_t gates, trips, batch, inputs, hidden;
-    const char *direction;
-    bool bias, first; /* first: states are given */
-} cell;
-static cell the_cell;
-static void recurrent(og *t)
-{
-    const cell *c = &the_cell;
-    int64_t d = strcmp(c->direction, "bidirectional") ? 1 : 2, rows = c->gates * c->hidden;
-    bool lstm = c->gates == 4;
-    gale_value in[7] = {OG_INPUT(t, c->trips, c->batch, c->inputs), OG_INPUT(t, d, rows, c->inputs),
-        OG_INPUT(t, d, rows, c->hidden), c->bias ? OG_INPUT(t, d, 2 * rows) : GALE_NONE, GALE_NONE, GALE_NONE,
-        GALE_NONE};
-    if (c->first) in[5] = OG_INPUT(t, d, c->batch, c->hidden);
-    if (c->first && lstm) in[6] = OG_INPUT(t, d, c->batch, c->hidden);
-    gale_attr attrs[3] = {GALE_STRING_ATTR("direction", c->direction), GALE_INT("hidden_size", c->hidden),
-        GALE_INT("linear_before_reset", 1)};
-    gale_value out[3] = {GALE_NONE, GALE_NONE, GALE_NONE};
-    if (t->status == GALE_OK)
-        t->status = gale_graph_op(
-            t->graph, c->op, in, 5 + (c->first ? 1 + lstm : 0), attrs, c->gates == 3 ? 3 : 2, out, 2 + lstm);
-    for (int i = 0; i < 2 + lstm; i++) og_output(t, out[i]);
-}
+static og_cell the_cell;
+static void recurrent(og *t) { og_recurrent(t, &the_cell); }
 
 TEST(recurrent_steps)
 {
-    static const cell rows[] = {
+    static const og_cell rows[] = {
         {"LSTM", 4, 5, 1, 7, 16, "forward", true, false},
         {"LSTM", 4, 3, 7, 5, 19, "bidirectional", true, true},
         {"LSTM", 4, 1, 2, 5, 128, "reverse", false, true},
@@ -741,7 +718,7 @@ TEST(recurrent_steps)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         the_cell = rows[i];
         compare(rows[i].op, recurrent, 1e-4, NULL, NULL); /* states of random weights amplify */
-        CHECK_EQ(routines_of(recurrent, NULL, "recurrent"), strcmp(rows[i].direction, "bidirectional") ? 1 : 2);
+        CHECK_EQ(routines_of(recurrent, NULL, "recurrent"), og_directions(&rows[i]));
     }
 }
 

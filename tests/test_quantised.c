@@ -81,26 +81,10 @@ static uint8_t expected(const layer *l, const data *d, int64_t i)
     return level(l, a + b, d->z_scale, d->z_zero);
 }
 
-static gale_value constant(og *t, gale_type type, int rank, const int64_t *dims, const void *from)
-{
-    gale_value v = GALE_NONE;
-    og_note(t, gale_graph_constant(t->graph, type, rank, dims, from, &v));
-    return v;
-}
-
-static gale_value input(og *t, gale_type type, int rank, const int64_t *dims, const void *from)
-{
-    gale_value v = GALE_NONE;
-    char name[8] = {'x', (char)('a' + t->n_inputs)};
-    og_note(t, gale_graph_input(t->graph, name, type, rank, dims, NULL, &v));
-    og_note(t, gale_tensor_from_cpu(NULL, type, rank, dims, from, &t->inputs[t->n_inputs++]));
-    return v;
-}
-
 static gale_value quantise(og *t, const char *op, gale_value x, gale_type type, const float *scale, const void *zero)
 {
     return og_op(
-        t, op, (gale_value[]){x, constant(t, GALE_F32, 0, NULL, scale), constant(t, type, 0, NULL, zero)}, 3, NULL, 0);
+        t, op, (gale_value[]){x, og_data(t, GALE_F32, 0, NULL, scale), og_data(t, type, 0, NULL, zero)}, 3, NULL, 0);
 }
 
 static gale_value build(og *t, const layer *l, const data *d)
@@ -111,16 +95,16 @@ static gale_value build(og *t, const layer *l, const data *d)
     gale_type type = l->has_sign ? GALE_I8 : GALE_U8;
     gale_attr attrs[3] = {GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4), GALE_INT("group", l->groups)},
               axis = GALE_INT("axis", 0);
-    gale_value x = quantise(t, "DequantizeLinear", input(t, type, 4, dims_x, d->x), type, &d->x_scale, &d->x_zero),
+    gale_value x = quantise(t, "DequantizeLinear", og_given(t, type, 4, dims_x, d->x), type, &d->x_scale, &d->x_zero),
                w = og_op(t, "DequantizeLinear",
-                   (gale_value[]){constant(t, GALE_I8, 4, dims_w, d->w), constant(t, GALE_F32, 1, dims_w, d->w_scale)},
-                   2, &axis, 1),
-               y = og_op(t, "Conv", (gale_value[]){x, w, constant(t, GALE_F32, 1, dims_w, d->bias)}, 3, attrs, 3);
+                   (gale_value[]){og_data(t, GALE_I8, 4, dims_w, d->w), og_data(t, GALE_F32, 1, dims_w, d->w_scale)}, 2,
+                   &axis, 1),
+               y = og_op(t, "Conv", (gale_value[]){x, w, og_data(t, GALE_F32, 1, dims_w, d->bias)}, 3, attrs, 3);
     y = quantise(t, "QuantizeLinear", y, type, &d->y_scale, &d->y_zero);
     if (!l->residual) return y;
     y = quantise(t, "DequantizeLinear", y, type, &d->y_scale, &d->y_zero);
     gale_value skip =
-        quantise(t, "DequantizeLinear", input(t, type, 4, dims_y, d->skip), type, &d->skip_scale, &d->skip_zero);
+        quantise(t, "DequantizeLinear", og_given(t, type, 4, dims_y, d->skip), type, &d->skip_scale, &d->skip_zero);
     return quantise(t, "QuantizeLinear", og_op2(t, "Add", y, skip), type, &d->z_scale, &d->z_zero);
 }
 
@@ -201,9 +185,9 @@ static void check_gemm(int64_t m)
     gale_attr axis = GALE_INT("axis", 0), turned = GALE_INT("transB", 1);
     og t;
     og_begin(&t);
-    gale_value x = quantise(&t, "DequantizeLinear", input(&t, GALE_U8, 2, dims_a, a), GALE_U8, &by, &zero),
+    gale_value x = quantise(&t, "DequantizeLinear", og_given(&t, GALE_U8, 2, dims_a, a), GALE_U8, &by, &zero),
                w = og_op(&t, "DequantizeLinear",
-                   (gale_value[]){constant(&t, GALE_I8, 2, dims_b, b), constant(&t, GALE_F32, 1, dims_b, scale)}, 2,
+                   (gale_value[]){og_data(&t, GALE_I8, 2, dims_b, b), og_data(&t, GALE_F32, 1, dims_b, scale)}, 2,
                    &axis, 1);
     og_output(&t, og_op(&t, "Gemm", (gale_value[]){x, w}, 2, &turned, 1));
     bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
@@ -245,7 +229,7 @@ static void check_pool(gale_type type, int64_t kernel, int64_t stride, int64_t p
         GALE_INTS("kernel_shape", shape, 2), GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4)};
     og t;
     og_begin(&t);
-    gale_value v = quantise(&t, "DequantizeLinear", input(&t, type, 4, dims, x), type, &scale, &zero);
+    gale_value v = quantise(&t, "DequantizeLinear", og_given(&t, type, 4, dims, x), type, &scale, &zero);
     og_output(&t, og_op(&t, "MaxPool", &v, 1, attrs, 3));
     bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
                 CHECK_OK(gale_program_run(p, t.inputs, &y, true));

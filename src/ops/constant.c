@@ -2,13 +2,6 @@
 #include "ops/lower.h"
 #include <string.h>
 
-static const gale_attr *find(const gale__lower *L, const char *name)
-{
-    for (int i = 0; i < L->node->n_attrs; i++)
-        if (!strcmp(L->node->attrs[i].name, name)) return &L->node->attrs[i];
-    return NULL;
-}
-
 static gale__node of_floats(gale__lower *L, const double *v, int rank, int64_t n)
 {
     float *data = gale__arena_alloc(&L->g->arena, (size_t)(n + 1) * sizeof *data);
@@ -20,7 +13,8 @@ static gale__node of_floats(gale__lower *L, const double *v, int rank, int64_t n
 /* One of value, value_int, value_float, value_ints, value_floats. */
 LOWER(Constant)
 {
-    const gale_attr *value = find(L, "value"), *real = find(L, "value_float"), *whole = find(L, "value_int");
+    const gale_attr *value = gale__op_attr(L->node, "value"), *real = gale__op_attr(L->node, "value_float"),
+                    *whole = gale__op_attr(L->node, "value_int");
     int n_ints, n_floats;
     const int64_t *ints = gale__attr_ints(L, "value_ints", &n_ints);
     const double *floats = gale__attr_floats(L, "value_floats", &n_floats);
@@ -37,7 +31,7 @@ LOWER(ConstantOfShape)
 {
     int64_t rank;
     const int64_t *dims = gale__lower_known_ints(L, 0, &rank);
-    const gale_attr *value = find(L, "value");
+    const gale_attr *value = gale__op_attr(L->node, "value");
     if (gale__lower_good(L) && rank > GALE_MAX_RANK)
         gale__lower_refuse(L, "a shape of %lld axes exceeds the limit of %d", (long long)rank, GALE_MAX_RANK);
     if (!gale__lower_good(L)) return;

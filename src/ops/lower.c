@@ -97,12 +97,7 @@ const gale_graph *gale__attr_graph(gale__lower *L, const char *name)
     return a ? a->graph : NULL;
 }
 
-bool gale__attr_given(gale__lower *L, const char *name)
-{
-    for (int i = 0; i < L->node->n_attrs; i++)
-        if (!strcmp(L->node->attrs[i].name, name)) return true;
-    return false;
-}
+bool gale__attr_given(gale__lower *L, const char *name) { return gale__op_attr(L->node, name) != NULL; }
 
 /* ONNX's TensorProto.DataType in its order. */
 static const int8_t onnx_types[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64, GALE_STRING,

@@ -9,6 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+const gale_attr *gale__op_attr(const gale__op_node *n, const char *name)
+{
+    for (int i = 0; i < n->n_attrs; i++)
+        if (!strcmp(n->attrs[i].name, name)) return &n->attrs[i];
+    return NULL;
+}
+
 gale_status gale_graph_create(gale_graph **out)
 {
     GALE__NEED({"out", out});

@@ -4,16 +4,9 @@
 
 enum { TAPS_MAX = 64 };
 
-static const gale_attr *find(const gale__claim *c, const char *name)
-{
-    for (int i = 0; i < c->node->n_attrs; i++)
-        if (!strcmp(c->node->attrs[i].name, name)) return &c->node->attrs[i];
-    return NULL;
-}
-
 static void read_ints(const gale__claim *c, const char *name, int n, int64_t fallback, int64_t *out)
 {
-    const gale_attr *a = find(c, name);
+    const gale_attr *a = gale__op_attr(c->node, name);
     for (int i = 0; i < n; i++)
         out[i] = a && a->kind == GALE_ATTR_INTS && a->count >= (size_t)n ? a->ints[i] : fallback;
 }

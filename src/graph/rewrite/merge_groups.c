@@ -2,6 +2,7 @@
  * Eight such groups as one cost the unit nothing more, and are read by whole lines.  An infinity in one of them reaches
  * the results of the others as NaN, through the zeros. */
 #include "graph/rewrite/merge_groups.h"
+#include "graph/rewrite/merge_products.h"
 #include "graph/run/tensor.h"
 #include <string.h>
 
@@ -12,17 +13,10 @@ typedef struct grouped {
     int64_t groups, merged; /* merged: groups that become one; 1: none */
 } grouped;
 
-static const gale_attr *attribute(const gale__op_node *n, const char *name)
-{
-    for (int i = 0; i < n->n_attrs; i++)
-        if (!strcmp(n->attrs[i].name, name)) return &n->attrs[i];
-    return NULL;
-}
-
 /* Depth-wise convolutions have kernels of their own. */
 static bool find_groups(const gale_graph *g, const gale__op_node *n, bool narrow, grouped *out)
 {
-    const gale_attr *group = n->op && !n->n_body && !strcmp(n->name, "Conv") ? attribute(n, "group") : NULL;
+    const gale_attr *group = n->op && !n->n_body && !strcmp(n->name, "Conv") ? gale__op_attr(n, "group") : NULL;
     if (!group || group->kind != GALE_ATTR_INT || group->i < 2 || n->n_in < 2 || n->in[1] < 0) return false;
     *out = (grouped){.weight = g->values[n->in[1]].constant, .groups = group->i, .merged = 1};
     const gale_tensor *w = out->weight;
@@ -58,13 +52,10 @@ static gale_status merge(gale_graph *g, gale__arena *arena, gale__op_node *n, co
     gale_value *in = gale__arena_alloc(arena, (size_t)n->n_in * sizeof *in);
     if (!attrs || !in) return GALE_NO_MEMORY;
     GALE_TRY(spread(c, &weight));
-    gale__value_info *v = &g->values[g->n_values];
-    *v = (gale__value_info){.node = -1, .input = -1, .constant = weight, .type = weight->type, .rank = weight->rank};
-    memcpy(v->dims, weight->dims, sizeof v->dims);
     memcpy(attrs, n->attrs, (size_t)n->n_attrs * sizeof *attrs);
     memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
-    attrs[attribute(n, "group") - n->attrs].i = c->groups / c->merged;
-    in[1] = g->n_values++;
+    attrs[gale__op_attr(n, "group") - n->attrs].i = c->groups / c->merged;
+    in[1] = gale__merge_value(g, weight);
     n->attrs = attrs;
     n->in = in;
     return GALE_OK;

@@ -150,7 +150,7 @@ static gale_status join_columns(const branch *b, int n, bool biases, gale_tensor
     return status;
 }
 
-static gale_value new_value(gale_graph *g, gale_tensor *constant)
+gale_value gale__merge_value(gale_graph *g, gale_tensor *constant)
 {
     gale__value_info *v = &g->values[g->n_values];
     *v = (gale__value_info){.node = -1, .input = -1, .constant = constant};
@@ -202,14 +202,14 @@ static gale_status merge(merger *m, const branch *b, int n)
     bool has_bias = false;
     if (!made) return GALE_NO_MEMORY;
     GALE_TRY(join_columns(b, n, false, &weight));
-    gale_value w = new_value(m->graph, weight), y = new_value(m->graph, NULL);
+    gale_value w = gale__merge_value(m->graph, weight), y = gale__merge_value(m->graph, NULL);
     GALE_TRY(make_node(m, like, "MatMul", like->in[0], w, &made[0]));
     made[0].out[0] = y;
     for (int i = 0; i < n; i++) has_bias |= b[i].bias >= 0;
     if (has_bias) {
         GALE_TRY(join_columns(b, n, true, &added));
-        GALE_TRY(make_node(m, like, "Add", y, new_value(m->graph, added), &made[1]));
-        made[1].out[0] = y = new_value(m->graph, NULL);
+        GALE_TRY(make_node(m, like, "Add", y, gale__merge_value(m->graph, added), &made[1]));
+        made[1].out[0] = y = gale__merge_value(m->graph, NULL);
     }
     GALE_TRY(make_split(m, b, n, y, &made[2]));
     for (int i = 0; i < n; i++) {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { UNITS_MOST = 9, ROWS = 32, LANES = 64, BYTES = 64, PITCH = LANES + 3 };
+enum { UNITS_MOST = 9, UNITS_FEW = 2, ROWS = 32, LANES = 64, BYTES = 64, PITCH = LANES + 3 };
 
 typedef struct trial {
     const gale__simd_gemm *gemm;
@@ -29,15 +29,17 @@ static uint32_t any(trial *t)
 }
 
 /* Sixteen-bit numbers as the kernel may meet them: bytes that were widened, or small bf16. */
-static void fill(trial *t)
+static void fill(trial *t, int units)
 {
-    uint8_t type = t->gemm->key.a;
-    for (size_t i = 0; i < sizeof t->a.bytes; i++) {
+    const gale__simd_gemm *g = t->gemm;
+    uint8_t type = g->key.a;
+    size_t n = (size_t)(units * (g->mr > g->nr ? g->mr : g->nr) * g->key.group);
+    for (size_t i = 0; i < n; i++) {
         t->a.bytes[i] = (uint8_t)any(t);
         t->b.bytes[i] = (uint8_t)any(t);
     }
     if (type != GALE_I16 && type != GALE_BF16) return;
-    for (size_t i = 0; i < sizeof t->a.halves / sizeof *t->a.halves; i++) {
+    for (size_t i = 0; i < n; i++) {
         int x = (int)(any(t) % 511) - 255, y = (int)(any(t) % 511) - 255;
         t->a.halves[i] = (uint16_t)(type == GALE_I16 ? x : 0x3f80 + x / 2);
         t->b.halves[i] = (uint16_t)(type == GALE_I16 ? y : 0xbf80 + y / 2);
@@ -103,12 +105,12 @@ int64_t gale__simd_gemm_try(const gale__simd_gemm *g, bool thorough)
     int64_t wrong = 0;
     t.gemm = g;
     t.seed = 7;
-    fill(&t);
+    fill(&t, thorough ? UNITS_MOST : UNITS_FEW);
     for (int p = 0; p < GALE__SIMD_PARTS && g->part[p].tile; p++) {
         if (!thorough && g->part[p].rows != g->mr) continue;
-        for (int units = 1; units <= UNITS_MOST; units += thorough ? 4 : UNITS_MOST) {
-            wrong += try_part(&t, &g->part[p], thorough ? units : 2, false);
-            if (g->part[p].tile_at) wrong += try_part(&t, &g->part[p], thorough ? units : 2, true);
+        for (int units = thorough ? 1 : UNITS_FEW; units <= (thorough ? UNITS_MOST : UNITS_FEW); units += 4) {
+            wrong += try_part(&t, &g->part[p], units, false);
+            if (g->part[p].tile_at) wrong += try_part(&t, &g->part[p], units, true);
         }
     }
     return wrong;

@@ -192,7 +192,7 @@ static gale__ir_val sigmoid(gale__ir *ir, gale__ir_val v)
     return gale__ir_scalar(ir, GALE__DIV, GALE_F32, one, f32_op(ir, GALE__ADD, one, e), 0);
 }
 
-/* One unit of one item: where it lies among a step's units, and its gates. */
+/* One unit of one item: its position among a step's units, and its gates. */
 typedef struct unit {
     gale__ir_val at, number;                 /* element of [batch, hidden]; number of the unit */
     gale__ir_val x[GATES_MAX], z[GATES_MAX]; /* from the input; from the state, or the gate where it is ready */
