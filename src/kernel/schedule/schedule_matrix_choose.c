@@ -6,7 +6,6 @@
 #define LEAST_K 16
 #define LEAST_RESULTS 1024
 #define LEAST_SIDE 2
-#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
 
 int gale__schedule_matrix_core(const gale__nest *nest, int operand)
 {
@@ -87,12 +86,12 @@ static void divide_tile(const gale__contraction *c, gale__schedule *s, bool soft
 
 static bool fits(const gale_device_caps *caps, const gale__schedule *s)
 {
-    uint32_t parts, results, group[3], most = caps->shared_bytes ? caps->shared_bytes : USUAL_SHARED;
+    uint32_t parts, results, group[3], most = gale__caps_matrix_bytes(caps);
     gale__schedule_matrix_shared(s, &parts, &results);
     gale__schedule_group(s, group);
     if (group[0] > (caps->group_max ? caps->group_max : 256)) return false;
-    /* Half of what a kernel may ask for: two groups then share a unit.  Only there results lie where the parts did. */
-    if (caps->shared_most_bytes) return (parts > results ? parts : results) <= caps->shared_most_bytes / 2;
+    /* Results lie where the parts did, if the language can say so. */
+    if (caps->shared_most_bytes) return (parts > results ? parts : results) <= most;
     return parts + results <= most;
 }
 
