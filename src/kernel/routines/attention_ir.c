@@ -114,8 +114,11 @@ static void divide(const gale__attention *a, const gale_device_caps *caps, uint3
 
 static bool choose_sizes(const gale__attention *a, const gale_device_caps *caps, gale__attention_shape *s)
 {
+    uint32_t most = MOST_WARPS;
+    /* Few heads: narrower groups, so that half of the units have one. */
+    while (most > 1 && s->heads * up(up(a->a.m, 16), most) * 2 < caps->compute_units) most /= 2;
     for (uint32_t keys = MOST_KEYS; keys >= 16; keys /= 2)
-        for (uint32_t warps = MOST_WARPS; warps; warps /= 2) {
+        for (uint32_t warps = most; warps; warps /= 2) {
             divide(a, caps, warps, keys, s);
             for (; s->stages; s->stages--)
                 if (fits(caps, s)) return true;
