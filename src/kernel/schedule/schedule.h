@@ -58,6 +58,8 @@ typedef struct gale__schedule {
     uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
     uint8_t slice;  /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
     uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 8 elements at once */
+    uint8_t
+        few[2]; /* MATRIX: fewer rows, columns than the tile has: none is fetched in place of those that are missing */
 } gale__schedule;
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */
@@ -79,6 +81,8 @@ const char *gale__schedule_name(const gale__schedule *s);
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);
 /* Whether a product is large enough for four subgroups together, either side being the rows. */
 bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k);
+/* Whether one operand is so large that reading it takes longer than any product with a single row. */
+bool gale__schedule_large_operand(int64_t m, int64_t n, int64_t k);
 /* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
  * did.  MATRIX only. */
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
