@@ -109,15 +109,6 @@ static gale__look_plan plan_for(const gale_exr_look *l, const gale__exr_image *i
     return p;
 }
 
-static gale_status make_program(gale_exr_viewer *v, const gale__look_plan *plan, gale_program **out)
-{
-    gale_graph *graph = NULL;
-    GALE_TRY(gale__look_graph(plan, &graph));
-    gale_status status = gale_program_create(graph, v->device, NULL, out);
-    gale_graph_destroy(&graph);
-    return status;
-}
-
 /* An entry with the program, counted as in use; where all are in use, one of nobody's that the caller destroys. */
 static gale_status take_program(gale_exr_viewer *v, const gale__look_plan *plan, entry **kept, gale_program **out)
 {
@@ -131,10 +122,10 @@ static gale_status take_program(gale_exr_viewer *v, const gale__look_plan *plan,
     }
     if (!*kept && oldest) {
         gale_program_destroy(&oldest->program);
-        status = make_program(v, plan, &oldest->program);
+        status = gale__look_program(plan, v->device, &oldest->program);
         oldest->plan = *plan;
         if (status == GALE_OK) *kept = oldest;
-    } else if (!*kept) status = make_program(v, plan, out);
+    } else if (!*kept) status = gale__look_program(plan, v->device, out);
     if (*kept) {
         (*kept)->users++;
         (*kept)->used = ++v->clock;

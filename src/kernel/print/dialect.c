@@ -88,7 +88,9 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     CUDA_ASM("i32", "sat_i8", "i16", "cvt.rzi.s8.f32", "h") CUDA_ASM("i32", "sat_i16", "i16", "cvt.rzi.s16.f32", "h") \
     CUDA_ASM("i32", "sat_i32", "i32", "cvt.rzi.s32.f32", "r") CUDA_ASM("u32", "sat_u8", "u16", "cvt.rzi.u8.f32", "h") \
     CUDA_ASM("u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") CUDA_ASM("u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
-    CUDA_ASM("f32", "fast_exp2", "f32", "ex2.approx.ftz.f32", "f") CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
+    CUDA_ASM("f32", "fast_exp2", "f32", "ex2.approx.ftz.f32", "f") CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f") \
+    CUDA_ASM("f32", "fast_log2", "f32", "lg2.approx.ftz.f32", "f") \
+    "static __device__ __forceinline__ f32 fast_quotient(f32 a,f32 b){f32 r;asm(\"div.approx.ftz.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n"
 
 /* The four ways to load a matrix: rows of 16 or halves of 8 in the register order of mma.sync, as stored
  * or transposed.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them. */
@@ -176,6 +178,7 @@ const gale__dialect_table gale__dialects[] = {
             [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),
             [GALE__IR_FAST_EXP] = FLOATS("fast_exp2($0*1.4426950216293335f)"), [GALE__IR_FAST_EXP2] = FLOATS("fast_exp2($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("fast_div($0,$1)"),
+            [GALE__IR_FAST_LOG2] = FLOATS("fast_log2($0)"), [GALE__IR_FAST_QUOTIENT] = FLOATS("fast_quotient($0,$1)"),
             [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),
             [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL},
             [GALE__IR_LANE] = ALL("lane_id()"),
@@ -200,6 +203,7 @@ const gale__dialect_table gale__dialects[] = {
             [GALE__SQRT] = F32_F64("sqrtf($0)", "sqrt($0)"),
             [GALE__IR_FAST_EXP] = FLOATS("__expf($0)"), [GALE__IR_FAST_EXP2] = FLOATS("exp2f($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("__fsqrt_rn($0)"), [GALE__IR_FAST_DIV] = FLOATS("__fdividef($0,$1)"),
+            [GALE__IR_FAST_LOG2] = FLOATS("__log2f($0)"), [GALE__IR_FAST_QUOTIENT] = FLOATS("__fdividef($0,$1)"),
             [GALE__IR_LANE] = ALL("(u32)__lane_id()"),
             [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor($0,$i)"),
         },
@@ -230,6 +234,7 @@ const gale__dialect_table gale__dialects[] = {
             [GALE__IR_FAST_EXP] = FLOATS("native_exp($0)"), [GALE__IR_FAST_EXP2] = FLOATS("native_exp2($0)"), [GALE__IR_FAST_LOG] = FLOATS("native_log($0)"),
             [GALE__IR_FAST_SIN] = FLOATS("native_sin($0)"), [GALE__IR_FAST_COS] = FLOATS("native_cos($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("native_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("native_divide($0,$1)"),
+            [GALE__IR_FAST_LOG2] = FLOATS("native_log2($0)"), [GALE__IR_FAST_QUOTIENT] = FLOATS("native_divide($0,$1)"),
             [GALE__IR_GROUP_ID] = ALL("(u32)get_group_id($i)"),
             [GALE__IR_LOCAL_ID] = ALL("(u32)get_local_id($i)"),
             [GALE__IR_GROUP_COUNT] = ALL("(u32)get_num_groups($i)"),
