@@ -5,6 +5,7 @@
 #include "graph/run/program.h"
 #include "jobs/exr/colour.h"
 #include "jobs/exr/look.h"
+#include "jobs/exr/mip.h"
 #include <math.h>
 
 enum { W = 53, H = 31 };
@@ -298,6 +299,74 @@ static void sizes(void)
         }
 }
 
+/* One pixel of a level: of the four above it, those beyond the edge are the edge. */
+static double level_pixel(const gale__mip_plan *p, const double *above, int64_t w, int64_t h, int64_t x, int64_t y)
+{
+    double v[4];
+    for (int i = 0; i < 4; i++) {
+        int64_t sx = 2 * x + i % 2, sy = 2 * y + i / 2;
+        v[i] = above[(sy < h ? sy : h - 1) * w + (sx < w ? sx : w - 1)];
+    }
+    if (p->reduce == GALE_EXR_BRIGHTEST) return fmax(fmax(v[0], v[1]), fmax(v[2], v[3]));
+    if (p->reduce == GALE_EXR_DARKEST) return fmin(fmin(v[0], v[1]), fmin(v[2], v[3]));
+    return (v[0] + v[1] + v[2] + v[3]) / 4;
+}
+
+/* A level beside that made from the one above; `above` becomes the level as it is. */
+static double level_error(const gale__mip_plan *p, gale_tensor *level, int number, double *above)
+{
+    int64_t w = gale__mip_halved(p, p->width, number - 1), h = gale__mip_halved(p, p->height, number - 1),
+            to_w = gale__mip_halved(p, p->width, number), to_h = gale__mip_halved(p, p->height, number);
+    double worst = 0, *have = calloc((size_t)(to_w * to_h * p->channels), sizeof *have);
+    for (int64_t i = 0; i < to_w * to_h * p->channels; i++) {
+        int64_t c = i / (to_w * to_h), y = i / to_w % to_h, x = i % to_w;
+        double want = level_pixel(p, above + c * w * h, w, h, x, y);
+        have[i] = gale__load_f64(p->type, (const char *)gale_tensor_data(level) + (size_t)i * gale_type_size(p->type));
+        worst = fmax(worst, fabs(have[i] - want) / (fabs(want) + 1e-3));
+    }
+    memcpy(above, have, (size_t)(to_w * to_h * p->channels) * sizeof *have);
+    free(have);
+    return worst;
+}
+
+static void check_levels(const gale__mip_plan *p)
+{
+    size_t n = (size_t)(p->channels * p->width * p->height), size = gale_type_size(p->type);
+    char *planes = calloc(n, size);
+    double *above = calloc(n, sizeof *above);
+    gale_program *program = NULL;
+    gale_tensor *in = NULL, *out[GALE__MIP_LEVELS_MOST] = {0};
+    int nx, ny;
+    gale__mip_count(p, &nx, &ny);
+    for (size_t i = 0; i < n; i++) {
+        gale__store_f64(p->type, planes + i * size, exp2(unit() * 8 - 4));
+        above[i] = gale__load_f64(p->type, planes + i * size);
+    }
+    if (CHECK_OK(gale__mip_program(p, device, &program)) && CHECK_OK(gale__mip_input(p, device, planes, &in)) &&
+        CHECK_OK(gale_program_run(program, &in, out, true)))
+        for (int i = 1; i < nx; i++)
+            if (!CHECK(level_error(p, out[i - 1], i, above) <= (p->type == GALE_F16 ? 0x1p-11 : 1e-6)))
+                printf("  level %d of %lld x %lld\n", i, (long long)p->width, (long long)p->height);
+    for (int i = 0; i < GALE__MIP_LEVELS_MOST; i++) gale_tensor_destroy(&out[i]);
+    gale_tensor_destroy(&in);
+    gale_program_destroy(&program);
+    free(above);
+    free(planes);
+}
+
+static void levels(void)
+{
+    if (!computes) SKIP("%s computes nothing", device->info.name);
+    state = 3;
+    for (int i = 0; i < 4; i++) {
+        gale__mip_plan p = {
+            .width = i == 1 ? 37 : 40, .height = 21, .channels = 2, .type = i == 3 ? GALE_F32 : GALE_F16};
+        p.round_up = i > 0;
+        p.reduce = i == 2 ? GALE_EXR_BRIGHTEST : i == 3 ? GALE_EXR_DARKEST : GALE_EXR_AVERAGE;
+        check_levels(&p);
+    }
+}
+
 static void matrices(void)
 {
     /* ACES AP0 to linear sRGB as the Academy gives it (Bradford, D60 to D65). */
@@ -314,5 +383,5 @@ static void matrices(void)
 }
 
 static const suite_case cases[] = {
-    {"tones", tones}, {"options", options}, {"sizes", sizes}, {"matrices", matrices}, {0}};
+    {"tones", tones}, {"options", options}, {"sizes", sizes}, {"levels", levels}, {"matrices", matrices}, {0}};
 SUITE(cases)

@@ -20,13 +20,12 @@ static int index_of(const chain *c, int x, int y) { return c->plan.rip ? y * c->
 
 static gale_status run(gale_device *device, chain *c)
 {
-    const int64_t dims[3] = {c->plan.channels, c->plan.height, c->plan.width};
     gale_program *program = NULL;
     gale_tensor *in = NULL;
     gale_status status;
     if (index_of(c, c->nx - 1, c->ny - 1) == 0) return GALE_OK; /* one pixel */
     GALE_GO(gale__mip_program(&c->plan, device, &program));
-    GALE_GO(gale__tensor_borrow(c->plan.type, 3, dims, c->planes, NULL, NULL, &in));
+    GALE_GO(gale__mip_input(&c->plan, device, c->planes, &in));
     GALE_GO(gale_program_run(program, &in, c->levels + 1, true));
 done:
     gale_tensor_destroy(&in);
