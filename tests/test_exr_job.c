@@ -255,6 +255,47 @@ TEST(many_files)
     gale_exr_batch_destroy(&b);
 }
 
+/* Files that are written to `names`. */
+static void write_files(char (*names)[200], const char **in, int count)
+{
+    for (int i = 0; i < count; i++) {
+        snprintf(names[i], sizeof names[i], "%s/m%d.exr", folder, i);
+        in[i] = names[i];
+        CHECK_OK(write_file(in[i], 1, NULL, 0));
+    }
+}
+
+TEST(a_batch_tells_what_it_did)
+{
+    static char names[4][200];
+    const char *in[4], *out[4] = {NULL};
+    gale_device_options opencl = {.chain = "opencl", .strict = true, .index = GALE_DEVICE_FIRST};
+    gale_device *gpu = NULL, *first = NULL, *second = NULL;
+    gale_exr_batch *b = NULL;
+    double seconds = -1;
+    write_files(names, in, 4);
+    CHECK_OK(gale_exr_batch_run(device, in, out, 4, NULL, &b));
+    CHECK(b->shares[0].files == 4 && b->shares[0].decoded_bytes == b->decoded_bytes && !b->shares[1].files);
+    CHECK(!b->uploads && !b->needed_bytes && !b->usage.measured && b->pixel_wall_seconds > 0);
+    CHECK(b->predicted_seconds > 0);
+    gale_exr_batch_destroy(&b);
+    gale_exr_batch_options strict = {.strict = true};
+    CHECK_FAILS(gale_exr_batch_run(device, in, out, 4, &strict, &b), UNSUPPORTED);
+    CHECK_OK(gale_exr_devices_open(in, 4, &first, &second, &seconds)); /* far too little for a GPU to be started */
+    CHECK(first && !second && seconds == 0 && gale_device_get_info(first)->caps.host_functions);
+    gale_device_close(&first);
+    if (gale_device_open(&opencl, &gpu) != GALE_OK) SKIP("no OpenCL device: %s", gale_error());
+    strict.second = device;
+    if (CHECK_OK(gale_exr_batch_run(gpu, in, out, 4, &strict, &b))) {
+        CHECK(b->uploads >= 4 && b->downloads == 4 && b->shares[0].files == 4 && !b->on_second);
+        CHECK(b->needed_bytes > b->decoded_bytes && b->needed_bytes <= b->upload_bytes + b->download_bytes);
+        CHECK(b->usage.measured && b->usage.kernel_seconds > 0 && b->usage.transfer_seconds > 0);
+        CHECK(b->usage.busy_seconds <= b->usage.kernel_seconds + b->usage.transfer_seconds + 1e-6);
+        gale_exr_batch_destroy(&b);
+    }
+    gale_device_close(&gpu);
+}
+
 /* Everything that takes memory, with the n-th allocation failing. */
 static gale_status everything(const char *path)
 {
@@ -301,7 +342,8 @@ TEST(memory_runs_out_anywhere)
 }
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(limits_come_before_memory), ROW(levels_are_true),
-    ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(many_files), ROW(memory_runs_out_anywhere)};
+    ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(many_files), ROW(a_batch_tells_what_it_did),
+    ROW(memory_runs_out_anywhere)};
 
 int main(int argc, char **argv)
 {
