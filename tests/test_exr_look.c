@@ -128,11 +128,27 @@ static double *surroundings(const gale__look_plan *p, const double *rgb, int col
     return l;
 }
 
+/* Between the two nearest entries. */
+static void through_curves(const gale__cube *c, double rgb[3])
+{
+    int64_t n = c->curve_size;
+    for (int i = 0; i < 3 && n; i++) {
+        double t = (rgb[i] - c->curve_low[i]) / (c->curve_high[i] - c->curve_low[i]);
+        t = fmin(fmax(t, 0), 1) * (double)(n - 1);
+        int64_t at = (int64_t)fmin(floor(t), (double)(n - 2));
+        const float *v = c->curve + i * n + at;
+        rgb[i] = (double)v[0] + (t - (double)at) * (double)(v[1] - v[0]);
+        if (!c->size) rgb[i] = fmin(fmax(rgb[i], 0), 1);
+    }
+}
+
 /* Between the eight nearest entries. */
 static void through_cube(const gale__cube *c, double rgb[3])
 {
     int64_t n = c->size, at[3];
     double part[3], out[3] = {0};
+    through_curves(c, rgb);
+    if (!n) return;
     for (int i = 0; i < 3; i++) {
         double t = fmin(fmax((rgb[i] - c->low[i]) / (c->high[i] - c->low[i]), 0), 1) * (double)(n - 1);
         at[i] = (int64_t)fmin(floor(t), (double)(n - 2));
@@ -268,21 +284,44 @@ static void options(void)
     p.bits = 16;
     check("16 bits", &p, 1);
     p.bits = 8;
-    gale__cube cube;
-    if (CHECK_OK(gale__cube_parse("TITLE \"turned\"\n# red and blue change places\nLUT_3D_SIZE 2\nDOMAIN_MAX 1 1 0.8\n"
-                                  "0 0 0\n0 0 1\n0 0.9 0\n0 1 1\n1 0 0\n1 0.2 1\n0.7 1 0\n1 1 1\n",
-            &cube))) {
-        p.cube = &cube;
-        check("cube", &p, 0);
-        p.cube = NULL;
-        gale__cube_finish(&cube);
-    }
-    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 0\n", &cube), FORMAT);
-    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 zero\n", &cube), FORMAT);
-    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\n0 0 0\n1 1 1\n", &cube), UNSUPPORTED);
-    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 500\n", &cube), FORMAT);
+    p.gamma = 0;
     p.dither = true;
     check("dither", &p, 0);
+}
+
+static void tables(void)
+{
+    static const char *const texts[] = {
+        "TITLE \"turned\"\n# red and blue change places\nLUT_3D_SIZE 2\nDOMAIN_MAX 1 1 0.8\n"
+        "0 0 0\n0 0 1\n0 0.9 0\n0 1 1\n1 0 0\n1 0.2 1\n0.7 1 0\n1 1 1\n",
+        "LUT_1D_SIZE 3\nDOMAIN_MIN 0.1 0 0\n0.2 0 1\n0.3 0.7 0.5\n1 1.2 -0.1\n",
+        "LUT_1D_SIZE 2\nLUT_1D_INPUT_RANGE 0 0.9\nLUT_3D_SIZE 2\nLUT_3D_INPUT_RANGE 0 2\n0 0 0.5\n2 1.5 1\n"
+        "0 0 0\n1 0 0\n0 1 0\n1 1 0\n0 0 1\n1 0 1\n0 1 1\n1 1 1\n"};
+    gale__cube cube;
+    if (!computes) SKIP("%s computes nothing", device->info.name);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (!CHECK_OK(gale__cube_parse(texts[i], &cube))) continue;
+        gale__look_plan p = plan_of(4, GALE_EXR_REINHARD);
+        p.cube = &cube;
+        check("table", &p, i < 2); /* both together are too long for one kernel */
+        p.kept = 3;
+        check("table without alpha", &p, 0);
+        gale__cube_finish(&cube);
+    }
+}
+
+static void damaged_tables(void)
+{
+    gale__cube cube;
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 0\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 zero\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 500\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\n0 0 0\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\n0 0 0\n1 1 1\n1 1 1\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 1000000\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\nLUT_1D_INPUT_RANGE 1 1\n0 0 0\n1 1 1\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("0 0 0\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("", &cube), FORMAT);
 }
 
 static void sizes(void)
@@ -382,6 +421,6 @@ static void matrices(void)
     CHECK(m[0][0] == 1 && m[0][1] == 0);
 }
 
-static const suite_case cases[] = {
-    {"tones", tones}, {"options", options}, {"sizes", sizes}, {"levels", levels}, {"matrices", matrices}, {0}};
+static const suite_case cases[] = {{"tones", tones}, {"options", options}, {"tables", tables},
+    {"damaged tables", damaged_tables}, {"sizes", sizes}, {"levels", levels}, {"matrices", matrices}, {0}};
 SUITE(cases)

@@ -129,7 +129,7 @@ typedef struct gale_exr_look {
     int64_t width, height; /* of the result; one only: the other is proportional; none: unchanged */
     int64_t side;          /* maximum of the longer side, if neither width nor height is given */
     gale_exr_filter filter;
-    const char *lut;      /* a .cube file with a 3D table, applied to encoded colours at the end; NULL: none */
+    const char *lut;      /* a .cube file with 1D or 3D tables, applied to encoded colours at the end; NULL: none */
     bool file_colours;    /* ignore the chromaticities */
     bool no_alpha;        /* over black */
     bool dither;          /* add noise of one level to avoid banding */

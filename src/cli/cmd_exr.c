@@ -39,7 +39,7 @@ static const gale__arg args[] = {
     {"full", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "resizing: decode level 0 even if the file has a smaller level"},
     {"no-alpha", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "pictures without alpha, over black"},
     {"file-colours", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "ignore the file's chromaticities"},
-    {"lut", 0, GALE__ARG_FILE, "FILE.cube", NULL, NULL, "3D lookup table, applied to encoded colours at the end"},
+    {"lut", 0, GALE__ARG_FILE, "FILE.cube", NULL, NULL, "1D or 3D lookup table, applied to encoded colours at the end"},
     {"dither", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "add noise of one level to avoid banding"},
     {"columns", 0, GALE__ARG_INT, NULL, NULL, "1..1000", "sheet: pictures per row (default: about as many as rows)"},
     {"split", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "layers: write each layer to a separate EXR file"},

@@ -1,6 +1,6 @@
-/* Colours through a 3D table, between its eight nearest entries.  Where the colours are values of their own, an entry
- * is one word of three halves, which are exact to a small part of an 8-bit level: eight gathers a pixel.  Else each is
- * a gather over all channels of the result at once. */
+/* Colours through tables: a 1D table between two entries, a 3D table between its eight nearest ones.  Where the colours
+ * are values of their own, an entry is one word of three halves, which are exact to a small part of an 8-bit level:
+ * eight gathers a pixel.  Else each is a gather over all channels of the result at once. */
 #include "base/num.h"
 #include "jobs/exr/look.h"
 #include "onnx/wire/proto.h"
@@ -55,13 +55,10 @@ static gale_value weight_of(gale__maker *m, const axis a[3], int corner)
 }
 
 /* The columns of all channels of the result. */
-static gale_value stacked(gale__maker *m, const gale__cube *c, const axis a[3], int channels)
+static gale_value stacked(gale__maker *m, const gale__cube *c, const axis a[3], const int *columns, int channels)
 {
     const int64_t entries = 3 * c->size * c->size * c->size;
     gale_value table = gale__make_floats(m, 1, &entries, c->values), sum = GALE_NONE, base = base_of(m, c, a);
-    int columns[4];
-    for (int i = 0; i < channels; i++)
-        columns[i] = channels < 3 ? 1 : i < 3 ? i : 0; /* grey takes the green column; alpha's lane is overwritten */
     for (int corner = 0; corner < 8; corner++) {
         gale_value index = gale__make_2(m, "Add", base, offsets(m, c, columns, channels, corner));
         gale_value part = gale__make_2(m, "Mul", gale__make_2(m, "Gather", table, index), weight_of(m, a, corner));
@@ -112,13 +109,44 @@ static void separate(gale__maker *m, const gale__cube *c, const axis a[3], gale_
     }
 }
 
+static gale_value constants(gale__maker *m, const double *values, const int *columns, int n)
+{
+    float v[4] = {0};
+    const int64_t dims[3] = {n, 1, 1};
+    for (int i = 0; i < n; i++) v[i] = (float)values[columns[i]];
+    return gale__make_floats(m, 3, dims, v);
+}
+
+/* Each channel through its own column of the 1D table, between two entries. */
+static gale_value curved(gale__maker *m, const gale__cube *c, gale_value v, const int *columns, int n)
+{
+    const int64_t entries = 3 * c->curve_size;
+    const double last = (double)(c->curve_size - 1);
+    double scale[3], begin[3];
+    for (int i = 0; i < 3; i++) scale[i] = last / (c->curve_high[i] - c->curve_low[i]), begin[i] = i * (last + 1);
+    gale_value t = gale__make_2(m, "Sub", v, constants(m, c->curve_low, columns, n));
+    t = gale__make_2(m, "Mul", t, constants(m, scale, columns, n));
+    t = gale__make_op(m, "Clip", (gale_value[]){t, gale__make_number(m, 0), gale__make_number(m, last)}, 3, NULL, 0);
+    gale_value at = gale__make_2(m, "Min", gale__make_1(m, "Floor", t), gale__make_number(m, last - 1));
+    gale_value part = gale__make_2(m, "Sub", t, at), table = gale__make_floats(m, 1, &entries, c->curve);
+    at = gale__make_2(m, "Add", at, constants(m, begin, columns, n));
+    gale_value low = gale__make_2(m, "Gather", table, gale__make_cast(m, at, GALE_I32)),
+               high = gale__make_2(m, "Gather", table, gale__make_cast(m, gale__make_affine(m, at, 1, 1), GALE_I32));
+    return gale__make_2(m, "Add", low, gale__make_2(m, "Mul", part, gale__make_2(m, "Sub", high, low)));
+}
+
 void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels)
 {
+    int columns[4];
     axis a[3];
+    for (int i = 0; i < channels; i++)
+        columns[i] = channels < 3 ? 1 : i < 3 ? i : 0; /* grey takes the green column; alpha's lane is overwritten */
+    for (int i = 0; c->curve_size && i < n; i++) v[i] = curved(m, c, v[i], columns + i, n == 3 ? 1 : channels);
+    if (!c->size) return;
     for (int i = 0; i < 3; i++) {
         int from = colours == 3 ? i : 0;
         a[i] = place(m, c, n == 3 ? v[i] : gale__make_slice(m, v[0], 0, from, from + 1), i);
     }
     if (n == 3) separate(m, c, a, v);
-    else v[0] = stacked(m, c, a, channels);
+    else v[0] = stacked(m, c, a, columns, channels);
 }

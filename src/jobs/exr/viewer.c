@@ -24,7 +24,7 @@ struct gale_exr_viewer {
     gale_device *device;
     gale_exr_look look;
     char *layer;
-    gale__cube cube; /* size 0: none */
+    gale__cube cube; /* without tables: none */
     gale__mutex lock;
     entry entries[PROGRAMS_MOST];
     uint64_t clock;
@@ -211,7 +211,7 @@ gale_status gale_exr_viewer_run(gale_exr_viewer *v, gale_exr *f, gale_exr_report
     begun = gale__time_ns();
     gale__copy_get_thread_stats(&before);
     gale__look_plan plan = plan_for(&v->look, &image);
-    plan.cube = v->cube.size ? &v->cube : NULL;
+    plan.cube = v->cube.size || v->cube.curve_size ? &v->cube : NULL;
     GALE_GO(gale_picture_create(plan.width, plan.height, plan.kept, plan.bits == 16 ? GALE_U16 : GALE_U8, &p));
     GALE_GO(run_program(v, &plan, &image, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
