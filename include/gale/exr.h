@@ -286,7 +286,7 @@ typedef struct gale_exr_source {
 typedef struct gale_exr_new_part {
     const char *name;            /* required if there are several parts */
     gale_exr_box data, display;  /* display all 0: same as data */
-    const char *compression;     /* as in gale_exr_part but for dwaa and dwab, which are not written; NULL: "zip" */
+    const char *compression;     /* as in gale_exr_part; dwaa and dwab need libdeflate; NULL: "zip" */
     int tile_width, tile_height; /* 0: scan lines */
     gale_exr_levels levels;      /* of tiles */
     bool round_up;               /* sizes of levels */

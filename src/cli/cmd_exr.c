@@ -45,7 +45,7 @@ static const gale__arg args[] = {
     {"split", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "layers: write each layer to a separate EXR file"},
     {"merge", 0, GALE__ARG_FILE, NULL, NULL, NULL, "layers: combine the first parts of all files into this one",
         .writes = true},
-    {"compression", 0, GALE__ARG_CHOICE, NULL, "zip", "none|rle|zips|zip|piz|pxr24|b44|b44a",
+    {"compression", 0, GALE__ARG_CHOICE, NULL, "zip", "none|rle|zips|zip|piz|pxr24|b44|b44a|dwaa|dwab",
         "compression of written EXR files"},
     {"reduce", 0, GALE__ARG_CHOICE, NULL, "average", "average|brightest|darkest", "mip: how four pixels are combined"},
     {"rip", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "mip: write rip levels, which halve the axes separately"},
