@@ -152,7 +152,7 @@ static size_t pack(code *c, const uint16_t *in, size_t n, uint8_t *out, size_t r
         if (in[i] < low) low = in[i];
         if (in[i] > high) high = in[i];
     }
-    c->often[++high] = 1; /* the repetition; 65535 is a NaN, which there is none of */
+    c->often[++high] = 1; /* the repetition; 65535 is a NaN and does not occur */
     if (room < HEAD || high >= SYMBOLS || !find_lengths(c)) return 0;
     assign_bits(c);
     sink s = {.at = out + HEAD, .end = out + room};
