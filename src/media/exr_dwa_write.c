@@ -181,13 +181,6 @@ static bool huffman(dwa *w)
     return w->size[AC_PACKED] || !n;
 }
 
-/* Low bytes, then high ones, each as its difference to the one before. */
-static void predict(const uint8_t *from, uint8_t *to, size_t n)
-{
-    for (size_t i = 0; i < n; i++) to[i % 2 ? (n + 1) / 2 + i / 2 : i / 2] = from[i];
-    for (size_t i = n; i-- > 1;) to[i] = (uint8_t)(to[i] - to[i - 1] + 128);
-}
-
 static void put_rules(dwa *w)
 {
     uint8_t *begin = w->at;
@@ -216,7 +209,7 @@ static bool put_streams(dwa *w)
     size_t dc = 2 * (size_t)w->size[DC_COUNT];
     if (!deflate(w, w->other, (size_t)w->size[OTHER_SIZE], &w->size[OTHER_PACKED])) return false;
     if (!huffman(w)) return false;
-    predict((const uint8_t *)w->dc, w->room, dc);
+    gale__exr_predict((const uint8_t *)w->dc, w->room, dc);
     if (!deflate(w, w->room, dc, &w->size[DC_PACKED])) return false;
     w->size[RLE_SIZE] = run(w->rle, (size_t)w->size[RLE_RAW], w->room);
     return deflate(w, w->room, (size_t)w->size[RLE_SIZE], &w->size[RLE_PACKED]);
@@ -261,8 +254,8 @@ exr_result_t gale__exr_dwa(exr_encode_pipeline_t *e)
     return EXR_ERR_SUCCESS;
 }
 
-bool gale__exr_writes_dwa(void) { return gale__host_is_little(); }
+bool gale__exr_deflates(void) { return gale__host_is_little(); }
 #else
 exr_result_t gale__exr_dwa(exr_encode_pipeline_t *e) { return (void)e, EXR_ERR_FEATURE_NOT_IMPLEMENTED; }
-bool gale__exr_writes_dwa(void) { return false; }
+bool gale__exr_deflates(void) { return false; }
 #endif

@@ -19,7 +19,10 @@ exr_result_t gale__exr_to_lines(exr_decode_pipeline_t *d, const uint8_t *planes)
 
 gale__exr_unpack gale__exr_undwa, gale__exr_unb44;
 
-/* Packs a chunk; needs libdeflate. */
+/* Pack a chunk, if there is libdeflate. */
 exr_result_t gale__exr_dwa(exr_encode_pipeline_t *e);
-bool gale__exr_writes_dwa(void);
+exr_result_t gale__exr_zip(exr_encode_pipeline_t *e);
+bool gale__exr_deflates(void);
+/* What ZIP does to bytes: low ones, then high ones, each as its difference to the one before. */
+void gale__exr_predict(const uint8_t *from, uint8_t *to, size_t size);
 #endif
