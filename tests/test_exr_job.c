@@ -331,7 +331,8 @@ TEST(a_batch_tells_what_it_did)
     gale_exr_batch_destroy(&b);
     gale_exr_batch_options strict = {.strict = true};
     CHECK_FAILS(gale_exr_batch_run(device, in, out, 4, &strict, &b), UNSUPPORTED);
-    CHECK_OK(gale_exr_devices_open(in, 4, &first, &second, &seconds)); /* far too little for a GPU to be started */
+    CHECK_OK(
+        gale_exr_devices_open(in, 4, NULL, &first, &second, &seconds)); /* far too little for a GPU to be started */
     CHECK(first && !second && seconds == 0 && gale_device_get_info(first)->caps.host_functions);
     gale_device_close(&first);
     if (gale_device_open(&opencl, &gpu) != GALE_OK) SKIP("no OpenCL device: %s", gale_error());

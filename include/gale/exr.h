@@ -227,10 +227,11 @@ typedef struct gale_exr_batch {
     double pixel_wall_seconds; /* what they took, divided by the lanes */
 } gale_exr_batch;
 /* Devices for a batch.  If a provider was requested (GALE_PROVIDER), that one.  Else, by the rates that earlier batches
- * measured: the CPU alone, if it is done before a GPU has started; or the GPU, with the CPU as second device.  *seconds
- * (may be NULL): what that took, if a GPU was opened.  Close both; *second may stay NULL. */
-GALE_API gale_status gale_exr_devices_open(
-    const char *const *inputs, size_t count, gale_device **first, gale_device **second, double *seconds);
+ * of such pictures (look NULL: as they are) measured: the CPU alone, if it is done before a GPU has started; or the
+ * GPU, with the CPU as second device.  *seconds (may be NULL): what that took, if a GPU was opened.  Close both;
+ * *second may stay NULL. */
+GALE_API gale_status gale_exr_devices_open(const char *const *inputs, size_t count, const gale_exr_look *look,
+    gale_device **first, gale_device **second, double *seconds);
 /* GALE_OK even if files failed: see total.failed.  inputs and outputs must outlive the result. */
 GALE_API gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs,
     size_t count, const gale_exr_batch_options *options, gale_exr_batch **out);

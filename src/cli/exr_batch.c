@@ -228,7 +228,8 @@ static gale_status open_devices(job *j, gale_device **device)
         return gale_device_open(&o, device);
     }
     if (strict || requested || gale__args_flag(j->a, "watch")) return gale_device_open(NULL, device);
-    return gale_exr_devices_open(j->in, j->inputs.count, device, &j->options.second, &j->options.start_seconds);
+    return gale_exr_devices_open(
+        j->in, j->inputs.count, &j->options.look, device, &j->options.second, &j->options.start_seconds);
 }
 
 static gale_status work(job *j, gale_device *device)

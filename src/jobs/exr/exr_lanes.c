@@ -392,11 +392,11 @@ static void compare_and_learn(belt *b, gale_device *device)
     if (!s[0].files && !s[1].files) return;
     t->pixel_wall_seconds = t->pixel_seconds / t->jobs;
     if (gale_device_get_info(device)->caps.software) return;
-    gale__exr_rates_load(&r);
+    gale__exr_rates_load(&b->options->look, &r);
     t->predicted_seconds =
         (double)s[0].decoded_bytes * (on_host(device) ? r.cpu : r.gpu) + (double)s[1].decoded_bytes * r.cpu;
     set_apart_start(b);
-    gale__exr_rates_learn(t, device);
+    gale__exr_rates_learn(&b->options->look, t, device);
 }
 
 static gale_status run_belt(belt *b, gale_device *device)

@@ -24,11 +24,18 @@ static gale_status open_cpu(gale_device **out)
 
 static double sane(double v, double usual) { return v > 1e-14 && v < 100 ? v : usual; }
 
-static void load(const gale_device *cpu, gale__exr_rates *out)
+/* Pictures whose stages cost about the same for a byte. */
+static const char *kind_of(const gale_exr_look *l)
+{
+    if (l && l->tone == GALE_EXR_LOCAL) return "local";
+    return l && (l->side || l->width || l->height) ? "resized" : "whole";
+}
+
+static void load(const gale_device *cpu, const gale_exr_look *look, gale__exr_rates *out)
 {
     gale__arena arena = {0};
     gale__json *root = NULL;
-    gale__record_read(gale_device_get_info(cpu), "exr", "", &arena, &root);
+    gale__record_read(gale_device_get_info(cpu), "exr", kind_of(look), &arena, &root);
     *out = (gale__exr_rates){CPU_CORE_RATE / gale__parallel_width(), GPU_RATE, GPU_START, root != NULL};
     if (root) {
         out->cpu = sane(gale__json_number(root, "cpu_seconds_per_byte", 0), out->cpu);
@@ -38,11 +45,11 @@ static void load(const gale_device *cpu, gale__exr_rates *out)
     gale__arena_finish(&arena);
 }
 
-void gale__exr_rates_load(gale__exr_rates *out)
+void gale__exr_rates_load(const gale_exr_look *look, gale__exr_rates *out)
 {
     gale_device *cpu = NULL;
     *out = (gale__exr_rates){CPU_CORE_RATE / gale__parallel_width(), GPU_RATE, GPU_START, false};
-    if (open_cpu(&cpu) == GALE_OK) load(cpu, out);
+    if (open_cpu(&cpu) == GALE_OK) load(cpu, look, out);
     else gale__error_clear();
     gale_device_close(&cpu);
 }
@@ -64,7 +71,7 @@ static void mix(double *rate, const gale_exr_share *s, int jobs, bool measured)
     *rate = measured ? (2 * *rate + now) / 3 : now;
 }
 
-void gale__exr_rates_learn(const gale_exr_batch *b, const gale_device *first)
+void gale__exr_rates_learn(const gale_exr_look *look, const gale_exr_batch *b, const gale_device *first)
 {
     const gale_device_caps *caps = &gale_device_get_info(first)->caps;
     bool first_is_cpu = caps->host_functions;
@@ -72,11 +79,11 @@ void gale__exr_rates_learn(const gale_exr_batch *b, const gale_device *first)
     gale__exr_rates r;
     if (caps->software) return;
     if (open_cpu(&cpu) == GALE_OK) {
-        load(cpu, &r);
+        load(cpu, look, &r);
         mix(first_is_cpu ? &r.cpu : &r.gpu, &b->shares[0], b->jobs, r.measured);
         if (!first_is_cpu) mix(&r.cpu, &b->shares[1], b->jobs, r.measured);
         if (!first_is_cpu && b->start_seconds > 0) r.start = b->start_seconds;
-        if (gale__record_write(gale_device_get_info(cpu), "exr", "", fill, &r) != GALE_OK)
+        if (gale__record_write(gale_device_get_info(cpu), "exr", kind_of(look), fill, &r) != GALE_OK)
             gale__log(GALE__DEBUG, "rates of the pixel stages are not stored: %s", gale_error());
     }
     gale__error_clear();
@@ -104,8 +111,8 @@ static uint64_t estimate_bytes(const char *const *inputs, size_t count)
     return seen ? (uint64_t)(sum / (double)seen * (double)count) : 0;
 }
 
-gale_status gale_exr_devices_open(
-    const char *const *inputs, size_t count, gale_device **first, gale_device **second, double *seconds)
+gale_status gale_exr_devices_open(const char *const *inputs, size_t count, const gale_exr_look *look,
+    gale_device **first, gale_device **second, double *seconds)
 {
     GALE__NEED({"inputs", !count || inputs}, {"first", first}, {"second", second});
     gale__exr_rates r;
@@ -114,7 +121,7 @@ gale_status gale_exr_devices_open(
     if (seconds) *seconds = 0;
     if (*gale__env_get(GALE__ENV_PROVIDER)) return gale_device_open(NULL, first);
     GALE_TRY(open_cpu(&cpu));
-    load(cpu, &r);
+    load(cpu, look, &r);
     uint64_t bytes = estimate_bytes(inputs, count);
     bool alone = gale__exr_rates_predict(&r, bytes, false) <= gale__exr_rates_predict(&r, bytes, true);
     gale_status status = alone ? GALE_OK : gale_device_open(NULL, &other);
