@@ -363,6 +363,8 @@ static gale_status everything(const char *path)
     GALE_GO(gale_exr_viewer_run(v, f, NULL, &p));
     GALE_GO(gale_exr_layers(f, &layers, &count));
     GALE_GO(gale_exr_layer_write(f, &layers[0], path_of("l.exr"), NULL));
+    gale_status dwa = gale_exr_layer_write(f, &layers[0], path_of("l.exr"), "dwaa");
+    if (dwa != GALE_UNSUPPORTED) GALE_GO(dwa);
     GALE_GO(gale_exr_measure(f, 0, NULL, 0, &s, &n));
 done:
     gale_free(s);
