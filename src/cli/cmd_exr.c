@@ -136,10 +136,12 @@ static int run(const gale__args *a)
 const gale__command gale__command_exr = {
     .args = args,
     .run = run,
-    .about = "Processes OpenEXR files in bulk: scan lines and tiles, all parts, views and layers, mip and rip levels, "
-             "deep pictures flattened. Pictures for display are computed in one pass on any device: colour conversion "
-             "to sRGB, exposure, tone map, curve, rounding. Resizing works on linear values. Folders are processed on "
-             "all cores; a damaged file is reported and skipped.",
+    .about =
+        "Processes OpenEXR files in bulk: scan lines and tiles, all parts, views and layers, mip and rip levels, "
+        "deep pictures flattened. Pictures for display are computed in one pass on any device: colour conversion "
+        "to sRGB, exposure, tone map, curve, rounding. Resizing works on linear values. Folders are processed on "
+        "all cores; a damaged file is reported and skipped. With --strict, convert and thumbs fail if pixels would be "
+        "computed on the host although no provider was requested.",
     .examples =
         "  gale exr info render.exr                                # parts, channels, attributes\n"
         "  gale exr convert render.exr --tone aces -o render.png\n"
