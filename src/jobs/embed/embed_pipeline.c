@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 32768, LANES_DEVICE = 3, VECTOR_BYTES = 64 << 20 };
+/* Texts of a window: on a device as many as leave little padding in its larger batches, within VECTOR_BYTES. */
+enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 131072, LANES_DEVICE = 3, VECTOR_BYTES = 192 << 20 };
 #define PROGRESS_NS 100000000u
 
 void gale__pipeline_fail(gale__pipeline *p, gale_status status)

@@ -30,14 +30,24 @@ static bool is_of_device(gale_status status)
 
 /* --- Where it runs. --- */
 
+/* Plans of all lengths should stay: an encoder has a device's memory for itself more often than not. */
+static gale_model_options options_for(const gale_embedder *e, const gale_device *device)
+{
+    const gale_device_caps *caps = &gale_device_get_info(device)->caps;
+    gale_model_options o = e->options;
+    if (!o.program.plan_memory_bytes && !caps->host_functions) o.program.plan_memory_bytes = caps->memory_bytes / 2;
+    return o;
+}
+
 static gale_status open_place(gale_embedder *e, gale_device *device, bool own, gale__encoder_place **out)
 {
     gale__onnx *file = NULL;
+    gale_model_options options = options_for(e, device);
     gale__encoder_place *p = gale__calloc(1, sizeof *p);
     gale_status status = p ? gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file) : GALE_NO_MEMORY;
     if (status == GALE_OK) {
         status = gale__compose(file, e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, &e->composed);
-        if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, &e->options, &p->model);
+        if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, &options, &p->model);
         else gale__onnx_close(&file);
         if (status != GALE_OK) gale__fail_within(status, "%s", e->folder.model);
     }
