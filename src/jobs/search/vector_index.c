@@ -216,6 +216,18 @@ static gale_status look_at_lengths(gale_index *x)
 
 /* --- The public face. --- */
 
+/* Vectors that do not fit the device are searched by the cores. */
+static gale_status to_device(gale_index *x, gale_device *device)
+{
+    gale_status status = gale__index_to_device(x, device);
+    if (status != GALE_NO_MEMORY || !gale_device_get_info(device)->caps.memory_bytes) return status;
+    gale__index_from_device(x);
+    gale__log(GALE__WARN, "%s: does not fit the memory of %s (%s); searching on the CPU", x->file.map.path,
+        gale_device_get_info(device)->name, gale_error());
+    gale__error_clear();
+    return GALE_OK;
+}
+
 gale_status gale_index_open(const char *path, const gale_index_options *options, gale_index **out)
 {
     GALE__NEED({"path", path}, {"out", out});
@@ -226,7 +238,7 @@ gale_status gale_index_open(const char *path, const gale_index_options *options,
     gale_status status = gale__vector_file_open(path, &o, &x->file);
     if (status == GALE_OK) status = look_at_lengths(x);
     bool cores = !o.device || gale_device_get_info(o.device)->caps.host_functions;
-    if (status == GALE_OK && !cores) status = gale__index_to_device(x, o.device);
+    if (status == GALE_OK && !cores) status = to_device(x, o.device);
     if (status == GALE_OK) *out = x;
     else gale_index_close(&x);
     return status;
