@@ -266,9 +266,16 @@ def searches():
             good = found["query"] == text and all(allowed(h["row"]) and texts[h["row"]] == h["text"] for h in found["hits"])
             scores = [h["score"] for h in found["hits"]]
             check(f"search {text} {extra}", good and near([scores], [nearest(text, allowed, 5)], 1e-5), line[:300])
+    search(index, "one", "-m", encoder, "--probes", 1, code=1)
+    built = json.loads(search(index, "--build-index", "--lists", 4, "--json").stdout)
+    check("an index is built", built["lists"] == 4 and built["rows"] == len(texts) and built["recall"] >= 0.95, str(built))
+    for extra in ([], ["--where", "lang=de"]):
+        ways = [search(index, "one two", "-m", encoder, "--texts", jsonl, "--json", *extra, *way).stdout for way in ([], ["--probes", 4])]
+        check(f"all lists are what exact search finds {extra}", ways[0] == ways[1], str(ways)[:300])
+    check("few lists", b"hits" in search(index, "one two", "-m", encoder, "--json", "--probes", 0).stdout, "nothing")
     questions = write("questions.txt", "two\nthree four\n")
     check("queries from a file", len(search(index, "--queries", questions, "-m", encoder, "--json").stdout.decode().splitlines()) == 2, "not a line for each")
-    for arguments, pattern, code in (([index, "one"], "missing option: --model", 2), ([index], "nothing to search for", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
+    for arguments, pattern, code in (([index, "one"], "missing option: --model", 2), ([index], "nothing to search for", 2), ([index, "one", "--build-index"], "searches for nothing", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
                                      ([lines, "one", "-m", encoder], "not a vector file", 1), ([index, "one", "-m", encoder, "--dims", 3], "the model produces 3", 4),
                                      ([index, "one", "-m", encoder, "--where", "a=b"], "--texts", 1)):
         done = search(*arguments, code=code)

@@ -695,6 +695,8 @@ TEST(vectors)
     LACKS(gale_index_search(NULL, vector, 1, 1, NULL, SOME), "index");
     LACKS(gale_index_search(SOME, NULL, 1, 1, NULL, SOME), "queries");
     LACKS(gale_index_search(SOME, vector, 1, 1, NULL, NULL), "hits");
+    LACKS(gale_index_build(NULL, NULL, NULL), "index");
+    LACKS(gale_index_set_probes(NULL, 1), "index");
     LACKS(gale_index_duplicates(SOME, 1, NULL, vector), "of");
     LACKS(gale_index_vector(SOME, 0, NULL), "out");
 }

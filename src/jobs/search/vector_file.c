@@ -174,3 +174,12 @@ gale_status gale__vector_file_read(
     for (size_t i = 0; i < count; i++) unpack(f, (const uint8_t *)raw + i * f->row_bytes, buffer + i * (size_t)f->dims);
     return GALE_OK;
 }
+
+const float *gale__vector_file_row(const gale__vector_file *f, int64_t row, float *buffer)
+{
+    const uint8_t *raw = (const uint8_t *)f->map.data + f->offset + (uint64_t)row * f->row_bytes;
+    if (f->type == GALE_VECTOR_F32 && (f->offset + f->skip_bytes) % sizeof(float) == 0)
+        return (const float *)(const void *)(raw + f->skip_bytes);
+    unpack(f, raw, buffer);
+    return buffer;
+}
