@@ -255,6 +255,26 @@ def nearest(text, allowed, k):
     return [-score for score, _ in scores[:k]]
 
 
+def several_devices():
+    one, two = folder / "one.npy", folder / "two.npy"
+    embed(lines, "-o", one)
+    done = json.loads(embed(lines, "-p", "cpu:0+cpu:0", "-o", two, "--json").stdout)
+    check("two devices", one.read_bytes() == two.read_bytes() and len(done["batches_by_device"]) == 2 and sum(done["batches_by_device"]) == done["batches"], str(done))
+    check("all devices", json.loads(embed(lines, "-p", "cpu:all", "-o", two, "--restart", "--json").stdout)["batches_by_device"], "none")
+    for chain, pattern in (("cpu:x+cpu", "PROVIDER:NUMBER"), ("cpu+nosuch:1", "unknown provider"), ("cpu:7+cpu", "out of range")):
+        done = subprocess.run([gale, "embed", str(lines), "-m", str(encoder), "-p", chain, "-o", str(two)], capture_output=True, env=environment, timeout=60)
+        check(f"provider {chain}", done.returncode and pattern in done.stderr.decode(), done.stderr.decode()[-300:])
+
+
+def warm_cache():
+    def cache(*arguments):
+        return subprocess.run([gale, "cache", *map(str, arguments)], capture_output=True, env=environment, timeout=60)
+    check("an encoder's kernels", json.loads(cache("warm", encoder, "-p", "cpu", "--json").stdout)["compiled"] == 0, "the CPU compiles nothing")
+    check("a model's kernels", b"kernels compiled" in cache("warm", encoder / "model.onnx", "-p", "cpu", "--dim", "b=2", "--dim", "t=5").stdout, "not a line")
+    for arguments in (["warm"], ["stats", encoder]):
+        check(f"cache {arguments}", cache(*arguments).returncode == 2, "not refused")
+
+
 def searches():
     index, objects = folder / "s.npy", [{"text": t, "lang": "en" if i % 3 else "de", "year": i % 10} for i, t in enumerate(texts)]
     jsonl = write("s.jsonl", "".join(json.dumps(o) + "\n" for o in objects))
@@ -395,6 +415,8 @@ try:
     inputs()
     parts()
     wrong_inputs()
+    several_devices()
+    warm_cache()
     searches()
     levels()
     pairs_and_duplicates()
