@@ -102,8 +102,9 @@ static int run(const gale__args *a)
 {
     const char *action = gale__args_text(a, "ACTION");
     bool warm = !strcmp(action, "warm");
-    if (warm != gale__args_given(a, "MODEL"))
-        return gale__usage("cache", warm ? "warm needs a MODEL" : "only warm takes a MODEL");
+    if (warm && !gale__args_text(a, "MODEL")) return gale__usage("cache", "warm needs a MODEL");
+    if (!warm && gale__args_text(a, "MODEL"))
+        return gale__usage("cache", "unexpected argument '%s': only warm takes a MODEL", gale__args_text(a, "MODEL"));
     if (warm) return gale__cache_warm(a);
     if (!strcmp(gale__args_text(a, "kind"), "vectors")) return run_vectors(a, action);
     gale__binary_cache_stats before, after;
