@@ -203,7 +203,7 @@ def after_kill():
     for extra, expected in ((["--restart"], many), (["--dims", "3"], many)):
         feed_until_journal(start(output), output, many)
         done = embed("-", "-o", output, "--window", 64, *extra, stdin="".join(t + "\n" for t in expected).encode())
-        check(f"other texts or settings {extra}", "from the run before" not in done.stderr.decode() and len(read_npy(output)) == len(expected), done.stderr.decode())
+        check(f"other texts or settings {extra}", "from the previous run" not in done.stderr.decode() and len(read_npy(output)) == len(expected), done.stderr.decode())
     process = start(folder / "i.npy")
     process.stdin.write(b"one\n" * 200000)
     process.stdin.flush()

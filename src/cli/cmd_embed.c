@@ -33,6 +33,8 @@ static const gale__arg args[] = {
     {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..64", "concurrent runs; 0: chosen by device"},
     {"window", 0, GALE__ARG_INT, "TEXTS", "0", "0..10000000",
         "number of texts sorted by length together; 0: chosen by device"},
+    {"pool-limit", 0, GALE__ARG_INT, "MB", NULL, "1..16777216",
+        "limit on the memory allocated from each device; batches that do not fit are halved", "GALE_POOL_LIMIT_MB"},
     {"shard", 0, GALE__ARG_TEXT, "K/N|auto", NULL, NULL,
         "process only the K-th of N equal parts; auto: K and N from MPI or Slurm, and -K-of-N is added to the output's "
         "name"},
