@@ -217,6 +217,8 @@ gale_device *gale__device_hold(gale_device *device); /* given back with gale_dev
  * gale_error() says.  Where there is none, or a step down is an error, that is the failure that is given back.  The
  * caller says the step aloud when the work goes on. */
 gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out);
+/* The shapes of mma.sync, as NVIDIA's cards have them since 8.0: m16n8k16, two of them side by side. */
+void gale__caps_add_mma(gale_device_caps *caps);
 /* Opens one device by backend and index, no chain. */
 gale_status gale__device_open_one(
     const gale__backend *backend, int index, const gale_device_options *options, gale_device **out);
