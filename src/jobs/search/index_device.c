@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 1 << 20, PIECE_ROWS = 1 << 13, QUERIES_MOST = 64, SCORES_MOST = 1 << 27 };
+enum { ROWS = 1 << 20, PIECE_ROWS = 1 << 15, QUERIES_MOST = 64, SCORES_MOST = 1 << 27 };
 
 typedef struct gale__index_device {
     gale_device *device; /* the caller's */
