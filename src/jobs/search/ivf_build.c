@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCH = 2048, ROUNDS = 8, SAMPLE_PER_LIST = 32, LISTS_MOST = 1 << 16, QUERIES = 64, K = 10 };
+enum { BATCH = 2048, READ_ROWS = 128, ROUNDS = 8, SAMPLE_PER_LIST = 32, LISTS_MOST = 1 << 16, QUERIES = 64, K = 10 };
 #define RECALL_ENOUGH 0.95
 
 typedef struct builder {
@@ -26,18 +26,32 @@ typedef struct builder {
 
 static float *scratch_rows(size_t count, int64_t dims) { return gale__alloc(count * (size_t)dims * sizeof(float)); }
 
+typedef struct reading {
+    const gale_index *x;
+    int64_t first, step, count;
+    float *to;
+} reading;
+
+static void read_some(void *arg, size_t chunk, int worker)
+{
+    const reading *r = arg;
+    size_t dims = (size_t)r->x->file.dims;
+    int64_t end = (int64_t)(chunk + 1) * READ_ROWS < r->count ? (int64_t)(chunk + 1) * READ_ROWS : r->count;
+    (void)worker;
+    for (int64_t i = (int64_t)chunk * READ_ROWS; i < end; i++) {
+        int64_t row = r->first + i * r->step;
+        float scale = r->x->scales ? r->x->scales[row] : 1, *out = r->to + (size_t)i * dims;
+        const float *v = gale__vector_file_row(&r->x->file, row, out);
+        for (size_t d = 0; d < dims; d++) out[d] = v[d] * scale;
+    }
+}
+
 /* `count` rows of length 1, `step` apart. */
 static gale_status read_rows(builder *b, int64_t first, int64_t step, int64_t count, float *to)
 {
-    const gale__vector_file *f = &b->x->file;
-    size_t dims = (size_t)f->dims;
-    GALE_TRY(gale__file_map_check(&f->map));
-    for (int64_t i = 0; i < count; i++) {
-        int64_t row = first + i * step;
-        float scale = b->x->scales ? b->x->scales[row] : 1, *out = to + (size_t)i * dims;
-        const float *v = gale__vector_file_row(f, row, out);
-        for (size_t d = 0; d < dims; d++) out[d] = v[d] * scale;
-    }
+    reading r = {b->x, first, step, count, to};
+    GALE_TRY(gale__file_map_check(&b->x->file.map));
+    gale__parallel((size_t)(count + READ_ROWS - 1) / READ_ROWS, read_some, &r);
     return GALE_OK;
 }
 
@@ -69,11 +83,11 @@ static gale_status load_centroids(builder *b)
     return gale_tensor_from_cpu(b->device, GALE_F32, 2, dims, b->centroids, &b->table);
 }
 
-static gale_status find_nearest(builder *b, const float *rows, int64_t count, int64_t *to)
+static gale_status find_nearest(builder *b, float *rows, int64_t count, int64_t *to)
 {
     const int64_t dims[2] = {count, b->x->file.dims};
     gale_tensor *in[2] = {NULL, b->table}, *out = NULL;
-    GALE_TRY(gale_tensor_from_cpu(NULL, GALE_F32, 2, dims, rows, &in[0]));
+    GALE_TRY(gale_tensor_wrap(GALE_F32, 2, dims, rows, true, NULL, NULL, &in[0]));
     gale_status status = gale_program_run(b->program, in, &out, true);
     gale_tensor_destroy(&in[0]);
     GALE_TRY(status);
