@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A run costs something apart from its tokens: about as much as this part of a full one. */
-enum { FIXED_PART = 32 };
+enum { FIXED_PART = 32, TILE = 128 };
 
 static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
@@ -16,6 +16,15 @@ static size_t length_class(size_t n, bool single, size_t most)
     size_t fine = n <= 32 ? 1 : n <= 64 ? 2 : n <= 128 ? 4 : n <= 256 ? 8 : 16;
     size_t length = round_up(n ? n : 1, single ? 4 * fine : fine);
     return most && length > most ? most : length;
+}
+
+/* Full batches have a number of tokens that the tiles of products divide, where that leaves out few rows. */
+static size_t round_rows(size_t rows, size_t length)
+{
+    size_t step = TILE;
+    for (size_t twos = length; twos % 2 == 0 && step > 8; twos /= 2) step /= 2;
+    if (rows < 8 * step) step = 8;
+    return rows > step ? rows - rows % step : rows;
 }
 
 static size_t count_tokens(const gale__row *rows, size_t count)
@@ -36,7 +45,7 @@ void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t
     size_t length = length_class(sorted[first].count, rows == 1, length_most), left = rows - first;
     if (length < sorted[first].count) length = sorted[first].count;
     size_t most = tokens / length ? tokens / length : 1;
-    if (most > 8) most -= most % 8;
+    most = round_rows(most, length);
     if (rows_most && most > rows_most) most = rows_most;
     for (size_t slots = most; slots; slots /= 2) {
         size_t count = left < slots ? left : slots, real = count_tokens(sorted + first, count);
