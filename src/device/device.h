@@ -174,7 +174,7 @@ struct gale__backend {
     gale_status (*capture_replay)(gale_stream *stream, gale_capture *capture);
     void (*capture_destroy)(gale_capture *capture);
     gale_status (*sync)(gale_stream *stream); /* GALE_TIMEOUT after GALE_WATCHDOG_S, GALE_DEVICE_LOST */
-    /* Library calls (call.h), for devices with caps.products; the others leave these NULL.  product fills impl and
+    /* Library calls (call.h), for devices with caps.products_side; the others leave these NULL.  product fills impl and
      * workspace_bytes; refs are the result, the factors and the workspace. */
     gale_status (*product)(gale_device *device, const struct gale__matrix_product *product, gale__call *call);
     gale_status (*call_run)(gale_stream *stream, gale__call *call, const gale__ref *refs);

@@ -93,18 +93,26 @@ static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bo
                       : turned(gale__prim_at(f->g, n), offset + half) - turned(gale__prim_at(f->g, n), half);
 }
 
+/* Whether a dimension of a declared value goes on from one channel to the next. */
+static bool covers_channels(const gale__prim_node *p, int64_t step, int64_t extent)
+{
+    return p->rank >= 4 && step >= 1 && step < plane(p) && extent * step > plane(p);
+}
+
 /* The dimension in which neighbours of what the kernel writes follow each other.  *whole: it covers channels and plane,
  * or a part of it, at once. */
 static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
 {
     const gale__nest *nest = &u->kernel->nest;
     const gale__nest_access *store = &nest->accesses[nest->stores[0].access];
-    const gale__prim_node *p = gale__prim_at(f->g, u->to);
+    const gale__prim_node *p = gale__prim_at(f->g, u->to), *from = gale__prim_at(f->g, u->from);
     int found = NONE;
     *whole = false;
     for (int d = 0; d < nest->n_outer; d++) {
         int64_t step = store->stride[d];
-        if (step >= 1 && step < plane(p) && p->rank >= 4 && nest->extent[d] * step > plane(p)) {
+        bool merged = covers_channels(p, step, nest->extent[d]);
+        if (step != 1) merged = merged && covers_channels(from, u->access->stride[d], nest->extent[d]);
+        if (merged) {
             *whole = true;
             return d;
         }

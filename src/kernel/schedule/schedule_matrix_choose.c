@@ -7,7 +7,7 @@
 #define LEAST_RESULTS 1024
 #define LEAST_SIDE 2
 #define LARGE_OPERAND (4 << 20) /* elements: reading it takes longer than anything done with it */
-#define FAR_K 1024
+#define FAR_K 2048
 
 int gale__schedule_matrix_core(const gale__nest *nest, int operand)
 {
@@ -108,13 +108,21 @@ static int tile_for(int64_t n)
 /* How much of k is fetched at once, and how often ahead.  Tiles of 64 x 128 gain from fewer, longer steps (1024 cubed
  * in f16 on an H200: 152 TFLOP/s, and 137 with steps of 32), larger ones do not.  The smallest tiles wait for memory
  * alone: they fetch far ahead. */
+static void longest_steps(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s, int64_t *ahead)
+{
+    bool least = s->tile_m + s->tile_n == 64, middle = s->tile_m + s->tile_n == 192;
+    s->tile_k = 32;
+    *ahead = 4;
+    if (caps->software || c->k < 128 || !(least || middle)) return;
+    s->tile_k = least && c->k >= FAR_K ? 128 : 64;
+    *ahead = least ? 8 : 3;
+}
+
 static bool choose_depth(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
-    bool least = s->tile_m + s->tile_n == 64 && c->k >= FAR_K;
-    bool longer = ((s->tile_m + s->tile_n == 192 && c->k >= 128) || least) && !caps->software;
-    for (s->tile_k = longer ? 64 : 32; s->tile_k >= 32; s->tile_k /= 2) {
-        int64_t deep = up(c->k, s->tile_k) + 1, most = s->tile_k == 64 ? 3 : 4;
-        if (least && s->tile_k == 64) most = 8;
+    int64_t most;
+    for (longest_steps(c, caps, s, &most); s->tile_k >= 32; s->tile_k /= 2) {
+        int64_t deep = up(c->k, s->tile_k) + 1;
         for (s->stages = (uint8_t)(deep < most ? deep : most); s->stages >= 2; s->stages--)
             if (fits(caps, s)) return true;
     }
