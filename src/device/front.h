@@ -44,6 +44,9 @@ void gale__staging_forget(struct gale__staging *s);                  /* download
 void gale__staging_reset(struct gale__staging *s);                   /* after a sync: everything is free again */
 void gale__staging_close(struct gale__staging *s);                   /* the stream ends: pinned memory goes back */
 
+gale_status gale__staging_spare_create(gale_device *device); /* what streams lend each other */
+void gale__staging_spare_destroy(gale_device *device);
+
 /* profiler.c: what stands around a launch or a transfer while a profiler is on. */
 typedef enum gale__profiler_span_kind {
     GALE__SPAN_KERNEL,
