@@ -138,20 +138,6 @@ static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
     }
 }
 
-/* Rows are often shorter than it takes to call a function. */
-static inline void copy_floats(float *to, const float *from, int64_t n)
-{
-    int64_t i = 0;
-    if (n > 64) {
-        memcpy(to, from, (size_t)n * sizeof *to);
-        return;
-    }
-    for (; i + 4 <= n; i += 4) memcpy(to + i, from + i, 16);
-    if (i < n && n >= 4) memcpy(to + n - 4, from + n - 4, 16);
-    else
-        for (; i < n; i++) to[i] = from[i];
-}
-
 static void fill_bytes(const run *r, bench *b)
 {
     const gale__cpu_window *w = &r->contract->window;
@@ -174,7 +160,7 @@ static void fill_band(const run *r, bench *b)
     int64_t stride = w->x.unit * w->phases;
     for (int d = 0; d < b->f.tape->n_dims; d++) memory += w->access->stride[d] * b->f.at[d];
     for (const piece *p = b->pieces; p < b->pieces + b->n_pieces; p++) {
-        if (stride == 1) copy_floats(b->band + p->to, memory + p->from, p->n);
+        if (stride == 1) gale__cpu_copy_floats(b->band + p->to, memory + p->from, p->n);
         else b->f.tape->simd->gather[2](b->band + p->to, memory + p->from, stride, (size_t)p->n);
     }
 }
@@ -202,7 +188,8 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
     f->tape->simd->rows.flat(dense ? sums : flat, band, c->offset, weights, (size_t)c->taps, (size_t)n);
-    for (int64_t y = 0; y < rows && !dense; y++) copy_floats(sums + y * w->x.lanes, flat + y * c->pitch, w->x.lanes);
+    for (int64_t y = 0; y < rows && !dense; y++)
+        gale__cpu_copy_floats(sums + y * w->x.lanes, flat + y * c->pitch, w->x.lanes);
 }
 
 static void finish_channels(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t start, int64_t n, float *sums)
