@@ -158,9 +158,8 @@ void gale__cpu_winograd_finish(gale__cpu_winograd *g)
     *g = (gale__cpu_winograd){0};
 }
 
-/* Row i of the transform of weights along one axis: their values at a point, over what the other transforms leave out.
- */
-static void make_rows(int64_t m, double (*g)[3])
+/* Row i: the weights' value at a point, over what the other transforms leave out. */
+void gale__cpu_winograd_factors(int64_t m, double (*g)[3])
 {
     const double a = GALE__WINOGRAD_A, b = GALE__WINOGRAD_B, points_4[5] = {0, a, -a, b, -b}, points_2[3] = {0, 1, -1};
     const double *p = m == 4 ? points_4 : points_2;
@@ -174,13 +173,17 @@ static void make_rows(int64_t m, double (*g)[3])
     g[m + 1][2] = 1;
 }
 
-void gale__cpu_winograd_weights(int64_t m, const double *taps, double *out)
+void gale__cpu_winograd_weights(
+    int64_t m, const double (*g)[3], const double (*taps)[GALE__WINOGRAD_ROWS], double (*out)[GALE__WINOGRAD_ROWS])
 {
-    double g[6][3], half[6][3];
-    make_rows(m, g);
-    for (int64_t i = 0; i < m + 2; i++)
-        for (int x = 0; x < 3; x++) half[i][x] = g[i][0] * taps[x] + g[i][1] * taps[3 + x] + g[i][2] * taps[6 + x];
-    for (int64_t i = 0; i < m + 2; i++)
+    enum { N = GALE__WINOGRAD_ROWS };
+    double half[3][N];
+    for (int64_t i = 0; i < m + 2; i++) {
+        for (int x = 0; x < 3; x++)
+            for (int r = 0; r < N; r++)
+                half[x][r] = g[i][0] * taps[x][r] + g[i][1] * taps[3 + x][r] + g[i][2] * taps[6 + x][r];
         for (int64_t j = 0; j < m + 2; j++)
-            out[i * (m + 2) + j] = half[i][0] * g[j][0] + half[i][1] * g[j][1] + half[i][2] * g[j][2];
+            for (int r = 0; r < N; r++)
+                out[i * (m + 2) + j][r] = half[0][r] * g[j][0] + half[1][r] * g[j][1] + half[2][r] * g[j][2];
+    }
 }

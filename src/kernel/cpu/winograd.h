@@ -36,8 +36,12 @@ int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_ac
 gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_window *w, int64_t m, int64_t rows,
     int64_t kc, const gale__simd_gemm *gemm, int64_t width);
 void gale__cpu_winograd_finish(gale__cpu_winograd *g);
-/* The transformed weights of a row and a channel: the nine weights, rows of taps one after the other, to (m + 2)^2. */
-void gale__cpu_winograd_weights(int64_t m, const double *taps, double *out);
+/* The transform of weights along one axis, and of those of some rows and one channel: the nine weights, rows of taps
+ * one after the other, to (m + 2)^2. */
+enum { GALE__WINOGRAD_ROWS = 16 };
+void gale__cpu_winograd_factors(int64_t m, double (*g)[3]);
+void gale__cpu_winograd_weights(
+    int64_t m, const double (*g)[3], const double (*taps)[GALE__WINOGRAD_ROWS], double (*out)[GALE__WINOGRAD_ROWS]);
 /* Lanes as panels: so many of nr lanes, then of gemm->slim. */
 typedef struct gale__cpu_winograd_panels {
     int64_t full, slim, lanes;

@@ -321,30 +321,51 @@ typedef struct making {
     int64_t batch;
 } making;
 
+enum { STEPS = 8 }; /* channels whose weights go out together: each point is far from the next */
+
+/* Weights of the rows of a panel and one channel, transformed: to [point][steps][mr]. */
+static void transform_weights(
+    const making *w, gale__cpu_frame *f, int64_t m0, int64_t k, const double (*g)[3], float *to, int64_t point)
+{
+    const gale__cpu_contract *c = w->contract;
+    const gale__nest_access *x = c->winograd.weights;
+    int64_t rows = least(c->gemm.mr, c->a.rows.count - m0);
+    double taps[9][GALE__WINOGRAD_ROWS] = {{0}}, out[SIDE * SIDE][GALE__WINOGRAD_ROWS];
+    gale__cpu_frame_seek(f, &c->window.rest, k);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = x->offset;
+        gale__cpu_frame_seek(f, &c->a.rows, m0 + r);
+        for (int d = 0; d < c->nest->n_outer + c->nest->n_inner; d++) at += x->stride[d] * f->at[d];
+        for (int t = 0; t < 9; t++)
+            taps[t][r] = (double)w->from[at + t / 3 * x->stride[c->window.y.tap] + t % 3 * x->stride[c->window.x.tap]];
+    }
+    gale__cpu_winograd_weights(c->winograd.m, g, taps, out);
+    for (int64_t p = 0; p < c->winograd.points; p++)
+        for (int64_t r = 0; r < c->gemm.mr; r++) to[p * point + r] = (float)out[p][r];
+}
+
 /* Task: a panel of rows. */
 static void weights_task(void *arg, size_t i, int worker)
 {
     const making *w = arg;
     const gale__cpu_contract *c = w->contract;
     const gale__cpu_winograd *g = &c->winograd;
-    const gale__nest_access *x = g->weights;
-    int64_t padded = gale__cpu_contract_padded_rows(c), mr = c->gemm.mr;
+    int64_t padded = gale__cpu_contract_padded_rows(c), mr = c->gemm.mr, m0 = (int64_t)i * mr, k = 0, n;
+    float some[SIDE * SIDE][STEPS * GALE__WINOGRAD_ROWS];
+    double factors[SIDE][3];
     gale__cpu_frame f = {.at = {0}};
     (void)worker;
+    gale__cpu_winograd_factors(g->m, factors);
     gale__cpu_frame_seek(&f, &c->batch, w->batch);
-    for (int64_t m = (int64_t)i * mr; m < (int64_t)(i + 1) * mr; m++)
-        for (int64_t k = 0; k < g->channels; k++) {
-            double taps[9] = {0}, out[SIDE * SIDE] = {0};
-            int64_t k0 = k / c->kc * c->kc, kn = least(c->kc, g->channels - k0), at = x->offset;
-            gale__cpu_frame_seek(&f, &c->a.rows, least(m, c->a.rows.count - 1));
-            gale__cpu_frame_seek(&f, &c->window.rest, k);
-            for (int d = 0; d < c->nest->n_outer + c->nest->n_inner; d++) at += x->stride[d] * f.at[d];
-            for (int t = 0; t < 9 && m < c->a.rows.count; t++)
-                taps[t] = (double)w->from[at + t / 3 * x->stride[c->window.y.tap] + t % 3 * x->stride[c->window.x.tap]];
-            gale__cpu_winograd_weights(g->m, taps, out);
-            float *to = w->to + k0 * padded + m / mr * mr * kn + (k - k0) * mr + m % mr;
-            for (int64_t p = 0; p < g->points; p++) to[p * padded * g->channels] = (float)out[p];
-        }
+    for (; k < g->channels; k += n) {
+        int64_t k0 = k / c->kc * c->kc, kn = least(c->kc, g->channels - k0);
+        n = least(STEPS, k0 + kn - k);
+        for (int64_t s = 0; s < n; s++)
+            transform_weights(w, &f, m0, k + s, factors, some[0] + s * mr, STEPS * GALE__WINOGRAD_ROWS);
+        for (int64_t p = 0; p < g->points; p++)
+            memcpy(w->to + p * padded * g->channels + k0 * padded + m0 * kn + (k - k0) * mr, some[p],
+                (size_t)(n * mr) * sizeof(float));
+    }
 }
 
 void gale__cpu_winograd_make(const gale__cpu_contract *c, const void *from, void *to)
