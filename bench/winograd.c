@@ -105,7 +105,7 @@ static void measure(int64_t k, int64_t size, int64_t rows, const char *only)
     }
     for (int i = 0; i < WAYS; i++)
         if (!open_way(&ways[i], &c, memory)) return;
-    for (double end = now() + 0.6; now() < end;)
+    for (double end = now() + 1.5; now() < end;)
         for (int i = 0; i < WAYS; i++) {
             double start = now();
             gale__cpu_kernel_run(ways[i].kernel, ways[i].memory);
