@@ -4,7 +4,15 @@
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
-enum { BAND_FLOATS = 8192, TOGETHER_LANES = 768, TOGETHER_MOST = 64, VECTOR = 16, TASKS_EACH = 4, TASK_LANES = 4096 };
+enum {
+    BAND_FLOATS = 8192,
+    TOGETHER_LANES = 768,
+    ALONE_LANES = 96,
+    TOGETHER_MOST = 64,
+    VECTOR = 16,
+    TASKS_EACH = 4,
+    TASK_LANES = 4096
+};
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
@@ -69,7 +77,8 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
     for (lay_band(c, w); c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w)) c->rows = parts(c->rows, 2);
     c->row_blocks = parts(w->y.lanes, c->rows);
     int64_t fit = least(TOGETHER_LANES / (w->x.lanes * w->y.lanes), batches * w->far.count / wanted);
-    c->together = c->row_blocks > 1 || fit < 1 ? 1 : least(fit, TOGETHER_MOST);
+    bool alone = w->x.lanes * w->y.lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
+    c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
     c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
     for (int64_t t = 0; t < k->count; t++) {
         int64_t left = t, y = 0, x = 0, at = 0;

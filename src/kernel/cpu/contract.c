@@ -19,7 +19,7 @@
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
-#define JOINT_LANES 200
+#define JOINT_LANES 100
 #define JOINT_BLOCK 1024
 #define NARROW_LANES 8
 #define NARROW_K 16
@@ -209,6 +209,17 @@ static gale_status make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int
     return gale__cpu_tape_finish_build(&o->tape, sections, 1, NULL, 0, 512);
 }
 
+/* Dimensions that one run of the tail may walk; values that are the same along all of them are loaded once. */
+static uint32_t tail_dims(const gale__cpu_contract *c)
+{
+    const gale__cpu_span *span = c->joint.count && !c->channel.weights ? &c->joint : &c->b.rows;
+    uint32_t mask = 0;
+    if (c->channel.weights && c->channel.together > 1) return 0;
+    for (int i = 0; i < span->n; i++) mask |= 1u << span->dim[i];
+    for (int i = 0; i < c->b.rows.n; i++) mask |= 1u << c->b.rows.dim[i];
+    return mask;
+}
+
 static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *info)
 {
     uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
@@ -217,6 +228,7 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     gale_type type = (gale_type)c->nest->code[info->reduce].type;
     gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
     gale__cpu_tape_init(t, c->nest);
+    t->lane_dims = tail_dims(c);
     for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
     mark_below(c->nest, wanted, info->reduce);
     c->sum = gale__cpu_tape_reg(t, (int)c->size);

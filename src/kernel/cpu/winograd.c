@@ -17,6 +17,7 @@
 #define COST_OUT 14.0
 #define COST_WEIGHT 6.0
 #define COST_PLAIN 1.2
+#define COST_MAP 16.0 /* more of those by this over the lanes of a map: small ones fill panels poorly */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -50,7 +51,8 @@ static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const 
 
 static double plain_cost(const gale__cpu_window *w, int64_t rows, const gale__simd_gemm *gemm)
 {
-    return COST_PLAIN * 9.0 * (double)(w->rest.count * round_up(rows, gemm->mr) * w->y.lanes * w->x.lanes);
+    double lanes = (double)(w->y.lanes * w->x.lanes);
+    return COST_PLAIN * 9.0 * (double)(w->rest.count * round_up(rows, gemm->mr)) * (lanes + COST_MAP);
 }
 
 /* Taps of 3 x 3 side by side over floats as stored, with borders that are those of every channel and map. */
