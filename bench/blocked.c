@@ -1,7 +1,8 @@
 /* Convolutions in a channels-blocked layout (blocks of 8 channels, lanes along them) beside gale's own kernels for the
  * same layers in the declared layout: what a blocked layout could gain, before conversions at its borders.  The blocked
  * kernels are given every advantage: inputs lie blocked and padded already, weights too.  NEON only; processor time of
- * one thread, the least of several turns (GALE_THREADS=1). */
+ * one thread, the least of several turns (GALE_THREADS=1); `bench_blocked WORD` times the layers with it in their name.
+ */
 #include "base/cpu.h"
 #include "base/thread.h"
 #include "kernel/cpu/interp.h"
@@ -222,7 +223,7 @@ static void measure(const layer *l)
     double best[2] = {1e9, 1e9};
     open_blocked(&b, l);
     if (!open_own(&c, l)) return;
-    for (double end = now() + 2; now() < end;)
+    for (double end = now() + 1; now() < end;)
         for (int i = 0; i < 2; i++) {
             double start = now();
             if (i) run_blocked(&b);
@@ -239,7 +240,7 @@ static void measure(const layer *l)
     gale__free(b.x), gale__free(b.w), gale__free(b.bias), gale__free(b.y);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const layer layers[] = {{"1x1, 64 to 256, 56x56", 64, 256, 56, 1, 1, false},
         {"1x1, 256 to 64, 56x56", 256, 64, 56, 1, 1, false}, {"1x1, 960 to 160, 7x7", 960, 160, 7, 1, 1, false},
@@ -248,7 +249,8 @@ int main(void)
         {"depthwise 3x3, 192, 28x28", 192, 192, 28, 3, 1, true},
         {"depthwise 3x3, 576, 14x14", 576, 576, 14, 3, 1, true}};
     printf("%s, %s: time by gale / time in blocks\n", gale__cpu_name(), gale__cpu_isa_name());
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) measure(&layers[i]);
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        if (argc < 2 || strstr(layers[i].name, argv[1])) measure(&layers[i]);
     gale__parallel_finish();
     return 0;
 }

@@ -8,6 +8,7 @@ enum {
     BAND_FLOATS = 8192,
     TOGETHER_LANES = 768,
     ALONE_LANES = 96,
+    GRID_LANES = 14,
     TOGETHER_MOST = 64,
     VECTOR = 16,
     TASKS_EACH = 4,
@@ -196,6 +197,11 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
     read_weights(r, f, weights);
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
+    if (!dense && w->x.lanes >= GRID_LANES) {
+        f->tape->simd->rows.grid(
+            sums, band, c->offset, weights, (size_t)c->taps, (size_t)rows, (size_t)w->x.lanes, (size_t)c->pitch);
+        return;
+    }
     f->tape->simd->rows.flat(dense ? sums : flat, band, c->offset, weights, (size_t)c->taps, (size_t)n);
     for (int64_t y = 0; y < rows && !dense; y++)
         gale__cpu_copy_floats(sums + y * w->x.lanes, flat + y * c->pitch, w->x.lanes);

@@ -91,6 +91,7 @@ typedef struct gale__simd_sum {
     int32_t x_zero, y_zero;
 } gale__simd_sum;
 
+enum { GALE__SIMD_SLACK = 16 }; /* elements of a vector, at most */
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
     float (*exp)(float *y, const float *x, size_t n); /* y = exp(x - max x); gives the sum of y */
@@ -106,6 +107,10 @@ typedef struct gale__simd_rows {
         float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
     /* y[i] = the sum of w[t] x[offset[t] + i], n a multiple of 16 */
     void (*flat)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t n);
+    /* the same for rows of x that are `pitch` apart, and of y one after the other; whole vectors are read and written,
+     * so that up to GALE__SIMD_SLACK elements behind the last row are */
+    void (*grid)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t rows,
+        size_t width, size_t pitch);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
     void (*add_scaled)(float *y, const float *x, float by, size_t n); /* y += by x */
@@ -122,7 +127,6 @@ typedef struct gale__simd_rows {
 
 /* Winograd's transforms of tiles of m x m results (winograd.h).  Lanes are whole vectors: up to GALE__SIMD_SLACK of
  * them behind n are read and written too. */
-enum { GALE__SIMD_SLACK = 16 };
 #define GALE__WINOGRAD_A 0.75f
 #define GALE__WINOGRAD_B 1.5f
 typedef struct gale__simd_winograd {
