@@ -1,6 +1,6 @@
 /* Products of f16 and bf16 by matrix units, in every tile that is worth a try, for tuning the choice.
  *
- *     build/bench/bench_matrix cuda [f16|bf16] [nn|nt|tn|tt] [SIZE] [dump]
+ *     build/bench/bench_matrix cuda [f16|bf16] [nn|nt|tn|tt] [SIZE|MxNxK ...] [dump]
  *
  * prints a line per size and tile, TFLOP/s of the best of several runs, and marks the tile that the schedule chooses;
  * `dump` prints the CUDA text of the chosen kernels instead, on any machine. */
@@ -17,7 +17,7 @@ static int turned; /* bit 0: the first operand lies as [k][m]; bit 1: the second
 static bool dump;
 
 typedef struct tile {
-    int m, n, k, micro_m, micro_n, stages;
+    int m, n, k, micro_m, micro_n, stages, groups;
 } tile;
 static const tile tiles[] = {
     {128, 256, 32, 64, 64, 3},
@@ -43,6 +43,28 @@ static const tile tiles[] = {
     {32, 64, 32, 16, 32, 4},
     {32, 32, 32, 16, 16, 4},
     {32, 32, 64, 16, 16, 3},
+    {128, 128, 64, 16, 128, 3, 1}, /* by wgmma */
+    {128, 128, 64, 16, 128, 4, 1},
+    {128, 128, 64, 16, 128, 6, 1},
+    {128, 96, 64, 16, 96, 3, 1},
+    {128, 96, 64, 16, 96, 4, 1},
+    {128, 64, 64, 16, 64, 4, 1},
+    {128, 64, 64, 16, 64, 6, 1},
+    {128, 64, 64, 16, 64, 8, 1},
+    {128, 32, 64, 16, 32, 4, 1},
+    {64, 128, 64, 16, 128, 4, 1},
+    {64, 128, 64, 16, 128, 6, 1},
+    {64, 128, 64, 16, 128, 8, 1},
+    {64, 96, 64, 16, 96, 4, 1},
+    {64, 96, 64, 16, 96, 8, 1},
+    {64, 64, 64, 16, 64, 4, 1},
+    {64, 64, 64, 16, 64, 6, 1},
+    {64, 64, 64, 16, 64, 8, 1},
+    {64, 64, 64, 16, 64, 12, 1},
+    {64, 32, 64, 16, 32, 6, 1},
+    {64, 32, 64, 16, 32, 8, 1},
+    {64, 32, 64, 16, 32, 12, 1},
+    {64, 16, 64, 16, 16, 8, 1},
 };
 
 static void make_product(nest_case *c, int64_t m, int64_t n, int64_t k)
@@ -111,11 +133,13 @@ static double run_kernel(const nest_case *c, const gale__schedule *s, gale_buffe
     return us;
 }
 
-static void report(int64_t n, const gale__schedule *s, double us, const char *mark)
+static void report(const int64_t *size, const gale__schedule *s, double us, const char *mark)
 {
-    printf("%5d %s %4d x %3d x %2d, subgroups %3d x %2d, %d stages, async %d | %10.1f us %7.1f TFLOP/s %s\n", (int)n,
-        gale_type_name(type), s->tile_m, s->tile_n, s->tile_k, s->micro_m, s->micro_n, s->stages, s->async, us,
-        us > 0 ? 2.0 * (double)n * (double)n * (double)n / us / 1e6 : 0, mark);
+    double flop = 2.0 * (double)size[0] * (double)size[1] * (double)size[2];
+    printf("%5d x %5d x %5d %s %4d x %3d x %2d, subgroups %3d x %2d, %2d stages, async %d | %10.1f us %7.1f TFLOP/s "
+           "%s%s\n",
+        (int)size[0], (int)size[1], (int)size[2], gale_type_name(type), s->tile_m, s->tile_n, s->tile_k, s->micro_m,
+        s->micro_n, s->stages, s->async, us, us > 0 ? flop / us / 1e6 : 0, s->groups ? "wgmma " : "", mark);
     fflush(stdout);
 }
 
@@ -128,13 +152,13 @@ static bool fits(const gale__schedule *s, const gale_device_caps *caps)
     return (parts > results ? parts : results) <= most && group[0] <= caps->group_max;
 }
 
-static void bench_size(int64_t n)
+static void bench_size(const int64_t *n)
 {
     nest_case c;
     gale__schedule s;
     gale_buffer *buffers[NR_BUFFERS] = {0};
     const gale_device_caps *caps = &gale_device_get_info(device)->caps;
-    make_product(&c, n, n, n);
+    make_product(&c, n[0], n[1], n[2]);
     if (!CHECK_OK(gale__schedule_choose(&c.nest, caps, &s))) return;
     for (int b = 0; b < c.nest.n_buffers; b++) {
         CHECK_OK(gale_buffer_create(device, (size_t)c.buffers[b].elements * 2, &buffers[b]));
@@ -145,7 +169,9 @@ static void bench_size(int64_t n)
         gale__schedule t = s;
         t.tile_m = (uint16_t)tiles[i].m, t.tile_n = (uint16_t)tiles[i].n, t.tile_k = (uint8_t)tiles[i].k;
         t.micro_m = (uint8_t)tiles[i].micro_m, t.micro_n = (uint8_t)tiles[i].micro_n;
-        t.stages = (uint8_t)tiles[i].stages, t.exact = n % t.tile_k == 0;
+        t.stages = (uint8_t)tiles[i].stages, t.exact = n[2] % t.tile_k == 0;
+        if (tiles[i].groups && (!caps->matrix_groups || t.async != 3 || !t.fast[0] || !t.fast[1])) continue;
+        t.groups = (uint8_t)tiles[i].groups, t.slice = 16, t.steps = 1;
         if (fits(&t, caps)) report(n, &t, run_kernel(&c, &t, buffers), "");
     }
     for (int b = 0; b < c.nest.n_buffers; b++) gale_buffer_destroy(&buffers[b]);
@@ -174,7 +200,8 @@ static void dump_size(int64_t n)
 
 int main(int argc, char **argv)
 {
-    int64_t only = 0;
+    int64_t only = 0, sizes[32][3];
+    int n_sizes = 0, side[3];
     test_at = "bench";
     nr_no_data = true;
     for (int i = 1; i < argc; i++) {
@@ -185,7 +212,10 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "nt")) turned = 2;
         else if (!strcmp(argv[i], "tn")) turned = 1;
         else if (!strcmp(argv[i], "tt")) turned = 3;
-        else if (atoi(argv[i])) only = atoi(argv[i]);
+        else if (n_sizes < 32 && sscanf(argv[i], "%dx%dx%d", &side[0], &side[1], &side[2]) == 3) {
+            for (int d = 0; d < 3; d++) sizes[n_sizes][d] = side[d];
+            n_sizes++;
+        } else if (atoi(argv[i])) only = atoi(argv[i]);
     }
     if (dump) {
         dump_size(only ? only : 4096);
@@ -196,7 +226,8 @@ int main(int argc, char **argv)
         gale_event_create(device, &to))
         return 1;
     printf("%s, %s\n", gale_device_get_info(device)->name, gale_device_get_info(device)->driver);
-    for (int64_t n = only ? only : 512; n <= (only ? only : 8192); n *= 2) bench_size(n);
+    for (int i = 0; i < n_sizes; i++) bench_size(sizes[i]);
+    for (int64_t n = only ? only : 512; !n_sizes && n <= (only ? only : 8192); n *= 2) bench_size((int64_t[]){n, n, n});
     gale_event_destroy(&from);
     gale_event_destroy(&to);
     gale_stream_destroy(&stream);

@@ -3,7 +3,7 @@
  *     bench_plan MODEL fp32|fp16|bf16 [NAME=]1x3x256x256 ...
  *
  * Inputs have the extents that are given, in order or by name; all their elements are 0.  The texts of the kernels go
- * into the file that TEXTS names. */
+ * into the file that TEXTS names; with DIALECT=opencl+ptx they are those of NVIDIA's OpenCL. */
 #include "../tests/nvidia_caps.h"
 #include "device/null/null.h"
 #include "device/profiler.h"
@@ -103,7 +103,10 @@ int main(int argc, char **argv)
                                                            : GALE_PRECISION_AS_IT_IS;
     FILE *texts = getenv("TEXTS") ? fopen(getenv("TEXTS"), "w") : NULL;
     if (texts) gale__null_set_sink(keep_text, texts);
-    gale__null_set_caps(&nvidia);
+    gale_device_caps caps = nvidia;
+    if (getenv("DIALECT"))
+        caps.dialect = getenv("DIALECT"), caps.matrix_groups = false, caps.shared_most_bytes = caps.shared_bytes;
+    gale__null_set_caps(&caps);
     TRY(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
     TRY(gale_model_open(argv[1], null, &options, &m));
     for (int i = 0; i < gale_model_inputs(m) && i < 16; i++) inputs[i] = make_input(m, i, argc, argv);

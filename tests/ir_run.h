@@ -39,9 +39,9 @@ typedef struct ir_job {
     bool narrow; /* as if the device had no 8- and 16-bit loads */
 } ir_job;
 
-static const struct {
+static struct {
     const char *provider;
-    int dialect; /* -1: SPIR-V */
+    int dialect; /* -1: SPIR-V; once the device is open, the one that it asks for */
 } ir_targets[] = {
     {"opencl", GALE__DIALECT_OPENCL},
     {"vulkan", -1},
@@ -64,7 +64,11 @@ static inline gale_device *ir_device(int target)
             devices[target] = NULL;
             printf("SKIP on %s: %s\n", ir_targets[target].provider, gale_error());
         } else {
-            printf("on %s: %s\n", ir_targets[target].provider, gale_device_get_info(devices[target])->name);
+            const gale_device_info *info = gale_device_get_info(devices[target]);
+            gale__dialect dialect;
+            printf("on %s: %s\n", ir_targets[target].provider, info->name);
+            if (info->caps.dialect && CHECK_OK(gale__dialect_find(info->caps.dialect, &dialect)))
+                ir_targets[target].dialect = (int)dialect;
         }
     }
     return devices[target];

@@ -371,8 +371,8 @@ static void compile_all(bool quads)
         free_case(&t);
     }
     if (CHECK_OK(gale__ir_print_c(list, n, GALE__DIALECT_CUDA, &caps, &text))) {
-        CHECK(strstr(text.text, "sums_add_f16(v") && strstr(text.text, "copy_16(&v"));
-        CHECK(strstr(text.text, quads ? "=matrix_of_bf16(v" : "__syncwarp") != NULL);
+        CHECK(strstr(text.text, "sums_add_f16(&v") && strstr(text.text, "copy_16(&v"));
+        CHECK(strstr(text.text, quads ? "=matrix_of_bf16(&v" : "__syncwarp") != NULL);
         compile(text.text, "sm_80");
         compile(text.text, "sm_90");
     }

@@ -346,7 +346,7 @@ TEST(nvrtc)
     (void)archs, (void)count;
     SKIP("built without CUDA");
 #endif
-    compile_cases(&caps, (const char *const[]){"mma.sync", "sums_add_bf16(v", "copy_16(&v", NULL},
+    compile_cases(&caps, (const char *const[]){"mma.sync", "sums_add_bf16(&v", "copy_16(&v", NULL},
         (const char *const[]){"sm_80", "sm_90", NULL});
     caps.arch = 90, caps.matrix_groups = true, caps.shared_most_bytes = 227 << 10;
     bool newer = archs[count - 1] >= 100;

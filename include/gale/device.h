@@ -49,7 +49,8 @@ typedef struct gale_device_caps {
     bool in_place;              /* work runs synchronously on the caller's thread, and host memory is used in place */
     bool holds_data;            /* what is written can be read back; the null device runs nothing and keeps nothing */
     uint32_t kernels_per_module; /* kernels to compile together, if the compiler is slow to start; 0: one */
-    bool products;               /* a vendor library for matrix products is available (GALE_BLAS) */
+    uint32_t products_side;      /* matrix products with all sides this long go to the vendor's library, where it is
+                                    installed (GALE_BLAS); 0: none do */
     uint32_t n_matrix;           /* shapes of its matrix units */
     gale_matrix_shape matrix[GALE_MATRIX_SHAPES];
     bool matrix_groups;   /* four subgroups multiply 64 rows straight from work-group memory: wgmma of Hopper */

@@ -134,12 +134,11 @@ static unsigned kept_state(void)
     return low;
 }
 
-/* Tiles are 8 KB that the kernel saves for a thread: a process has to ask for them.  Only on request until the kernels
- * for them have run on such a processor. */
+/* Tiles are 8 KB that the kernel saves for a thread: a process has to ask for them. */
 static bool may_use_tiles(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
-    return gale__env_get_i64(GALE__ENV_AMX, 0) == 1 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+    return gale__env_get_i64(GALE__ENV_AMX, 1) != 0 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
 static uint64_t find_features(void)

@@ -5,7 +5,7 @@
 
 gale_status gale__call_product(gale_device *device, const void *product, gale__call **out)
 {
-    if (!device->backend->product || !device->info.caps.products)
+    if (!device->backend->product || !device->info.caps.products_side)
         return gale__fail(GALE_UNSUPPORTED, "%s has no library for matrix products", device->info.name);
     gale__call *c = gale__calloc(1, sizeof *c);
     if (!c) return GALE_NO_MEMORY;

@@ -1,6 +1,7 @@
 /* Work that a vendor's library does faster than gale's kernels: a call prepared once for a shape, then sent to streams
- * like a launch.  The library is loaded at run time; a capability says whether it is available (caps.products).  Calls
- * can be captured: they submit work to the stream without waiting, and the caller provides the workspace. */
+ * like a launch.  The library is loaded at run time; a capability says which products are worth asking for
+ * (caps.products_side).  Calls can be captured: they submit work to the stream without waiting, and the caller provides
+ * the workspace. */
 #ifndef GALE_DEVICE_CALL_H
 #define GALE_DEVICE_CALL_H
 #include "device/device.h"

@@ -87,6 +87,14 @@ static uint64_t pool_limit(const gale_device_options *options)
     return mb > 0 ? (uint64_t)mb << 20 : 0;
 }
 
+void gale__caps_add_mma(gale_device_caps *caps)
+{
+    static const gale_type operands[] = {GALE_F16, GALE_BF16};
+    for (int i = 0; i < 2; i++)
+        caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 16, (uint8_t)operands[i], GALE_F32};
+    caps->matrix_quads = true;
+}
+
 /* GALE_MATRIX decides whether kernels see the device's matrix units, or plain threads in their place. */
 static void choose_matrix(gale_device *device)
 {

@@ -174,7 +174,7 @@ struct gale__backend {
     gale_status (*capture_replay)(gale_stream *stream, gale_capture *capture);
     void (*capture_destroy)(gale_capture *capture);
     gale_status (*sync)(gale_stream *stream); /* GALE_TIMEOUT after GALE_WATCHDOG_S, GALE_DEVICE_LOST */
-    /* Library calls (call.h), for devices with caps.products; the others leave these NULL.  product fills impl and
+    /* Library calls (call.h), for devices with caps.products_side; the others leave these NULL.  product fills impl and
      * workspace_bytes; refs are the result, the factors and the workspace. */
     gale_status (*product)(gale_device *device, const struct gale__matrix_product *product, gale__call *call);
     gale_status (*call_run)(gale_stream *stream, gale__call *call, const gale__ref *refs);
@@ -216,6 +216,8 @@ gale_device *gale__device_hold(gale_device *device); /* given back with gale_dev
  * gale_error() says.  Where there is none, or a step down is an error, that is the failure that is given back.  The
  * caller says the step aloud when the work goes on. */
 gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out);
+/* The shapes of mma.sync, as NVIDIA's cards have them since 8.0: m16n8k16, two of them side by side. */
+void gale__caps_add_mma(gale_device_caps *caps);
 /* Opens one device by backend and index, no chain. */
 gale_status gale__device_open_one(
     const gale__backend *backend, int index, const gale_device_options *options, gale_device **out);

@@ -1,4 +1,4 @@
-/* Matrix products with cuBLASLt, loaded at run time if GALE_BLAS is set. */
+/* Matrix products with cuBLASLt, loaded at run time for the first product that it may take (GALE_BLAS). */
 #ifndef GALE_DEVICE_CUDA_BLAS_H
 #define GALE_DEVICE_CUDA_BLAS_H
 #include "device/call.h"
@@ -14,7 +14,7 @@ typedef struct gale__cu_blas_choice {
 } gale__cu_blas_choice;
 
 /* Opens the library for a device; false, with a line in the log, when it is not wanted or not there. */
-bool gale__cu_blas_open(gale__cu_device *d);
+uint32_t gale__cu_blas_side(const gale__cu_device *d);
 void gale__cu_blas_close(gale__cu_device *d);
 gale_status gale__cu_product(gale_device *device, const gale__matrix_product *product, gale__call *call);
 gale_status gale__cu_call_run(gale_stream *stream, gale__call *call, const gale__ref *refs);

@@ -122,7 +122,8 @@ gale_status gale__cu_fill(gale__dl *dl, bool hip, const gale__cu_symbol *symbols
 typedef struct gale__cu_device {
     const gale__cu_api *api;
     void *context; /* CUDA's primary context */
-    void *blas;    /* cuBLASLt's handle; NULL: products are ours */
+    void *blas;    /* cuBLASLt's handle; NULL: products are ours so far */
+    bool blas_missing;
     int ordinal;
     char name[128];
     _Atomic bool hung; /* the watchdog gave up on it: nothing that waits is called any more */

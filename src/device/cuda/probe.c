@@ -20,16 +20,6 @@ static uint32_t attribute_u32(const gale__cu_api *api, int device, gale__cu_attr
 
 /* ---- what a device can do ---- */
 
-/* mma.sync.m16n8k16, two of them side by side. */
-static void fill_matrix(gale_device_caps *caps)
-{
-    static const gale_type operands[] = {GALE_F16, GALE_BF16};
-    for (int i = 0; i < 2; i++)
-        caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 16, (uint8_t)operands[i], GALE_F32};
-    caps->matrix_quads = true;
-    caps->matrix_groups = caps->arch == 90; /* sm_90a: later cards have others */
-}
-
 static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *caps)
 {
     size_t memory = 0;
@@ -69,7 +59,8 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
     if (cuda && api->function_set) caps->shared_most_bytes = attribute_u32(api, device, GALE__CU_SHARED_OPTIN);
     if (!caps->subgroup) caps->subgroup = 32;
     if (!caps->group_max) caps->group_max = 1024;
-    if (cuda && arch >= 80) fill_matrix(caps);
+    if (cuda && arch >= 80) gale__caps_add_mma(caps);
+    caps->matrix_groups = cuda && arch == 90; /* sm_90a: later cards have others */
 }
 
 /* "580.65.06" out of the second word pair of /proc/driver/nvidia/version; "" when it is not told. */

@@ -8,6 +8,8 @@
 #define MAX_PLATFORMS 32
 #define MAX_DEVICES 64
 /* Queries of vendors and of later versions, asked for and simply refused where unknown. */
+#define DEVICE_ARCH_MAJOR_NV 0x4000
+#define DEVICE_ARCH_MINOR_NV 0x4001
 #define DEVICE_WARP_SIZE_NV 0x4003
 #define DEVICE_PCI_BUS_NV 0x4008
 #define DEVICE_PCI_SLOT_NV 0x4009
@@ -120,6 +122,21 @@ static bool has_extension(const char *list, const char *name)
     return false;
 }
 
+/* NVIDIA's compiler takes inline PTX, and so everything that CUDA C is given on the same card but wgmma, which needs
+ * more work-group memory than OpenCL has there. */
+static void describe_nvidia(const gale__cl *cl, cl_device_id id, gale_device_caps *caps)
+{
+    cl_uint major = 0, minor = 0;
+    if (!query(cl, id, DEVICE_ARCH_MAJOR_NV, &major, sizeof major) ||
+        !query(cl, id, DEVICE_ARCH_MINOR_NV, &minor, sizeof minor) || major < 8)
+        return;
+    caps->arch = 10 * major + minor;
+    caps->dialect = "opencl+ptx";
+    caps->subgroup_ops = caps->corners = caps->own_math = caps->bf16 = true;
+    caps->shared_most_bytes = caps->shared_bytes;
+    gale__caps_add_mma(caps);
+}
+
 static void describe_caps(const gale__cl *cl, cl_device_id id, gale_device_caps *caps)
 {
     static char none[1];
@@ -150,6 +167,7 @@ static void describe_caps(const gale__cl *cl, cl_device_id id, gale_device_caps 
     caps->unified_memory = number(cl, id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)) != 0;
     caps->software = is_cpu(cl, id);
     caps->kernels_per_module = caps->software ? 16 : 4;
+    if (has_extension(ext, "cl_nv_device_attribute_query")) describe_nvidia(cl, id, caps);
     gale__free(list);
 }
 

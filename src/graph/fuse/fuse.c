@@ -36,21 +36,20 @@ void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strid
     }
 }
 
-/* Only axes of extent 1 come and go in a reshape of what is not dense. */
+/* A reshape of what is not dense only splits its axes. */
 void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n), *b = gale__prim_at(f->g, base);
     int64_t of_base[GALE_MAX_RANK], size = 1;
-    for (int a = p->rank - 1; a >= 0; a--) {
-        strides[a] = size;
-        size *= p->dims[a];
+    if (!f->last[base]) {
+        for (int a = p->rank - 1; a >= 0; size *= p->dims[a--]) strides[a] = size;
+        return;
     }
-    if (!f->last[base]) return;
     gale__fuse_root_strides(f, base, of_base);
-    for (int a = 0, at = 0; a < p->rank; a++) {
-        if (p->dims[a] == 1) continue;
-        while (b->dims[at] == 1) at++;
-        strides[a] = of_base[at++];
+    for (int a = p->rank - 1, at = b->rank - 1; a >= 0; a--) {
+        while (at > 0 && size == b->dims[at]) at--, size = 1;
+        strides[a] = of_base[at] * size;
+        size *= p->dims[a];
     }
 }
 

@@ -59,8 +59,9 @@ gale_status gale__fuse(const gale__prim_graph *g, const gale__node *outputs, int
 void gale__fusion_finish(gale__fusion *f);
 /* The node whose memory `n` is: n itself or, through reshapes, what it renames. */
 gale__node gale__fuse_base(const gale__fusion *f, gale__node n);
-/* Whether two shapes differ by axes of extent 1 alone. */
-bool gale__same_but_ones(const gale__prim_node *a, const gale__prim_node *b);
+/* Whether each axis of b is a run of axes of a: an element's place along b then follows from that along a, however b
+ * lies in memory. */
+bool gale__splits_axes(const gale__prim_node *a, const gale__prim_node *b);
 /* Element strides of a root's memory, by its layout; and of a reshape of it. */
 void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strides);
 void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);

@@ -23,15 +23,16 @@ gale__node gale__fuse_base(const gale__fusion *f, gale__node n)
     return n;
 }
 
-bool gale__same_but_ones(const gale__prim_node *a, const gale__prim_node *b)
+bool gale__splits_axes(const gale__prim_node *a, const gale__prim_node *b)
 {
-    int i = 0, j = 0;
-    for (;;) {
-        while (i < a->rank && a->dims[i] == 1) i++;
-        while (j < b->rank && b->dims[j] == 1) j++;
-        if (i == a->rank || j == b->rank) return i == a->rank && j == b->rank;
-        if (a->dims[i++] != b->dims[j++]) return false;
+    int i = 0;
+    for (int j = 0; j < b->rank; j++) {
+        int64_t size = 1;
+        while (i < a->rank && size < b->dims[j]) size *= a->dims[i++];
+        if (size != b->dims[j]) return false;
     }
+    while (i < a->rank && a->dims[i] == 1) i++;
+    return i == a->rank;
 }
 
 static bool in_memory(const gale__prim_node *n)
@@ -191,12 +192,20 @@ static bool reduce_conflicts(grouper *s, gale__node n)
     return false;
 }
 
+/* A narrow float as f32: what lies in memory should be the narrow one. */
+static bool widens(const grouper *s, const gale__prim_node *p)
+{
+    if (p->op != GALE__CAST || p->type != GALE_F32) return false;
+    uint8_t from = gale__prim_at(s->g, p->in[0])->type;
+    return from == GALE_F16 || from == GALE_BF16;
+}
+
 /* An input of n, views aside, is a reduction that n's kernel cannot take: n then goes with the reduction. */
 static bool splits_kernel(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
     int32_t job = s->fusion->group[n];
-    if (job < 0 || !s->job[job]) return false;
+    if (job < 0 || !s->job[job] || widens(s, p)) return false;
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
         while (gale__prim_is_view(gale__prim_at(s->g, x)->op)) x = gale__prim_at(s->g, x)->in[0];
@@ -435,9 +444,8 @@ gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_o
         f->root[n] = decide_root(&s, n);
         if (f->root[n] && gale__prim_at(f->g, n)->op == GALE__PRIM_REDUCE)
             note_reduce(&s, n, n, gale__fuse_is_contraction(f->g, n));
-        if (gale__prim_at(f->g, n)->op == GALE__PRIM_RESHAPE &&
-            !gale__same_but_ones(gale__prim_at(f->g, n), gale__prim_at(f->g, gale__fuse_base(f, n))))
-            f->dense[gale__fuse_base(f, n)] = 1;
+        const gale__prim_node *p = gale__prim_at(f->g, n), *base = gale__prim_at(f->g, gale__fuse_base(f, n));
+        if (p->op == GALE__PRIM_RESHAPE && !gale__splits_axes(p, base)) f->dense[gale__fuse_base(f, n)] = 1;
         visit_inputs(&s, n);
     }
     find_over_reduce(f);

@@ -93,18 +93,26 @@ static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bo
                       : turned(gale__prim_at(f->g, n), offset + half) - turned(gale__prim_at(f->g, n), half);
 }
 
-/* The dimension in which neighbours of what the kernel writes follow each other.  *whole: it covers channels and plane
- * at once. */
+/* Whether a dimension of a declared value goes on from one channel to the next. */
+static bool covers_channels(const gale__prim_node *p, int64_t step, int64_t extent)
+{
+    return p->rank >= 4 && step >= 1 && step < plane(p) && extent * step > plane(p);
+}
+
+/* The dimension in which neighbours of what the kernel writes follow each other.  *whole: it covers channels and plane,
+ * or a part of it, at once. */
 static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
 {
     const gale__nest *nest = &u->kernel->nest;
     const gale__nest_access *store = &nest->accesses[nest->stores[0].access];
-    const gale__prim_node *p = gale__prim_at(f->g, u->to);
+    const gale__prim_node *p = gale__prim_at(f->g, u->to), *from = gale__prim_at(f->g, u->from);
     int found = NONE;
     *whole = false;
     for (int d = 0; d < nest->n_outer; d++) {
         int64_t step = store->stride[d];
-        if (step == 1 && p->rank >= 4 && nest->extent[d] > plane(p)) {
+        bool merged = covers_channels(p, step, nest->extent[d]);
+        if (step != 1) merged = merged && covers_channels(from, u->access->stride[d], nest->extent[d]);
+        if (merged) {
             *whole = true;
             return d;
         }
@@ -176,7 +184,8 @@ static double cost_of(const chooser *c, gale__node n, bool last)
 /* Operations of the product this kernel is, for each of its two operands; 0: it is none that matrix units take. */
 static double product(const gale__nest *nest, gale__contraction *c)
 {
-    if (!gale__nest_contraction(nest, c) || c->k < 16 || c->m < 8 || c->n < 8) return 0;
+    if (!gale__nest_contraction(nest, c) || c->k < 16) return 0;
+    if ((c->m < 8 || c->n < 8) && !gale__schedule_large_operand(c->m, c->n, c->k)) return 0;
     return (double)c->b_count * (double)c->m * (double)c->n * (double)c->k;
 }
 

@@ -1,6 +1,7 @@
 /* Which attentions the routines accept: f32 on the CPU, f16 and bf16 on matrix units, all axes in their standard
  * order, operands in memory with any strides. */
 #include "graph/plan/paths.h"
+#include <math.h>
 #include <string.h>
 
 enum { SCRATCH_MAX = 32 << 20, LEAST_SIDE = 8 };
@@ -32,6 +33,34 @@ static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int 
     return gale__claim_operand(c, base);
 }
 
+/* The number that all elements of a constant are; 0: it is none. */
+static double number_of(const gale__claim *c, gale__node n)
+{
+    while (gale__claim_node(c, n).op == GALE__PRIM_EXPAND || gale__claim_node(c, n).op == GALE__PRIM_RESHAPE)
+        n = gale__claim_node(c, n).in[0];
+    gale__prim_node p = gale__claim_node(c, n);
+    if (p.op != GALE__PRIM_CONST || !p.data || (!p.splat && gale__prim_elements(c->g, n) != 1)) return 0;
+    double v = gale__load_f64((gale_type)p.type, p.data);
+    return isfinite(v) ? v : 0;
+}
+
+/* What an operand is a multiple of.  The factor joins the scale of the scores, so that no kernel only multiplies. */
+static gale__node unscale(const gale__claim *c, gale__node n, double *scale)
+{
+    gale__prim_node whole = gale__claim_node(c, n), p = whole;
+    if (p.op == GALE__CAST) p = gale__claim_node(c, p.in[0]);
+    if (p.op != GALE__MUL || !gale__type_is_float((gale_type)p.type)) return n;
+    for (int i = 0; i < 2; i++) {
+        gale__prim_node other = gale__claim_node(c, p.in[1 - i]);
+        double factor = number_of(c, p.in[i]);
+        gale__node from = other.op == GALE__CAST ? other.in[0] : p.in[1 - i];
+        if (factor == 0 || gale__claim_node(c, from).type != whole.type) continue;
+        *scale *= factor;
+        return from;
+    }
+    return n;
+}
+
 /* The operator of that name has inputs of its own. */
 static bool is_region(const gale__claim *c) { return c->node->n_body != 0; }
 
@@ -56,8 +85,9 @@ static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__
     for (int i = 0; i < GALE__CPU_LEAD; i++)
         a->lead[i] = i < GALE__CPU_LEAD - n_lead ? 1 : out.dims[i - GALE__CPU_LEAD + n_lead];
     bool by_rows = gale__claim_attr(c, "turned", 0) != 0;
-    if (!view_operand(c, c->in[0], out.dims, n_lead, a->m, a->d, false, type, &a->q)) return false;
-    if (!view_operand(c, c->in[1], out.dims, n_lead, a->n, a->d, !by_rows, type, &a->k)) return false;
+    gale__node queries = unscale(c, c->in[0], &a->scale), keys = unscale(c, c->in[1], &a->scale);
+    if (!view_operand(c, queries, out.dims, n_lead, a->m, a->d, false, type, &a->q)) return false;
+    if (!view_operand(c, keys, out.dims, n_lead, a->n, a->d, !by_rows, type, &a->k)) return false;
     if (!view_operand(c, c->in[2], out.dims, n_lead, a->n, a->c, false, type, &a->v)) return false;
     if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false, mask_type, &a->mask)) return false;
     if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;

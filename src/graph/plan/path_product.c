@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LEAST_OPERATIONS ((double)(1 << 27)) /* multiplications: 512 x 512 x 512 */
-enum { LEAST_SIDE = 64, ALIGNMENT = 16, BATCHES_MOST = 65535 };
+enum { ALIGNMENT = 16, BATCHES_MOST = 65535 };
 
 static bool type_fits(const gale_device_caps *caps, int type)
 {
@@ -72,11 +72,12 @@ static bool claim_product(gale__claim *c, bool turn_a, bool turn_b)
         .batches = 1};
     for (int d = 0; d < out.rank - 2; d++) s->batches *= out.dims[d];
     c->operations = 2.0 * (double)(s->m * s->n) * (double)s->k * (double)s->batches;
-    if (c->operations < 2 * LEAST_OPERATIONS || s->n < LEAST_SIDE || s->k < LEAST_SIDE) return false;
+    int64_t least = c->device->info.caps.products_side;
+    if (c->operations < 2 * LEAST_OPERATIONS || s->n < least || s->k < least) return false;
     if (!take_factor(c, c->in[0], turn_a, s->m, s->k, &s->a) || !take_factor(c, c->in[1], turn_b, s->k, s->n, &s->b))
         return false;
     fold_batches(s);
-    if (s->m < LEAST_SIDE || s->batches > BATCHES_MOST || s->m > INT32_MAX || s->n > INT32_MAX || s->k > INT32_MAX)
+    if (s->m < least || s->batches > BATCHES_MOST || s->m > INT32_MAX || s->n > INT32_MAX || s->k > INT32_MAX)
         return false;
     /* Only the library knows whether it takes it. */
     if (gale__call_product((gale_device *)c->device, s, &call) != GALE_OK) return false;

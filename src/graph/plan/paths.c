@@ -33,7 +33,7 @@ static const gale__fast_path paths[] = {
 static uint32_t abilities(const gale_device_caps *caps)
 {
     return (caps->host_functions ? HOST_FUNCTIONS : 0u) | (caps->dialect || caps->spirv ? KERNELS : 0u) |
-           (caps->i64 ? I64 : 0u) | (caps->products ? PRODUCTS : 0u) |
+           (caps->i64 ? I64 : 0u) | (caps->products_side ? PRODUCTS : 0u) |
            (caps->n_matrix || caps->matrix_emulated ? MATRIX : 0u);
 }
 

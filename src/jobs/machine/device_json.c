@@ -27,7 +27,6 @@ static const struct {
     F(host_functions),
     F(in_place),
     F(spirv),
-    F(products),
     F(capture),
     F(software),
 #undef F
@@ -70,6 +69,7 @@ static void json_limits(gale__json_out *j, const gale_device_caps *caps)
     gale__json_put_u64(j, "shared_most_bytes", caps->shared_most_bytes);
     gale__json_put_u64(j, "push_bytes", caps->push_bytes);
     gale__json_put_u64(j, "arch", caps->arch);
+    gale__json_put_u64(j, "products_side", caps->products_side);
     gale__json_put_u64(j, "kernels_per_module", caps->kernels_per_module);
     if (caps->dialect) gale__json_put_text(j, "dialect", caps->dialect);
 }

@@ -180,6 +180,7 @@ typedef enum gale__dialect {
     GALE__DIALECT_CUDA,
     GALE__DIALECT_HIP,
     GALE__DIALECT_OPENCL,
+    GALE__DIALECT_OPENCL_PTX, /* with inline PTX, as NVIDIA's compiler takes it */
     GALE__DIALECT_COUNT
 } gale__dialect;
 /* By the name that a device gives (caps.dialect). */

@@ -4,6 +4,8 @@
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
+#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
+
 typedef struct writer {
     const gale__ir *from;
     gale__ir *ir;
@@ -27,6 +29,12 @@ bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand)
 {
     bool native = gale__ir_caps_have_matrix(caps, operand) && caps->subgroup >= 16 && caps->subgroup <= 128;
     return (native || caps->matrix_emulated) && caps->storage16;
+}
+
+uint32_t gale__caps_matrix_bytes(const gale_device_caps *caps)
+{
+    uint32_t declared = caps->shared_bytes ? caps->shared_bytes : USUAL_SHARED, half = caps->shared_most_bytes / 2;
+    return half > declared ? half : declared;
 }
 
 gale__ir_plainly gale__ir_plainly_for(const gale__ir *ir, const gale_device_caps *caps, bool copies)

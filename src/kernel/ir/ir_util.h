@@ -70,6 +70,9 @@ gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, ga
 bool gale__ir_caps_have_matrix(const gale_device_caps *caps, gale_type operand);
 /* Whether it runs kernels that do: with its own units, or as plain threads because that was asked for. */
 bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand);
+/* The most work-group memory such a kernel should take: half of what it may ask for, so that two groups share a unit.
+ */
+uint32_t gale__caps_matrix_bytes(const gale_device_caps *caps);
 
 /* Class 'm' of gale__ir_scalar (ir_math.c); 0 when the operation has no mathematics of ours. */
 gale__ir_val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__ir_val a, gale__ir_val b);

@@ -87,10 +87,24 @@ static uint64_t rank_of(const gale__nest_access *a, int d)
     return a->stride[d] ? (uint64_t)magnitude(a->stride[d]) : UINT64_MAX;
 }
 
-/* Accesses in the order in which they decide: stores, then those that walk most dimensions of [from, to). */
+/* Elements that an access reads in all, and how many dimensions of [from, to) it walks. */
+static double weight_of(const gale__nest *nest, const gale__nest_access *a, int from, int to)
+{
+    double elements = 1;
+    int walked = 0;
+    for (int d = 0; d < dims_of(nest); d++) {
+        if (a->stride[d]) elements *= (double)nest->extent[d];
+        walked += d >= from && d < to && a->stride[d];
+    }
+    return walked ? walked + elements / (elements + 1) : 0; /* a fraction decides between equals */
+}
+
+/* Accesses in the order in which they decide: stores, then those that walk most dimensions of [from, to), and among
+ * them the larger operand. */
 static int deciders(const gale__nest *nest, int from, int to, const gale__nest_access *list[8])
 {
-    int n = 0, count[8];
+    int n = 0;
+    double count[8];
     for (int s = 0; s < nest->n_stores && n < 4; s++) {
         const gale__nest_access *a = &nest->accesses[nest->stores[s].access];
         bool walks = false;
@@ -102,9 +116,9 @@ static int deciders(const gale__nest *nest, int from, int to, const gale__nest_a
     }
     for (int i = 0; i < nest->n_accesses; i++) {
         const gale__nest_access *a = &nest->accesses[i];
-        int walked = 0, at = n < 8 ? n : 7;
-        for (int d = from; d < to; d++) walked += a->stride[d] != 0;
-        if (!walked || a->buffer < 0 || (n == 8 && count[7] >= walked)) continue;
+        int at = n < 8 ? n : 7;
+        double walked = weight_of(nest, a, from, to);
+        if (walked == 0 || a->buffer < 0 || (n == 8 && count[7] >= walked)) continue;
         for (; at > 0 && count[at - 1] < walked; at--) {
             list[at] = list[at - 1];
             count[at] = count[at - 1];

@@ -1,6 +1,6 @@
 /* Spellings of CUDA C, HIP and OpenCL C.  Each head makes the same small vocabulary: types f32 ... u64, as_TYPE for
  * bits, LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element x of pointer i,
- * counted in elements of T. */
+ * counted in elements of T, and AT, its address. */
 #include "kernel/print/dialect.h"
 #include <string.h>
 
@@ -79,49 +79,79 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "static __device__ __forceinline__ i64 as_i64(f64 x){return __double_as_longlong(x);}\n" \
     "static __device__ __forceinline__ i64 as_i64(u64 x){return (i64)x;}\n"
 
-#define CUDA_ASM(result, name, type, form, letter) \
-    "static __device__ __forceinline__ " result " " name "(f32 f){" type " r;asm(\"" form " %0,%1;\":\"=" letter "\"(r):\"f\"(f));return r;}\n"
-#define CUDA_OWN \
-    "static __device__ __forceinline__ f32 min_nan(f32 a,f32 b){f32 r;asm(\"min.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
-    "static __device__ __forceinline__ f32 max_nan(f32 a,f32 b){f32 r;asm(\"max.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
-    "static __device__ __forceinline__ f32 fast_div(f32 a,f32 b){f32 r;asm(\"div.full.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
-    CUDA_ASM("i32", "sat_i8", "i16", "cvt.rzi.s8.f32", "h") CUDA_ASM("i32", "sat_i16", "i16", "cvt.rzi.s16.f32", "h") \
-    CUDA_ASM("i32", "sat_i32", "i32", "cvt.rzi.s32.f32", "r") CUDA_ASM("u32", "sat_u8", "u16", "cvt.rzi.u8.f32", "h") \
-    CUDA_ASM("u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") CUDA_ASM("u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
-    CUDA_ASM("f32", "fast_exp2", "f32", "ex2.approx.ftz.f32", "f") CUDA_ASM("f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
+/* NVIDIA's instructions as inline PTX, for CUDA C and for the OpenCL C of NVIDIA's driver.  fn: what a function's
+ * declaration begins with. */
+#define PTX_CONVERT(fn, result, name, type, form, letter) \
+    fn result " " name "(f32 f){" type " r;asm(\"" form " %0,%1;\":\"=" letter "\"(r):\"f\"(f));return r;}\n"
+#define PTX_OWN(fn) \
+    fn "f32 min_nan(f32 a,f32 b){f32 r;asm(\"min.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    fn "f32 max_nan(f32 a,f32 b){f32 r;asm(\"max.NaN.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    fn "f32 fast_div(f32 a,f32 b){f32 r;asm(\"div.full.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n" \
+    PTX_CONVERT(fn, "i32", "sat_i8", "i16", "cvt.rzi.s8.f32", "h") PTX_CONVERT(fn, "i32", "sat_i16", "i16", "cvt.rzi.s16.f32", "h") \
+    PTX_CONVERT(fn, "i32", "sat_i32", "i32", "cvt.rzi.s32.f32", "r") PTX_CONVERT(fn, "u32", "sat_u8", "u16", "cvt.rzi.u8.f32", "h") \
+    PTX_CONVERT(fn, "u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") PTX_CONVERT(fn, "u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
+    PTX_CONVERT(fn, "f32", "fast_exp2", "f32", "ex2.approx.ftz.f32", "f") PTX_CONVERT(fn, "f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
+#define PTX_HALF(fn) \
+    fn "f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n" \
+    fn "u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n"
+#define PTX_LANE(fn) fn "u32 lane_id(void){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n"
+#define PTX_OWN_ROWS \
+    [GALE__IR_FAST_EXP] = FLOATS("fast_exp2($0*1.4426950216293335f)"), [GALE__IR_FAST_EXP2] = FLOATS("fast_exp2($0)"), \
+    [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("fast_div($0,$1)"),                     \
+    [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),                        \
+    [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL}, [GALE__IR_LANE] = ALL("lane_id()")
 
 /* The four ways to load a matrix: rows of 16 or halves of 8 in the register order of mma.sync, as stored
- * or transposed.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them. */
-#define CUDA_MATRIX_LOAD(name, row, column, turn) \
-    "static __device__ __forceinline__ matrix " name "(const u16*p,u32 row){u32 l=threadIdx.x&31u;matrix m;\n" \
+ * or transposed.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them.
+ * space: of work-group memory; a head defines shared_at, PUT_2 and copy_from beside it. */
+#define PTX_MATRIX_LOAD(fn, space, name, row, column, turn) \
+    fn "matrix " name "(const " space "u16*p,u32 row){u32 l=THREAD&31u;matrix m;\n" \
     "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" turn ".shared.b16 {%0,%1,%2,%3},[%4];\":\"=r\"(m.x),\"=r\"(m.y),\"=r\"(m.z),\"=r\"(m.w)" \
     ":\"r\"(shared_at(p+(" row ")*row+(" column "))));return m;}\n"
-#define CUDA_SUMS_ADD(type) \
-    "static __device__ __forceinline__ void sums_add_" type "(sums&s,const matrix&a,const matrix&b){\n" \
+#define PTX_SUMS_ADD(fn, type) \
+    fn "void sums_add_" type "(sums*s,matrix a,matrix b){\n" \
     "asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\":" \
-    "\"+f\"(s.r[0]),\"+f\"(s.r[1]),\"+f\"(s.r[2]),\"+f\"(s.r[3]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.x),\"r\"(b.y));\n" \
+    "\"+f\"(s->r[0]),\"+f\"(s->r[1]),\"+f\"(s->r[2]),\"+f\"(s->r[3]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.x),\"r\"(b.y));\n" \
     "asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\":" \
-    "\"+f\"(s.r[4]),\"+f\"(s.r[5]),\"+f\"(s.r[6]),\"+f\"(s.r[7]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.z),\"r\"(b.w));}\n"
-#define CUDA_PAIR(type) \
-    "static __device__ __forceinline__ u32 pair_" type "(f32 a,f32 b){u32 r;asm(\"cvt.rn." type "x2.f32 %0,%1,%2;\":\"=r\"(r):\"f\"(b),\"f\"(a));return r;}\n" \
-    "static __device__ __forceinline__ matrix matrix_of_" type "(const sums&s){matrix m;m.x=pair_" type "(s.r[0],s.r[1]);m.y=pair_" type "(s.r[2],s.r[3]);\n" \
-    "m.z=pair_" type "(s.r[4],s.r[5]);m.w=pair_" type "(s.r[6],s.r[7]);return m;}\n"
-#define CUDA_COPY(bytes, level) \
-    "static __device__ __forceinline__ void copy_" bytes "(void*to,const void*from,bool ok){asm volatile(\"cp.async." level ".shared.global [%0],[%1]," bytes ",%2;\"" \
-    "::\"r\"(shared_at(to)),\"l\"(__cvta_generic_to_global(from)),\"r\"(ok?" bytes ":0):\"memory\");}\n"
-#define CUDA_MATRIX \
-    "struct matrix{u32 x,y,z,w;};struct sums{f32 r[8];};\n" \
-    "static __device__ __forceinline__ u32 shared_at(const void*p){return (u32)__cvta_generic_to_shared(p);}\n" \
-    CUDA_MATRIX_LOAD("matrix_a", "l&15u", "l>>4<<3", "") CUDA_MATRIX_LOAD("matrix_a_turned", "(l&7u)+(l>>4<<3)", "l&8u", ".trans") \
-    CUDA_MATRIX_LOAD("matrix_b", "l&15u", "l>>4<<3", ".trans") CUDA_MATRIX_LOAD("matrix_b_turned", "(l&7u)+(l>>4<<3)", "l&8u", "") \
-    CUDA_SUMS_ADD("f16") CUDA_SUMS_ADD("bf16") CUDA_PAIR("f16") CUDA_PAIR("bf16") \
-    "static __device__ __forceinline__ void sums_zero(sums&s){\n#pragma unroll\nfor(u32 i=0;i<8u;i++)s.r[i]=0.0f;}\n" \
-    "static __device__ __forceinline__ void sums_store(const sums&s,f32*p,u32 row){u32 l=threadIdx.x&31u;p+=(l>>2)*row+(l&3u)*2u;\n" \
-    "*(float2*)p=make_float2(s.r[0],s.r[1]);*(float2*)(p+8u*row)=make_float2(s.r[2],s.r[3]);\n" \
-    "*(float2*)(p+8)=make_float2(s.r[4],s.r[5]);*(float2*)(p+8u*row+8)=make_float2(s.r[6],s.r[7]);}\n" \
-    CUDA_COPY("4", "ca") CUDA_COPY("8", "ca") CUDA_COPY("16", "cg") \
+    "\"+f\"(s->r[4]),\"+f\"(s->r[5]),\"+f\"(s->r[6]),\"+f\"(s->r[7]):\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w),\"r\"(b.z),\"r\"(b.w));}\n"
+#define PTX_PAIR(fn, type) \
+    fn "u32 pair_" type "(f32 a,f32 b){u32 r;asm(\"cvt.rn." type "x2.f32 %0,%1,%2;\":\"=r\"(r):\"f\"(b),\"f\"(a));return r;}\n" \
+    fn "matrix matrix_of_" type "(const sums*s){matrix m;m.x=pair_" type "(s->r[0],s->r[1]);m.y=pair_" type "(s->r[2],s->r[3]);\n" \
+    "m.z=pair_" type "(s->r[4],s->r[5]);m.w=pair_" type "(s->r[6],s->r[7]);return m;}\n"
+#define PTX_COPY(fn, space, global, bytes, level) \
+    fn "void copy_" bytes "(" space "void*to,const " global "void*from,bool ok){asm volatile(\"cp.async." level ".shared.global [%0],[%1]," bytes ",%2;\"" \
+    "::\"r\"(shared_at(to)),\"l\"(copy_from(from)),\"r\"(ok?" bytes ":0):\"memory\");}\n"
+#define PTX_MATRIX(fn, space, global) \
+    PTX_MATRIX_LOAD(fn, space, "matrix_a", "l&15u", "l>>4<<3", "") PTX_MATRIX_LOAD(fn, space, "matrix_a_turned", "(l&7u)+(l>>4<<3)", "l&8u", ".trans") \
+    PTX_MATRIX_LOAD(fn, space, "matrix_b", "l&15u", "l>>4<<3", ".trans") PTX_MATRIX_LOAD(fn, space, "matrix_b_turned", "(l&7u)+(l>>4<<3)", "l&8u", "") \
+    PTX_SUMS_ADD(fn, "f16") PTX_SUMS_ADD(fn, "bf16") PTX_PAIR(fn, "f16") PTX_PAIR(fn, "bf16") \
+    fn "void sums_zero(sums*s){\n#pragma unroll\nfor(u32 i=0;i<8u;i++)s->r[i]=0.0f;}\n" \
+    fn "void sums_store(const sums*s," space "f32*p,u32 row){u32 l=THREAD&31u;p+=(l>>2)*row+(l&3u)*2u;\n" \
+    "PUT_2(p,s->r[0],s->r[1]);PUT_2(p+8u*row,s->r[2],s->r[3]);PUT_2(p+8,s->r[4],s->r[5]);PUT_2(p+8u*row+8,s->r[6],s->r[7]);}\n" \
+    PTX_COPY(fn, space, global, "4", "ca") PTX_COPY(fn, space, global, "8", "ca") PTX_COPY(fn, space, global, "16", "cg") \
     "#define copy_commit() asm volatile(\"cp.async.commit_group;\":::\"memory\")\n" \
-    "#define copy_wait(n) asm volatile(\"cp.async.wait_group %0;\"::\"n\"(n):\"memory\")\n"
+    "#define copy_wait(n) asm volatile(\"cp.async.wait_group \" #n \";\":::\"memory\")\n"
+#define PTX_MATRIX_TYPES "typedef struct{u32 x,y,z,w;}matrix;typedef struct{f32 r[8];}sums;\n"
+
+#define CUDA_FN "static __device__ __forceinline__ "
+#define CUDA_MATRIX \
+    PTX_MATRIX_TYPES CUDA_FN "u32 shared_at(const void*p){return (u32)__cvta_generic_to_shared(p);}\n" \
+    "#define THREAD threadIdx.x\n#define copy_from __cvta_generic_to_global\n#define PUT_2(p,a,b) (*(float2*)(p)=make_float2(a,b))\n" \
+    PTX_MATRIX(CUDA_FN, "", "")
+
+/* The driver's compiler keeps addresses of work-group memory in 64 bits; they fit in 32. */
+#define CL_PTX_FN "static inline "
+#define CL_PTX_MATRIX \
+    PTX_MATRIX_TYPES CL_PTX_FN "u32 shared_at(const __local void*p){return (u32)(size_t)p;}\ntypedef float2 __attribute__((may_alias)) pair_o;\n" \
+    "#define THREAD (u32)get_local_id(0)\n#define copy_from(p) (p)\n#define PUT_2(p,a,b) (*(__local pair_o*)(p)=(float2)(a,b))\n" \
+    PTX_MATRIX(CL_PTX_FN, "__local ", "__global ")
+#define CL_PTX_SUBGROUP \
+    PTX_LANE(CL_PTX_FN) \
+    CL_PTX_FN "u32 shuffle_u32(u32 x,u32 lanes){u32 r;asm volatile(\"shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;\":\"=r\"(r):\"r\"(x),\"r\"(lanes));return r;}\n" \
+    CL_PTX_FN "u64 shuffle_u64(u64 x,u32 lanes){return shuffle_u32((u32)x,lanes)|(u64)shuffle_u32((u32)(x>>32),lanes)<<32;}\n" \
+    "#define shuffle_i32(x,n) as_int(shuffle_u32(as_uint(x),n))\n#define shuffle_f32(x,n) as_float(shuffle_u32(as_uint(x),n))\n" \
+    "#define shuffle_i64(x,n) as_long(shuffle_u64(as_ulong(x),n))\n#define shuffle_f64(x,n) as_double(shuffle_u64(as_ulong(x),n))\n" \
+    "#define shuffle_bool(x,n) (shuffle_u32((x)?1u:0u,n)!=0u)\n"
 
 /* Operands of wgmma: rows of 128 bytes, groups of 16 bytes exchanged among eight rows, which lie together. */
 #define CUDA_GROUP \
@@ -140,7 +170,8 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 
 #define C_MEMORY \
     "#define LD(V,T,i,x) (*(const V*)((const T*)P.p[i]+(x)))\n" \
-    "#define ST(V,T,i,x) (*(V*)((T*)P.p[i]+(x)))\n"
+    "#define ST(V,T,i,x) (*(V*)((T*)P.p[i]+(x)))\n" \
+    "#define AT(T,i,x) ((const T*)P.p[i]+(x))\n"
 
 #define CL_TYPES \
     "#pragma OPENCL FP_CONTRACT OFF\n" \
@@ -151,7 +182,28 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 #define CL_MEMORY \
     "#define LR(V,T,i,x) (*(const __global V*)((const __global T*)p##i+(x)))\n" \
     "#define LD LR\n#define LO LR\n" \
-    "#define ST(V,T,i,x) (*(__global V*)((__global T*)p##i+(x)))\n"
+    "#define ST(V,T,i,x) (*(__global V*)((__global T*)p##i+(x)))\n" \
+    "#define AT(T,i,x) ((const __global T*)p##i+(x))\n"
+
+/* What both dialects of OpenCL C share. */
+#define CL_FORMS \
+    .head = CL_TYPES CL_MEMORY, .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n", .head_wide = CL_WIDE,       \
+    .struct_pointers = "ulong offset", .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",                         \
+    .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",                                              \
+    .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
+    .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);",                  \
+    .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n", .make_vector = "($0)",              \
+    .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",                  \
+        [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"}
+#define CL_ROWS \
+    [GALE__ABS] = FLOATS("fabs($0)"), [GALE__FLOOR] = FLOATS("floor($0)"), [GALE__CEIL] = FLOATS("ceil($0)"),        \
+    [GALE__RINT] = FLOATS("rint($0)"), [GALE__TRUNC] = FLOATS("trunc($0)"), [GALE__SQRT] = FLOATS("sqrt($0)"),       \
+    [GALE__FMA] = FLOATS("fma($0,$1,$2)"),                                                                           \
+    [GALE__IR_MIN] = FLOATS("fmin($0,$1)"), [GALE__IR_MAX] = FLOATS("fmax($0,$1)"),                                  \
+    [GALE__IR_MULHI] = ALL("mul_hi($0,$1)"), [GALE__IR_FAST_LOG] = FLOATS("native_log($0)"),                         \
+    [GALE__IR_FAST_SIN] = FLOATS("native_sin($0)"), [GALE__IR_FAST_COS] = FLOATS("native_cos($0)"),                  \
+    [GALE__IR_GROUP_ID] = ALL("(u32)get_group_id($i)"), [GALE__IR_LOCAL_ID] = ALL("(u32)get_local_id($i)"),          \
+    [GALE__IR_GROUP_COUNT] = ALL("(u32)get_num_groups($i)")
 
 const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_CUDA] = {
@@ -161,10 +213,8 @@ const gale__dialect_table gale__dialects[] = {
             "#else\n#define WAIT_FOR_LAUNCH const u32 after=0u;\n#endif\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
-        .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n"
-                    "static __device__ __forceinline__ u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n",
-        .head_own = CUDA_OWN, .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP,
-        .head_subgroup = "static __device__ __forceinline__ u32 lane_id(){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n",
+        .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP,
+        .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "WAIT_FOR_LAUNCH\n",
@@ -174,11 +224,7 @@ const gale__dialect_table gale__dialects[] = {
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),
-            [GALE__IR_FAST_EXP] = FLOATS("fast_exp2($0*1.4426950216293335f)"), [GALE__IR_FAST_EXP2] = FLOATS("fast_exp2($0)"),
-            [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("fast_div($0,$1)"),
-            [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),
-            [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL},
-            [GALE__IR_LANE] = ALL("lane_id()"),
+            PTX_OWN_ROWS,
             [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor_sync(0xffffffffu,$0,$i)"),
         },
     },
@@ -206,35 +252,30 @@ const gale__dialect_table gale__dialects[] = {
     },
     [GALE__DIALECT_OPENCL] = {
         .name = "opencl",
-        .head = CL_TYPES CL_MEMORY,
-        .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n",
         .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
                     "static inline u32 to_half(f32 f){ushort s;vstore_half_rte(f,0,(half*)&s);return s;}\n",
-        .head_own = "", .head_wide = CL_WIDE, .head_matrix = "",
+        .head_own = "", .head_matrix = "",
         .head_subgroup = "#pragma OPENCL EXTENSION cl_khr_subgroups:enable\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle:enable\n",
-        .struct_pointers = "ulong offset",
-        .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",
-        .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",
-        .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "",
-        .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",
-        .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);", .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .barrier_subgroup = "barrier(CLK_LOCAL_MEM_FENCE);", .unroll = "#pragma unroll\n",
-        .make_vector = "($0)",
-        .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",
-            [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"},
+        .barrier_subgroup = "barrier(CLK_LOCAL_MEM_FENCE);",
+        CL_FORMS,
         .rows = {
-            [GALE__ABS] = FLOATS("fabs($0)"), [GALE__FLOOR] = FLOATS("floor($0)"), [GALE__CEIL] = FLOATS("ceil($0)"),
-            [GALE__RINT] = FLOATS("rint($0)"), [GALE__TRUNC] = FLOATS("trunc($0)"), [GALE__SQRT] = FLOATS("sqrt($0)"),
-            [GALE__FMA] = FLOATS("fma($0,$1,$2)"),
-            [GALE__IR_MIN] = FLOATS("fmin($0,$1)"), [GALE__IR_MAX] = FLOATS("fmax($0,$1)"),
-            [GALE__IR_MULHI] = ALL("mul_hi($0,$1)"),
-            [GALE__IR_FAST_EXP] = FLOATS("native_exp($0)"), [GALE__IR_FAST_EXP2] = FLOATS("native_exp2($0)"), [GALE__IR_FAST_LOG] = FLOATS("native_log($0)"),
-            [GALE__IR_FAST_SIN] = FLOATS("native_sin($0)"), [GALE__IR_FAST_COS] = FLOATS("native_cos($0)"),
+            CL_ROWS,
+            [GALE__IR_FAST_EXP] = FLOATS("native_exp($0)"), [GALE__IR_FAST_EXP2] = FLOATS("native_exp2($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("native_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("native_divide($0,$1)"),
-            [GALE__IR_GROUP_ID] = ALL("(u32)get_group_id($i)"),
-            [GALE__IR_LOCAL_ID] = ALL("(u32)get_local_id($i)"),
-            [GALE__IR_GROUP_COUNT] = ALL("(u32)get_num_groups($i)"),
             [GALE__IR_LANE] = ALL("get_sub_group_local_id()"),
             [GALE__IR_SHUFFLE_XOR] = ALL("sub_group_shuffle_xor($0,$i)"),
+        },
+    },
+    [GALE__DIALECT_OPENCL_PTX] = {
+        .name = "opencl+ptx",
+        .head_f16 = PTX_HALF(CL_PTX_FN), .head_own = PTX_OWN(CL_PTX_FN), .head_matrix = CL_PTX_MATRIX,
+        .head_subgroup = CL_PTX_SUBGROUP,
+        .barrier_subgroup = "asm volatile(\"bar.warp.sync 0xffffffff;\":::\"memory\");",
+        CL_FORMS,
+        .rows = {
+            CL_ROWS,
+            PTX_OWN_ROWS,
+            [GALE__IR_SHUFFLE_XOR] = ALL("shuffle_$t($0,$iu)"),
         },
     },
 };

@@ -276,15 +276,15 @@ static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr 
     bool a = in->op == GALE__IR_MATRIX_A;
     switch (in->op) {
     case GALE__IR_COPY:
-        gale__str_addf(out, "copy_%d(&v%u[%s],(const %s*)P.p[%u]+(%s),%s);\n", in->width * 4, in->a, p->text[in->b],
+        gale__str_addf(out, "copy_%d(&v%u[%s],AT(%s,%u,%s),%s);\n", in->width * 4, in->a, p->text[in->b],
             type_names[p->ir->code[in->a].type], (unsigned)in->imm, p->text[in->c], p->text[in->d]);
         break;
     case GALE__IR_COMMIT: gale__str_add(out, "copy_commit();\n"); break;
     case GALE__IR_WAIT: gale__str_addf(out, "copy_wait(%u);\n", (unsigned)in->imm); break;
     case GALE__IR_SUMS: gale__str_addf(out, "sums v%u[%u];\n", v, (unsigned)in->imm); break;
-    case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero(v%u[%u]);\n", in->a, (unsigned)in->imm); break;
+    case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero(&v%u[%u]);\n", in->a, (unsigned)in->imm); break;
     case GALE__IR_SUMS_ADD:
-        gale__str_addf(out, "sums_add_%s(v%u[%u],v%u,v%u);\n", p->ir->code[in->b].type == GALE_F16 ? "f16" : "bf16",
+        gale__str_addf(out, "sums_add_%s(&v%u[%u],v%u,v%u);\n", p->ir->code[in->b].type == GALE_F16 ? "f16" : "bf16",
             in->a, (unsigned)in->imm, in->b, in->c);
         break;
     case GALE__IR_GROUP_ADD: emit_group_add(p, in); break;
@@ -293,11 +293,11 @@ static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr 
     case GALE__IR_GROUP_WAIT: gale__str_add(out, "group_wait();\n"); break;
     case GALE__IR_GROUP_FENCE: gale__str_add(out, "group_fence();\n"); break;
     case GALE__IR_SUMS_STORE:
-        gale__str_addf(out, "sums_store(v%u[%u],&v%u[%s],%uu);\n", in->a, (unsigned)in->imm, in->b, p->text[in->c],
+        gale__str_addf(out, "sums_store(&v%u[%u],&v%u[%s],%uu);\n", in->a, (unsigned)in->imm, in->b, p->text[in->c],
             (unsigned)(in->imm >> 32));
         break;
     case GALE__IR_MATRIX_SUMS:
-        gale__str_addf(out, "matrix v%u=matrix_of_%s(v%u[%s]);\n", v, in->type == GALE_F16 ? "f16" : "bf16", in->a,
+        gale__str_addf(out, "matrix v%u=matrix_of_%s(&v%u[%s]);\n", v, in->type == GALE_F16 ? "f16" : "bf16", in->a,
             p->text[in->b]);
         break;
     default:

@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum { MOST_SIZE = 128, MOST_KEYS = 64, MOST_WARPS = 4, SOFTWARE_WARPS = 2, EMULATED_LANES = 32, PAD = 8 };
-#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
 
 static uint32_t up(int64_t n, int64_t by) { return (uint32_t)((n + by - 1) / by); }
 static uint32_t up16(int64_t n) { return 16 * up(n, 16); }
@@ -96,9 +95,7 @@ static bool fits(const gale_device_caps *caps, const gale__attention_shape *s)
     if (s->quads) scores = weights = 0, rest += caps->matrix_emulated ? s->warps * 512 : 0;
     if (s->warps * s->lanes > (caps->group_max ? caps->group_max : 256)) return false;
     if (s->weights_over_scores) weights = 0;
-    /* Half of what a kernel may ask for: two groups then share a unit. */
-    if (caps->shared_most_bytes) return parts + scores + weights + rest <= caps->shared_most_bytes / 2;
-    return parts + scores + weights + rest <= (caps->shared_bytes ? caps->shared_bytes : USUAL_SHARED);
+    return parts + scores + weights + rest <= gale__caps_matrix_bytes(caps);
 }
 
 static void divide(const gale__attention *a, const gale_device_caps *caps, uint32_t most_warps, uint32_t most_keys,
@@ -117,8 +114,11 @@ static void divide(const gale__attention *a, const gale_device_caps *caps, uint3
 
 static bool choose_sizes(const gale__attention *a, const gale_device_caps *caps, gale__attention_shape *s)
 {
+    uint32_t most = MOST_WARPS;
+    /* Few heads: narrower groups, so that half of the units have one. */
+    while (most > 1 && s->heads * up(up(a->a.m, 16), most) * 2 < caps->compute_units) most /= 2;
     for (uint32_t keys = MOST_KEYS; keys >= 16; keys /= 2)
-        for (uint32_t warps = MOST_WARPS; warps; warps /= 2) {
+        for (uint32_t warps = most; warps; warps /= 2) {
             divide(a, caps, warps, keys, s);
             for (; s->stages; s->stages--)
                 if (fits(caps, s)) return true;

@@ -6,7 +6,8 @@
 #define LEAST_K 16
 #define LEAST_RESULTS 1024
 #define LEAST_SIDE 2
-#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
+#define LARGE_OPERAND (4 << 20) /* elements: reading it takes longer than anything done with it */
+#define FAR_K 2048
 
 int gale__schedule_matrix_core(const gale__nest *nest, int operand)
 {
@@ -87,12 +88,12 @@ static void divide_tile(const gale__contraction *c, gale__schedule *s, bool soft
 
 static bool fits(const gale_device_caps *caps, const gale__schedule *s)
 {
-    uint32_t parts, results, group[3], most = caps->shared_bytes ? caps->shared_bytes : USUAL_SHARED;
+    uint32_t parts, results, group[3], most = gale__caps_matrix_bytes(caps);
     gale__schedule_matrix_shared(s, &parts, &results);
     gale__schedule_group(s, group);
     if (group[0] > (caps->group_max ? caps->group_max : 256)) return false;
-    /* Half of what a kernel may ask for: two groups then share a unit.  Only there results lie where the parts did. */
-    if (caps->shared_most_bytes) return (parts > results ? parts : results) <= caps->shared_most_bytes / 2;
+    /* Results lie where the parts did, if the language can say so. */
+    if (caps->shared_most_bytes) return (parts > results ? parts : results) <= most;
     return parts + results <= most;
 }
 
@@ -105,12 +106,23 @@ static int tile_for(int64_t n)
 }
 
 /* How much of k is fetched at once, and how often ahead.  Tiles of 64 x 128 gain from fewer, longer steps (1024 cubed
- * in f16 on an H200: 152 TFLOP/s, and 137 with steps of 32), larger and smaller ones do not. */
+ * in f16 on an H200: 152 TFLOP/s, and 137 with steps of 32), larger ones do not.  The smallest tiles wait for memory
+ * alone: they fetch far ahead. */
+static void longest_steps(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s, int64_t *ahead)
+{
+    bool least = s->tile_m + s->tile_n == 64, middle = s->tile_m + s->tile_n == 192;
+    s->tile_k = 32;
+    *ahead = 4;
+    if (caps->software || c->k < 128 || !(least || middle)) return;
+    s->tile_k = least && c->k >= FAR_K ? 128 : 64;
+    *ahead = least ? 8 : 3;
+}
+
 static bool choose_depth(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
-    bool longer = s->tile_m + s->tile_n == 192 && c->k >= 128 && !caps->software;
-    for (s->tile_k = longer ? 64 : 32; s->tile_k >= 32; s->tile_k /= 2) {
-        int64_t deep = up(c->k, s->tile_k) + 1, most = s->tile_k == 64 ? 3 : 4;
+    int64_t most;
+    for (longest_steps(c, caps, s, &most); s->tile_k >= 32; s->tile_k /= 2) {
+        int64_t deep = up(c->k, s->tile_k) + 1;
         for (s->stages = (uint8_t)(deep < most ? deep : most); s->stages >= 2; s->stages--)
             if (fits(caps, s)) return true;
     }
@@ -139,37 +151,56 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
     }
 }
 
+bool gale__schedule_large_operand(int64_t m, int64_t n, int64_t k) { return (m > n ? m : n) * k >= LARGE_OPERAND; }
+
 bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k) { return m >= 48 && n >= 48 && k >= 128; }
 
-/* Columns of a tile: as many as leave the least of it empty. */
-static int group_columns(int64_t n)
+/* Tiles of four subgroups, and how much longer an element takes than in the largest: they load more for each product
+ * (percent; 3152 x 768 x 3072 and like sizes in f16 on an H200). */
+static const struct group_tile {
+    uint16_t m, n, percent;
+} group_tiles[] = {{128, 128, 100}, {128, 96, 112}, {128, 64, 140}, {64, 128, 139}, {64, 96, 145}, {64, 64, 170}};
+
+static int64_t count_tiles(const gale__contraction *c, const gale__schedule *s, int64_t tile_m, int64_t tile_n)
 {
-    int best = 128;
-    for (int t = 96; t >= 64; t -= 32)
-        if (up(n, t) * t * 16 < up(n, best) * best * 15) best = t;
+    return c->b_count * up(s->swap ? c->n : c->m, tile_m) * up(s->swap ? c->m : c->n, tile_n);
+}
+
+/* The tile whose rounds over all units take the least time. */
+static const struct group_tile *choose_group_tile(const gale__contraction *c, const gale__schedule *s, int64_t units)
+{
+    const struct group_tile *best = NULL;
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < sizeof group_tiles / sizeof *group_tiles; i++) {
+        const struct group_tile *t = &group_tiles[i];
+        int64_t time = up(count_tiles(c, s, t->m, t->n), units) * t->m * t->n * t->percent;
+        if (time < least) least = time, best = t;
+    }
     return best;
 }
 
-/* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 64. */
+/* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 64.  Where each unit
+ * has one group, all of its memory serves to fetch ahead, since nothing else hides how long a copy takes. */
 static bool choose_groups(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
-    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units;
+    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     if (!caps->matrix_groups || caps->matrix_emulated || s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
     if (!gale__schedule_groups_pay(m, n, c->k)) return false;
+    const struct group_tile *tile = choose_group_tile(c, s, units);
     gale__schedule t = *s;
     t.groups = 1;
-    t.tile_m = 128;
-    t.tile_n = (uint16_t)group_columns(n);
+    t.tile_m = tile->m;
+    t.micro_n = (uint8_t)(t.tile_n = tile->n);
     t.tile_k = 64;
-    t.slice = 16;
-    if (c->b_count * up(m, 128) * up(n, t.tile_n) < units * 7 / 8) t.tile_m = 64;
-    if (c->b_count * up(m, t.tile_m) * up(n, t.tile_n) < units * 7 / 8) t.tile_n = 64;
-    t.micro_m = 16;
-    t.micro_n = (uint8_t)t.tile_n;
-    for (t.stages = 4; t.stages >= 3; t.stages--) {
+    t.slice = t.micro_m = 16;
+    bool alone = count_tiles(c, s, tile->m, tile->n) <= units;
+    int64_t ahead = alone ? up(c->k, t.tile_k) / 4 : 0;
+    if (ahead > 12) ahead = 12;
+    for (t.stages = (uint8_t)(ahead > 4 ? ahead : 4); t.stages >= 3; t.stages--) {
         uint32_t parts, results;
         gale__schedule_matrix_shared(&t, &parts, &results);
-        if (parts <= caps->shared_bytes || !fits(caps, &t)) continue;
+        bool room = alone ? parts <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
+        if (parts <= caps->shared_bytes || !room) continue;
         *s = t;
         return true;
     }
@@ -218,6 +249,7 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     gale__contraction c;
     if ((!caps->n_matrix && !caps->matrix_emulated) || !gale__nest_contraction(nest, &c)) return false;
     bool small = c.m < LEAST_SIDE || c.n < LEAST_SIDE || c.m * c.n < LEAST_RESULTS;
+    if (small) small = !gale__schedule_large_operand(c.m, c.n, c.k);
     if (c.k < LEAST_K || (small && !nest->steady)) return false;
     gale_type type = narrow_type(nest, &c);
     if (type == GALE_F32 || !gale__caps_run_matrix(caps, type) || gale__emit_acc_type(nest, c.reduce) != GALE_F32 ||
