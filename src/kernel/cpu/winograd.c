@@ -145,7 +145,8 @@ gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_windo
     g->pitch = round_up(g->rows * g->columns + gemm->nr + GALE__SIMD_SLACK, 16);
     g->point = g->channels * g->pitch + 16; /* points are not a power of two apart */
     g->chunk = width > 1 ? parts_of(g->channels, 4 * width) : g->channels;
-    g->phase = round_up(g->columns + 1, 4) + GALE__SIMD_SLACK;
+    g->phase = round_up(g->columns + 1, 4);
+    g->half = round_up(m * g->phase, GALE__SIMD_SLACK);
     choose_tasks(g, rows, gemm, width);
     g->sums_pitch = g->task_rows * m * least(m * g->columns, w->x.lanes) + m * GALE__SIMD_SLACK;
     g->offset = gale__alloc((size_t)kc * sizeof *g->offset);

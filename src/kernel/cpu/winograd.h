@@ -26,8 +26,9 @@ typedef struct gale__cpu_winograd {
     int64_t task_rows, part;      /* rows of tiles, and of the result, of a task that multiplies */
     int64_t tasks, parts;         /* of a block */
     int64_t products, sums_pitch; /* floats of a row of products and of a row of sums */
-    int64_t phase;                /* floats of the places of one phase of a row */
-    int32_t *offset;              /* of each step of k in a transformed block */
+    int64_t phase, half; /* floats of the places of one phase of a row, and of a row after half of the transform, in
+                            whole vectors */
+    int32_t *offset;     /* of each step of k in a transformed block */
 } gale__cpu_winograd;
 /* Whether it is worth it for rows of weights at `weights` by the window w, and with which m: 0, 2 or 4. */
 int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_access *weights,

@@ -49,7 +49,7 @@ static int64_t open_bench(const gale__cpu_winograd *g, bench *b, char *scratch)
     b->lines = (line *)(void *)carve(&at, rows * (int64_t)sizeof *b->lines);
     b->row = (float *)(void *)carve(&at, (band_row + GALE__SIMD_SLACK) * 4);
     b->band = (float *)(void *)carve(&at, (rows * band_row + GALE__SIMD_SLACK) * 4);
-    b->half = (float *)(void *)carve(&at, ((g->m + 2) * band_row + GALE__SIMD_SLACK) * 4);
+    b->half = (float *)(void *)carve(&at, ((g->m + 2) * g->half + GALE__SIMD_SLACK) * 4);
     return at - scratch;
 }
 
@@ -109,9 +109,9 @@ static void transform_row(const run *r, const bench *b, int64_t row, float *to)
     int64_t side = g->m + 2, n = g->m * g->phase;
     const float *s[SIDE];
     for (int64_t i = 0; i < side; i++) s[i] = b->band + (row * g->m + i) * n;
-    t->in(b->half, n, s, (size_t)n);
+    t->in(b->half, g->half, s, (size_t)n);
     for (int64_t i = 0; i < side; i++) {
-        for (int64_t j = 0; j < side; j++) s[j] = b->half + i * n + j % g->m * g->phase + j / g->m;
+        for (int64_t j = 0; j < side; j++) s[j] = b->half + i * g->half + j % g->m * g->phase + j / g->m;
         t->in(to + i * side * g->point, g->point, s, (size_t)r->columns);
     }
 }
