@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`gale exr` beside OpenImageIO's oiiotool and OpenEXR's C++ reader, in the same run.
+"""`gale exr` beside OpenImageIO's oiiotool and maketx, OpenEXR's exrmaketiled and its C++ reader, in the same run.
 
 usage: exr.py GALE [RUNS]
 
@@ -65,6 +65,19 @@ def thumbs(gale, folder, name, count, sizes, runs):
     print(f"    of that without start-up {inside['seconds'] * 1e3:.0f} ms; all threads: decode {inside['decode_seconds'] * 1e3:.0f}, pixels {inside['pixel_seconds'] * 1e3:.0f}, encode {inside['encode_seconds'] * 1e3:.0f} ms")
 
 
+def levels(gale, folder, runs):
+    """A tiled file with levels; maketx has the box filter, as gale and exrmaketiled."""
+    make(folder / "levels", 1, [(2048, 1556)])
+    source, out = folder / "levels/00.exr", folder / "levels-out"
+    out.mkdir()
+    ours = [gale, "exr", "mip", source, "-o", out / "gale.exr", "--provider", "cpu"]
+    maketx = ["maketx", source, "--filter", "box", "--tile", 64, 64, "-o", out / "maketx.exr"]
+    tiled = ["exrmaketiled", "-m", "-t", 64, 64, source, out / "tiled.exr"]
+    a, b, c = median_of(runs, lambda: run(ours)[0], lambda: run(maketx)[0], lambda: run(tiled)[0])
+    row("levels of 2048x1556 half RGBA, maketx", a, b)
+    row("levels of 2048x1556 half RGBA, exrmaketiled", a, c)
+
+
 def memory(gale, folder, runs):
     """The largest resident size over 20 files and over 200 of the same: flat."""
     source, many = folder / "seed", folder / "many"
@@ -94,6 +107,7 @@ def main():
         thumbs(gale, folder, "seed", 20, [(1024, 1024)], runs)
         thumbs(gale, folder, "large", 20, [(1920, 1080), (2048, 1556), (4096, 2160)], max(1, runs // 2))
         memory(gale, folder, runs)
+        levels(gale, folder, runs)
         for compression in ("zip", "piz", "dwaa"):
             make(folder / f"decode-{compression}", 1, [(2048, 1556)], compression)
         decode(gale, folder, runs)

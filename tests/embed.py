@@ -203,7 +203,7 @@ def after_kill():
     for extra, expected in ((["--restart"], many), (["--dims", "3"], many)):
         feed_until_journal(start(output), output, many)
         done = embed("-", "-o", output, "--window", 64, *extra, stdin="".join(t + "\n" for t in expected).encode())
-        check(f"other texts or settings {extra}", "from the run before" not in done.stderr.decode() and len(read_npy(output)) == len(expected), done.stderr.decode())
+        check(f"other texts or settings {extra}", "from the previous run" not in done.stderr.decode() and len(read_npy(output)) == len(expected), done.stderr.decode())
     process = start(folder / "i.npy")
     process.stdin.write(b"one\n" * 200000)
     process.stdin.flush()
@@ -255,6 +255,26 @@ def nearest(text, allowed, k):
     return [-score for score, _ in scores[:k]]
 
 
+def several_devices():
+    one, two = folder / "one.npy", folder / "two.npy"
+    embed(lines, "-o", one)
+    done = json.loads(embed(lines, "-p", "cpu:0+cpu:0", "-o", two, "--json").stdout)
+    check("two devices", one.read_bytes() == two.read_bytes() and len(done["batches_by_device"]) == 2 and sum(done["batches_by_device"]) == done["batches"], str(done))
+    check("all devices", json.loads(embed(lines, "-p", "cpu:all", "-o", two, "--restart", "--json").stdout)["batches_by_device"], "none")
+    for chain, pattern in (("cpu:x+cpu", "PROVIDER:NUMBER"), ("cpu+nosuch:1", "unknown provider"), ("cpu:7+cpu", "out of range")):
+        done = subprocess.run([gale, "embed", str(lines), "-m", str(encoder), "-p", chain, "-o", str(two)], capture_output=True, env=environment, timeout=60)
+        check(f"provider {chain}", done.returncode and pattern in done.stderr.decode(), done.stderr.decode()[-300:])
+
+
+def warm_cache():
+    def cache(*arguments):
+        return subprocess.run([gale, "cache", *map(str, arguments)], capture_output=True, env=environment, timeout=60)
+    check("an encoder's kernels", json.loads(cache("warm", encoder, "-p", "cpu", "--json").stdout)["compiled"] == 0, "the CPU compiles nothing")
+    check("a model's kernels", b"kernels compiled" in cache("warm", encoder / "model.onnx", "-p", "cpu", "--dim", "b=2", "--dim", "t=5").stdout, "not a line")
+    for arguments in (["warm"], ["stats", encoder]):
+        check(f"cache {arguments}", cache(*arguments).returncode == 2, "not refused")
+
+
 def searches():
     index, objects = folder / "s.npy", [{"text": t, "lang": "en" if i % 3 else "de", "year": i % 10} for i, t in enumerate(texts)]
     jsonl = write("s.jsonl", "".join(json.dumps(o) + "\n" for o in objects))
@@ -266,9 +286,16 @@ def searches():
             good = found["query"] == text and all(allowed(h["row"]) and texts[h["row"]] == h["text"] for h in found["hits"])
             scores = [h["score"] for h in found["hits"]]
             check(f"search {text} {extra}", good and near([scores], [nearest(text, allowed, 5)], 1e-5), line[:300])
+    search(index, "one", "-m", encoder, "--probes", 1, code=1)
+    built = json.loads(search(index, "--build-index", "--lists", 4, "--json").stdout)
+    check("an index is built", built["lists"] == 4 and built["rows"] == len(texts) and built["recall"] >= 0.95, str(built))
+    for extra in ([], ["--where", "lang=de"]):
+        ways = [search(index, "one two", "-m", encoder, "--texts", jsonl, "--json", *extra, *way).stdout for way in ([], ["--probes", 4])]
+        check(f"all lists are what exact search finds {extra}", ways[0] == ways[1], str(ways)[:300])
+    check("few lists", b"hits" in search(index, "one two", "-m", encoder, "--json", "--probes", 0).stdout, "nothing")
     questions = write("questions.txt", "two\nthree four\n")
     check("queries from a file", len(search(index, "--queries", questions, "-m", encoder, "--json").stdout.decode().splitlines()) == 2, "not a line for each")
-    for arguments, pattern, code in (([index, "one"], "missing option: --model", 2), ([index], "nothing to search for", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
+    for arguments, pattern, code in (([index, "one"], "missing option: --model", 2), ([index], "nothing to search for", 2), ([index, "one", "--build-index"], "searches for nothing", 2), ([folder / "none.npy", "one", "-m", encoder], "none.npy", 1),
                                      ([lines, "one", "-m", encoder], "not a vector file", 1), ([index, "one", "-m", encoder, "--dims", 3], "the model produces 3", 4),
                                      ([index, "one", "-m", encoder, "--where", "a=b"], "--texts", 1)):
         done = search(*arguments, code=code)
@@ -388,6 +415,8 @@ try:
     inputs()
     parts()
     wrong_inputs()
+    several_devices()
+    warm_cache()
     searches()
     levels()
     pairs_and_duplicates()

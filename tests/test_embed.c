@@ -145,6 +145,53 @@ TEST(models_that_pool_themselves)
     gale__temp_folder_remove(folder);
 }
 
+/* Lengths as of sentences: most of 8 to 30 tokens, some much longer. */
+static void make_lengths(gale__row *rows, size_t count)
+{
+    uint32_t seed = 7;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t sum = 3;
+        for (int k = 0; k < 3; k++) sum += (seed = seed * 1664525u + 1013904223u) >> 28;
+        if (sum % 16 == 0) sum += (seed = seed * 1664525u + 1013904223u) >> 26;
+        rows[i] = (gale__row){.count = sum};
+    }
+}
+
+static void check_batches(size_t count, size_t tokens, double padding_most, size_t shapes_most)
+{
+    gale__row *rows = calloc(count, sizeof *rows);
+    uint8_t(*seen)[4096] = calloc(256, sizeof *seen);
+    size_t real = 0, run = 0, shapes = 0;
+    gale__batch b;
+    make_lengths(rows, count);
+    CHECK_OK(gale__rows_sort(rows, count));
+    for (size_t at = 0; at < count; at += b.count) {
+        gale__batch_next(rows, count, at, tokens, 0, 512, &b);
+        if (!CHECK(b.count > 0 && b.count <= b.slots && b.slots * b.length <= tokens + b.length)) break;
+        CHECK(rows[at].count <= b.length);
+        run += b.slots * b.length;
+        shapes += !seen[b.length % 256][b.slots % 4096]++;
+    }
+    for (size_t i = 0; i < count; i++) real += rows[i].count;
+    double padding = (double)run / (double)real - 1;
+    if (!CHECK(padding < padding_most)) printf("  padding %.4f\n", padding);
+    if (!CHECK(shapes <= shapes_most)) printf("  %zu shapes\n", shapes);
+    free(rows);
+    free(seen);
+}
+
+TEST(batches_have_little_padding_and_few_shapes)
+{
+    check_batches(131072, 32768, 0.025, 80);
+    check_batches(8192, 1024, 0.02, 150);
+    check_batches(3, 1024, 0.7, 3);
+    gale__row one = {.count = 17};
+    gale__batch b;
+    gale__batch_next(&one, 1, 0, 1024, 0, 512, &b);
+    CHECK_EQ(b.length, 20); /* a single text: of few shapes */
+    CHECK_EQ(b.slots, 1);
+}
+
 TEST(wrong_folders_are_refused)
 {
     char folder[256], path[512];
@@ -247,32 +294,96 @@ TEST(memory_may_run_out_in_the_pipeline)
     gale__temp_folder_remove(folder);
 }
 
-TEST(batches_have_few_shapes)
+/* Vectors of a file of texts, on some devices side by side. */
+static gale_status embed_on(const char *folder, gale_device *const *devices, int n, const gale_embed_options *how,
+    float *vectors, size_t size, gale_embed_report *report)
 {
-    enum { N = 5000 };
-    gale__row *rows = gale__calloc(N, sizeof *rows);
-    uint64_t seed = 1, shapes[64], tokens = 0, padded = 0;
-    int n_shapes = 0;
-    for (int i = 0; i < N; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        rows[i].count = 3 + (uint32_t)((seed >> 40) % 40 * ((seed >> 50) % 10 ? 1 : 8));
-        tokens += rows[i].count;
+    char in[512], out[512];
+    const char *file = in;
+    gale_embedder *e = NULL;
+    gale__bytes bytes = {0};
+    gale_embed_options o = *how;
+    snprintf(in, sizeof in, "%s/texts.txt", folder);
+    snprintf(out, sizeof out, "%s/vectors.raw", folder);
+    o.files = &file;
+    o.file_count = 1;
+    o.output = out;
+    gale_status status = gale_embedder_open(folder, devices[0], NULL, &e);
+    for (int i = 1; i < n && status == GALE_OK; i++) status = gale_embedder_add_device(e, devices[i]);
+    if (status == GALE_OK) status = gale_embed_files(e, &o, report);
+    gale_embedder_close(&e);
+    if (status == GALE_OK) status = gale__file_read(out, 0, &bytes);
+    if (status == GALE_OK && CHECK_EQ(bytes.size, size)) memcpy(vectors, bytes.data, size);
+    gale__bytes_finish(&bytes);
+    return status;
+}
+
+static gale_device *open_limited(const char *name, uint64_t limit_bytes)
+{
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    gale_device *device = NULL;
+    options.chain = name;
+    options.strict = true;
+    options.pool_limit_bytes = limit_bytes;
+    return gale_device_open(&options, &device) == GALE_OK ? device : NULL;
+}
+
+static int halvings;
+static void count_halvings(void *user, int level, const char *line)
+{
+    (void)user, (void)level;
+    halvings += strstr(line, "halving the batch") != NULL;
+}
+
+enum { MANY = 6000 };
+static void write_many(const char *folder)
+{
+    static const char *const words[] = {"one", "two", "three"};
+    gale__str text = {0};
+    for (int i = 0; i < MANY; i++) {
+        for (int k = 0; k < 1 + i % 23; k++) gale__str_addf(&text, "%s%s", k ? " " : "", words[(i + k) % 3]);
+        gale__str_add(&text, "\n");
     }
-    CHECK_OK(gale__rows_sort(rows, N));
-    gale__batch b;
-    for (size_t at = 0; at < N; at += b.count) {
-        gale__batch_next(rows, N, at, 2048, 0, 256, &b);
-        if (!CHECK(b.count > 0 && b.count <= b.slots && b.length >= rows[at].count && b.length * b.slots <= 2304))
-            break;
-        uint64_t shape = b.slots << 32 | b.length;
-        int k = 0;
-        while (k < n_shapes && shapes[k] != shape) k++;
-        if (k == n_shapes && n_shapes < 64) shapes[n_shapes++] = shape;
-        padded += b.slots * b.length;
+    encoder_write(folder, "texts.txt", gale__str_text(&text));
+    gale__str_finish(&text);
+}
+
+static void check_close(const float *a, const float *b, size_t n)
+{
+    double worst = 0;
+    for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs((double)a[i] - b[i]));
+    if (!CHECK(worst < 1e-5)) printf("  %g\n", worst);
+}
+
+TEST(devices_side_by_side_and_with_little_memory)
+{
+    static float want[MANY * 4], got[MANY * 4];
+    char folder[256];
+    gale_embed_report report = {0};
+    gale_device *two[2] = {cpu(), cpu()};
+    encoder_make(folder, (encoder_kind){0});
+    write_many(folder);
+    CHECK_OK(embed_on(folder, two, 1, &(gale_embed_options){.window = 500}, want, sizeof want, &report));
+    CHECK_EQ(report.devices, 1);
+    CHECK_OK(embed_on(folder, two, 2, &(gale_embed_options){.window = 500}, got, sizeof got, &report));
+    CHECK(report.devices == 2 && report.batches_by_device[0] + report.batches_by_device[1] == report.batches);
+    check_close(want, got, MANY * 4);
+    gale_log_set(count_halvings, NULL, GALE__WARN);
+    for (int i = 0; i < 2; i++) {
+        gale_device *small = open_limited(i ? "vulkan" : "opencl", (uint64_t)1 << 18), *both[2] = {small, cpu()};
+        gale_embed_options large = {.window = MANY, .batch_tokens = 1 << 20};
+        if (!small) continue;
+        halvings = 0;
+        CHECK_OK(embed_on(folder, both, 1, &large, got, sizeof got, &report));
+        if (!CHECK(halvings > 0)) printf("  %s: %d batches\n", i ? "vulkan" : "opencl", (int)report.batches);
+        check_close(want, got, MANY * 4);
+        CHECK_OK(embed_on(folder, both, 2, &(gale_embed_options){.window = 500}, got, sizeof got, &report));
+        CHECK_EQ(report.devices, 2);
+        check_close(want, got, MANY * 4);
+        gale_device_close(&small);
     }
-    CHECK(n_shapes <= 28);
-    CHECK((double)padded < 1.15 * (double)tokens);
-    gale__free(rows);
+    gale_log_set(NULL, NULL, GALE__WARN);
+    gale__temp_folder_remove(folder);
 }
 
 TEST(smaller_vectors)
@@ -348,5 +459,5 @@ TEST(device_closes)
 
 TESTS(ROW(pooling_is_what_it_says), ROW(vectors_are_cut_and_normalised), ROW(folders_say_how),
     ROW(models_that_pool_themselves), ROW(wrong_folders_are_refused), ROW(memory_may_run_out),
-    ROW(memory_may_run_out_in_the_pipeline), ROW(batches_have_few_shapes), ROW(smaller_vectors), ROW(minilm),
-    ROW(device_closes))
+    ROW(memory_may_run_out_in_the_pipeline), ROW(batches_have_little_padding_and_few_shapes),
+    ROW(devices_side_by_side_and_with_little_memory), ROW(smaller_vectors), ROW(minilm), ROW(device_closes))

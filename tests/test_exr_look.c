@@ -5,6 +5,7 @@
 #include "graph/run/program.h"
 #include "jobs/exr/colour.h"
 #include "jobs/exr/look.h"
+#include "jobs/exr/mip.h"
 #include <math.h>
 
 enum { W = 53, H = 31 };
@@ -127,11 +128,27 @@ static double *surroundings(const gale__look_plan *p, const double *rgb, int col
     return l;
 }
 
+/* Between the two nearest entries. */
+static void through_curves(const gale__cube *c, double rgb[3])
+{
+    int64_t n = c->curve_size;
+    for (int i = 0; i < 3 && n; i++) {
+        double t = (rgb[i] - c->curve_low[i]) / (c->curve_high[i] - c->curve_low[i]);
+        t = fmin(fmax(t, 0), 1) * (double)(n - 1);
+        int64_t at = (int64_t)fmin(floor(t), (double)(n - 2));
+        const float *v = c->curve + i * n + at;
+        rgb[i] = (double)v[0] + (t - (double)at) * (double)(v[1] - v[0]);
+        if (!c->size) rgb[i] = fmin(fmax(rgb[i], 0), 1);
+    }
+}
+
 /* Between the eight nearest entries. */
 static void through_cube(const gale__cube *c, double rgb[3])
 {
     int64_t n = c->size, at[3];
     double part[3], out[3] = {0};
+    through_curves(c, rgb);
+    if (!n) return;
     for (int i = 0; i < 3; i++) {
         double t = fmin(fmax((rgb[i] - c->low[i]) / (c->high[i] - c->low[i]), 0), 1) * (double)(n - 1);
         at[i] = (int64_t)fmin(floor(t), (double)(n - 2));
@@ -194,11 +211,10 @@ static void check(const char *what, const gale__look_plan *p, int kernels)
     const int64_t dims[3] = {p->channels, p->in_height, p->in_width};
     void *stored = NULL;
     float *planes = make_planes(p->type, p->channels, &stored);
-    gale_graph *graph = NULL;
     gale_program *program = NULL;
     gale_tensor *in = NULL, *out = NULL;
     int count = 0;
-    if (CHECK_OK(gale__look_graph(p, &graph)) && CHECK_OK(gale_program_create(graph, device, NULL, &program)) &&
+    if (CHECK_OK(gale__look_program(p, device, &program)) &&
         CHECK_OK(gale_tensor_from_cpu(NULL, p->type, 3, dims, stored, &in)) &&
         CHECK_OK(gale_program_run(program, &in, &out, true))) {
         double *want = model(p, planes), worst = 0, most = p->bits == 16 ? 65535 : 255;
@@ -216,7 +232,6 @@ static void check(const char *what, const gale__look_plan *p, int kernels)
     gale_tensor_destroy(&in);
     gale_tensor_destroy(&out);
     gale_program_destroy(&program);
-    gale_graph_destroy(&graph);
     free(planes);
     free(stored);
 }
@@ -269,21 +284,44 @@ static void options(void)
     p.bits = 16;
     check("16 bits", &p, 1);
     p.bits = 8;
-    gale__cube cube;
-    if (CHECK_OK(gale__cube_parse("TITLE \"turned\"\n# red and blue change places\nLUT_3D_SIZE 2\nDOMAIN_MAX 1 1 0.8\n"
-                                  "0 0 0\n0 0 1\n0 0.9 0\n0 1 1\n1 0 0\n1 0.2 1\n0.7 1 0\n1 1 1\n",
-            &cube))) {
-        p.cube = &cube;
-        check("cube", &p, 0);
-        p.cube = NULL;
-        gale__cube_finish(&cube);
-    }
-    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 0\n", &cube), FORMAT);
-    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 zero\n", &cube), FORMAT);
-    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\n0 0 0\n1 1 1\n", &cube), UNSUPPORTED);
-    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 500\n", &cube), FORMAT);
+    p.gamma = 0;
     p.dither = true;
     check("dither", &p, 0);
+}
+
+static void tables(void)
+{
+    static const char *const texts[] = {
+        "TITLE \"turned\"\n# red and blue change places\nLUT_3D_SIZE 2\nDOMAIN_MAX 1 1 0.8\n"
+        "0 0 0\n0 0 1\n0 0.9 0\n0 1 1\n1 0 0\n1 0.2 1\n0.7 1 0\n1 1 1\n",
+        "LUT_1D_SIZE 3\nDOMAIN_MIN 0.1 0 0\n0.2 0 1\n0.3 0.7 0.5\n1 1.2 -0.1\n",
+        "LUT_1D_SIZE 2\nLUT_1D_INPUT_RANGE 0 0.9\nLUT_3D_SIZE 2\nLUT_3D_INPUT_RANGE 0 2\n0 0 0.5\n2 1.5 1\n"
+        "0 0 0\n1 0 0\n0 1 0\n1 1 0\n0 0 1\n1 0 1\n0 1 1\n1 1 1\n"};
+    gale__cube cube;
+    if (!computes) SKIP("%s computes nothing", device->info.name);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (!CHECK_OK(gale__cube_parse(texts[i], &cube))) continue;
+        gale__look_plan p = plan_of(4, GALE_EXR_REINHARD);
+        p.cube = &cube;
+        check("table", &p, i < 2); /* both together are too long for one kernel */
+        p.kept = 3;
+        check("table without alpha", &p, 0);
+        gale__cube_finish(&cube);
+    }
+}
+
+static void damaged_tables(void)
+{
+    gale__cube cube;
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 0\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 2\n0 0 zero\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_3D_SIZE 500\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\n0 0 0\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\n0 0 0\n1 1 1\n1 1 1\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 1000000\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("LUT_1D_SIZE 2\nLUT_1D_INPUT_RANGE 1 1\n0 0 0\n1 1 1\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("0 0 0\n", &cube), FORMAT);
+    CHECK_FAILS(gale__cube_parse("", &cube), FORMAT);
 }
 
 static void sizes(void)
@@ -298,6 +336,74 @@ static void sizes(void)
             if (s == 1) p.type = GALE_F32;
             check(gale_exr_filter_name(f), &p, 0);
         }
+}
+
+/* One pixel of a level: of the four above it, those beyond the edge are the edge. */
+static double level_pixel(const gale__mip_plan *p, const double *above, int64_t w, int64_t h, int64_t x, int64_t y)
+{
+    double v[4];
+    for (int i = 0; i < 4; i++) {
+        int64_t sx = 2 * x + i % 2, sy = 2 * y + i / 2;
+        v[i] = above[(sy < h ? sy : h - 1) * w + (sx < w ? sx : w - 1)];
+    }
+    if (p->reduce == GALE_EXR_BRIGHTEST) return fmax(fmax(v[0], v[1]), fmax(v[2], v[3]));
+    if (p->reduce == GALE_EXR_DARKEST) return fmin(fmin(v[0], v[1]), fmin(v[2], v[3]));
+    return (v[0] + v[1] + v[2] + v[3]) / 4;
+}
+
+/* A level beside that made from the one above; `above` becomes the level as it is. */
+static double level_error(const gale__mip_plan *p, gale_tensor *level, int number, double *above)
+{
+    int64_t w = gale__mip_halved(p, p->width, number - 1), h = gale__mip_halved(p, p->height, number - 1),
+            to_w = gale__mip_halved(p, p->width, number), to_h = gale__mip_halved(p, p->height, number);
+    double worst = 0, *have = calloc((size_t)(to_w * to_h * p->channels), sizeof *have);
+    for (int64_t i = 0; i < to_w * to_h * p->channels; i++) {
+        int64_t c = i / (to_w * to_h), y = i / to_w % to_h, x = i % to_w;
+        double want = level_pixel(p, above + c * w * h, w, h, x, y);
+        have[i] = gale__load_f64(p->type, (const char *)gale_tensor_data(level) + (size_t)i * gale_type_size(p->type));
+        worst = fmax(worst, fabs(have[i] - want) / (fabs(want) + 1e-3));
+    }
+    memcpy(above, have, (size_t)(to_w * to_h * p->channels) * sizeof *have);
+    free(have);
+    return worst;
+}
+
+static void check_levels(const gale__mip_plan *p)
+{
+    size_t n = (size_t)(p->channels * p->width * p->height), size = gale_type_size(p->type);
+    char *planes = calloc(n, size);
+    double *above = calloc(n, sizeof *above);
+    gale_program *program = NULL;
+    gale_tensor *in = NULL, *out[GALE__MIP_LEVELS_MOST] = {0};
+    int nx, ny;
+    gale__mip_count(p, &nx, &ny);
+    for (size_t i = 0; i < n; i++) {
+        gale__store_f64(p->type, planes + i * size, exp2(unit() * 8 - 4));
+        above[i] = gale__load_f64(p->type, planes + i * size);
+    }
+    if (CHECK_OK(gale__mip_program(p, device, &program)) && CHECK_OK(gale__mip_input(p, device, planes, &in)) &&
+        CHECK_OK(gale_program_run(program, &in, out, true)))
+        for (int i = 1; i < nx; i++)
+            if (!CHECK(level_error(p, out[i - 1], i, above) <= (p->type == GALE_F16 ? 0x1p-11 : 1e-6)))
+                printf("  level %d of %lld x %lld\n", i, (long long)p->width, (long long)p->height);
+    for (int i = 0; i < GALE__MIP_LEVELS_MOST; i++) gale_tensor_destroy(&out[i]);
+    gale_tensor_destroy(&in);
+    gale_program_destroy(&program);
+    free(above);
+    free(planes);
+}
+
+static void levels(void)
+{
+    if (!computes) SKIP("%s computes nothing", device->info.name);
+    state = 3;
+    for (int i = 0; i < 4; i++) {
+        gale__mip_plan p = {
+            .width = i == 1 ? 37 : 40, .height = 21, .channels = 2, .type = i == 3 ? GALE_F32 : GALE_F16};
+        p.round_up = i > 0;
+        p.reduce = i == 2 ? GALE_EXR_BRIGHTEST : i == 3 ? GALE_EXR_DARKEST : GALE_EXR_AVERAGE;
+        check_levels(&p);
+    }
 }
 
 static void matrices(void)
@@ -315,6 +421,6 @@ static void matrices(void)
     CHECK(m[0][0] == 1 && m[0][1] == 0);
 }
 
-static const suite_case cases[] = {
-    {"tones", tones}, {"options", options}, {"sizes", sizes}, {"matrices", matrices}, {0}};
+static const suite_case cases[] = {{"tones", tones}, {"options", options}, {"tables", tables},
+    {"damaged tables", damaged_tables}, {"sizes", sizes}, {"levels", levels}, {"matrices", matrices}, {0}};
 SUITE(cases)

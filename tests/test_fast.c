@@ -108,7 +108,7 @@ static int marks(gale__prim_graph *g, gale__node out, gale__scalar op, int *seen
     if (!CHECK_OK(gale__fuse(g, &out, 1, &options, &f))) return -1;
     for (int k = 0; k < f.n_kernels; k++)
         for (int i = 0; f.kernels[k].kind == GALE__FUSED_NEST && i < f.kernels[k].nest.n_code; i++)
-            if (f.kernels[k].nest.code[i].op == op) ++*seen, n += f.kernels[k].nest.code[i].acc;
+            if (f.kernels[k].nest.code[i].op == op) ++*seen, n += f.kernels[k].nest.code[i].acc != 0;
     gale__fusion_finish(&f);
     return n;
 }
@@ -133,6 +133,65 @@ TEST(what_becomes_eight_bits_may_be_loose)
             CHECK_EQ(n, kind == 0);
             gale__prim_finish(&g);
         }
+}
+
+/* The instruction that an operation becomes. */
+static int op_made(gale__ir *ir, gale__scalar op, gale__ir_val a, gale__ir_val b)
+{
+    gale__ir_val v = gale__ir_scalar(ir, op, GALE_F32, a, b, 0);
+    return ir->code[v].op;
+}
+
+/* Operands of ordinary size need no care, and products go with sums. */
+TEST(ordinary_operands_take_the_shortest_way)
+{
+    gale__ir ir;
+    gale__ir_init(&ir, "short");
+    ir.math = GALE__IR_FAST | GALE__IR_NORMAL | GALE__IR_CONTRACT;
+    gale__ir_val x = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_F32, .imm = 0});
+    gale__ir_val y = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_F32, .imm = 1});
+    gale__ir_val power = gale__ir_scalar(&ir, GALE__POW, GALE_F32, x, y, 0);
+    gale__ir_val product = gale__ir_scalar(&ir, GALE__MUL, GALE_F32, x, y, 0);
+    CHECK(op_made(&ir, GALE__DIV, x, y) == GALE__IR_FAST_QUOTIENT);
+    CHECK(ir.code[power].op == GALE__IR_FAST_EXP2);
+    CHECK(op_made(&ir, GALE__ADD, product, x) == GALE__FMA);
+    CHECK(op_made(&ir, GALE__ADD, x, product) == GALE__FMA);
+    CHECK(op_made(&ir, GALE__ADD, x, y) == GALE__ADD);
+    ir.math = GALE__IR_FAST;
+    CHECK(op_made(&ir, GALE__ADD, x, product) == GALE__ADD);
+    gale__ir_finish(&ir);
+}
+
+/* The mark of the only division or logarithm of a fast kernel over |x| limited to [low, high]. */
+static int mark_between(gale__scalar op, double low, double high)
+{
+    const gale__fusion_options options = {.fast = true};
+    gale__prim_graph g;
+    gale__fusion f;
+    int mark = -1;
+    gale__prim_init(&g);
+    gale__node x = gale__prim_input(&g, 0, GALE_F32, 1, (int64_t[]){64});
+    x = gale__prim_binary(&g, GALE__MIN, gale__prim_binary(&g, GALE__MAX, x, number(&g, low)), number(&g, high));
+    gale__node y = op == GALE__DIV ? gale__prim_div(&g, number(&g, 3), x) : gale__prim_unary(&g, op, x);
+    if (CHECK_OK(gale__fuse(&g, &y, 1, &options, &f))) {
+        for (int i = 0; i < f.kernels[0].nest.n_code; i++)
+            if (f.kernels[0].nest.code[i].op == op) mark = f.kernels[0].nest.code[i].acc;
+        gale__fusion_finish(&f);
+    }
+    gale__prim_finish(&g);
+    return mark;
+}
+
+TEST(ordinary_sizes_are_known_from_limits)
+{
+    CHECK_EQ(mark_between(GALE__DIV, 0.14, 2.5e30), 2);
+    CHECK_EQ(mark_between(GALE__DIV, 0, 1), 1);
+    CHECK_EQ(mark_between(GALE__DIV, -1, 1), 1);
+    CHECK_EQ(mark_between(GALE__DIV, -4, -2), 2);
+    CHECK_EQ(mark_between(GALE__LOG, 0.003, 1), 2);
+    CHECK_EQ(mark_between(GALE__LOG, 1e-40, 1), 1);
+    CHECK_EQ(mark_between(GALE__LOG, -4, -2), 1);
+    CHECK_EQ(mark_between(GALE__DIV, 1, 1e38), 1);
 }
 
 /* Columns of the corner kernel: min and max with 1, and the casts. */
@@ -198,7 +257,8 @@ TEST(corners_in_single_instructions)
 }
 
 static const test_row rows[] = {ROW(what_becomes_eight_bits_may_be_loose), ROW(fast_results_are_near_the_reference),
-    ROW(fast_kernels_use_the_devices_own), ROW(corners_in_single_instructions)};
+    ROW(fast_kernels_use_the_devices_own), ROW(corners_in_single_instructions),
+    ROW(ordinary_operands_take_the_shortest_way), ROW(ordinary_sizes_are_known_from_limits)};
 int main(int argc, char **argv)
 {
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);

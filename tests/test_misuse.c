@@ -673,6 +673,9 @@ TEST(vectors)
     LACKS(gale_encoder_find_level(NULL, &path), "level");
     REFUSES(gale_encoder_find_level("highest", &path), INVALID, "highest");
     SAYS(gale_embedder_device(NULL), "embedder");
+    LACKS(gale_embedder_warm(NULL), "embedder");
+    LACKS(gale_embedder_add_device(NULL, SOME), "embedder");
+    LACKS(gale_embedder_add_device(SOME, NULL), "device");
     SAYS(gale_embedder_get_info(NULL, &info), "embedder");
     CHECK_TEXT(gale_pooling_name((gale_pooling)99), "?");
     CHECK_TEXT(gale_vector_type_name((gale_vector_type)99), "?");
@@ -695,6 +698,8 @@ TEST(vectors)
     LACKS(gale_index_search(NULL, vector, 1, 1, NULL, SOME), "index");
     LACKS(gale_index_search(SOME, NULL, 1, 1, NULL, SOME), "queries");
     LACKS(gale_index_search(SOME, vector, 1, 1, NULL, NULL), "hits");
+    LACKS(gale_index_build(NULL, NULL, NULL), "index");
+    LACKS(gale_index_set_probes(NULL, 1), "index");
     LACKS(gale_index_duplicates(SOME, 1, NULL, vector), "of");
     LACKS(gale_index_vector(SOME, 0, NULL), "out");
 }
@@ -715,6 +720,8 @@ TEST(exr)
     LACKS(gale_exr_viewer_run(NULL, SOME, NULL, &p), "viewer");
     LACKS(gale_exr_batch_run(cpu, NULL, NULL, 2, NULL, SOME), "inputs");
     LACKS(gale_exr_batch_run(NULL, NULL, NULL, 0, NULL, SOME), "device");
+    LACKS(gale_exr_devices_open(NULL, 2, NULL, SOME, SOME, NULL), "inputs");
+    LACKS(gale_exr_devices_open(NULL, 0, NULL, NULL, SOME, NULL), "first");
     LACKS(gale_exr_measure(NULL, 0, NULL, 0, SOME, &count), "file");
     LACKS(gale_exr_histogram_picture(NULL, 1, 8, 8, &p), "stats");
     LACKS(gale_exr_depth(cpu, NULL, NULL, &p), "file");

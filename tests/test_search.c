@@ -3,8 +3,11 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/npy.h"
+#include "base/num.h"
 #include "base/process.h"
 #include "gale/search.h"
+#include "jobs/search/index_graph.h"
+#include "jobs/search/top.h"
 #include "test.h"
 #include <math.h>
 
@@ -170,6 +173,82 @@ TEST(devices_find_the_same)
     if (!found) SKIP("there is neither an OpenCL nor a Vulkan device");
 }
 
+/* Exactly the rows that a heap over all of them keeps. */
+static void check_graph(
+    const float *rows, int64_t n, int64_t dims, const float *queries, int64_t k, gale_tensor *const out[2])
+{
+    gale_hit *want = gale__calloc((size_t)k, sizeof *want), *got = gale__calloc((size_t)k, sizeof *got);
+    for (int64_t q = 0; q < 2; q++) {
+        size_t count = 0;
+        for (int64_t r = 0; r < n; r++) {
+            float sum = 0;
+            for (int64_t i = 0; i < dims; i++) sum += rows[r * dims + i] * queries[q * dims + i];
+            if (sum == sum) gale__top_offer(want, &count, (size_t)k, (gale_hit){r, sum});
+        }
+        gale__top_sort(want, count);
+        for (int64_t i = 0; i < k; i++)
+            got[i] = (gale_hit){((const int64_t *)gale_tensor_data(out[1]))[q * k + i],
+                ((const float *)gale_tensor_data(out[0]))[q * k + i]};
+        gale__top_sort(got, (size_t)k);
+        for (int64_t i = 0; i < k; i++)
+            if (!CHECK(got[i].row == want[i].row && got[i].score == want[i].score))
+                printf("  %lld: %lld, not %lld\n", (long long)i, (long long)got[i].row, (long long)want[i].row);
+    }
+    gale__free(want);
+    gale__free(got);
+}
+
+/* The graph with small tables: several of them, two levels of blocks, the last ones not full. */
+static void run_graph(gale_device *device, int64_t k, gale_type type)
+{
+    enum { N = 9000, D = 4, TABLE = 2500, TABLES = 4 };
+    static float rows[N * D];
+    static uint16_t halves[N * D];
+    gale__index_shape shape = {N, D, TABLE, type, k};
+    gale_graph *g = NULL;
+    gale_program *program = NULL;
+    gale_tensor *in[1 + TABLES] = {NULL}, *out[2] = {NULL};
+    float queries[2 * D] = {1, 0.5f, 0, -1, -1, 1, 0.25f, 0};
+    uint32_t seed = 3;
+    for (int i = 0; i < N * D; i++) { /* few different numbers: many ties */
+        rows[i] = (float)((seed = seed * 1664525u + 1013904223u) >> 28) / 8 - 1;
+        halves[i] = gale__f32_to_f16(rows[i]);
+    }
+    rows[17 * D] = NAN; /* never found */
+    halves[17 * D] = 0x7e00;
+    CHECK_OK(gale_graph_create(&g));
+    CHECK_OK(gale__index_graph(g, &shape));
+    if (CHECK_OK(gale_program_create(g, device, NULL, &program))) {
+        CHECK_OK(gale_tensor_from_cpu(device, GALE_F32, 2, (int64_t[]){2, D}, queries, &in[0]));
+        for (int t = 0; t < TABLES; t++) {
+            int64_t dims[2] = {t == TABLES - 1 ? N - t * TABLE : TABLE, D};
+            const void *at = type == GALE_F32 ? (const void *)(rows + t * TABLE * D) : halves + t * TABLE * D;
+            CHECK_OK(gale_tensor_from_cpu(device, type, 2, dims, at, &in[1 + t]));
+        }
+        if (CHECK_OK(gale_program_run(program, in, out, true))) check_graph(rows, N, D, queries, k, out);
+    }
+    for (int i = 0; i <= TABLES; i++) gale_tensor_destroy(&in[i]);
+    for (int i = 0; i < 2; i++) gale_tensor_destroy(&out[i]);
+    gale_program_destroy(&program);
+    gale_graph_destroy(&g);
+}
+
+TEST(the_best_of_many_blocks)
+{
+    static const char *const names[] = {"cpu", "opencl", "vulkan"};
+    for (int i = 0; i < 3; i++) {
+        gale_device_options options = GALE_DEVICE_OPTIONS;
+        gale_device *device = NULL;
+        options.chain = names[i];
+        options.strict = true;
+        if (gale_device_open(&options, &device) != GALE_OK) continue;
+        run_graph(device, 10, GALE_F32);
+        run_graph(device, 200, GALE_F32); /* too many for blocks */
+        run_graph(device, 3, GALE_F16);
+        gale_device_close(&device);
+    }
+}
+
 TEST(damaged_files_are_refused)
 {
     static const char *const heads[] = {
@@ -211,4 +290,4 @@ TEST(folder_goes)
 TEST(folder_comes) { CHECK_OK(gale__temp_folder_make(folder, sizeof folder)); }
 
 TESTS(ROW(folder_comes), ROW(formats_give_the_same), ROW(smaller_vectors_are_near), ROW(filters_and_few_rows),
-    ROW(devices_find_the_same), ROW(damaged_files_are_refused), ROW(folder_goes))
+    ROW(devices_find_the_same), ROW(the_best_of_many_blocks), ROW(damaged_files_are_refused), ROW(folder_goes))

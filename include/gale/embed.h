@@ -81,11 +81,19 @@ GALE_API void gale_embedder_get_info(const gale_embedder *embedder, gale_embedde
 /* Where it runs.  A device that fails (out of memory with one text, lost, without something that the model needs) is
  * replaced by the next one of its chain, with a warning in the log; with `strict` it is an error. */
 GALE_API const gale_device *gale_embedder_device(const gale_embedder *embedder);
+/* One more device for gale_embed_files, whose batches then run on all of them side by side; rows keep their order. They
+ * should be equally fast: batches have the size that suits the smallest.  If a device fails, the others take its work.
+ * Before the embedder is used; `device` must outlive it.  At most GALE_EMBED_DEVICES in all (GALE_LIMIT). */
+enum { GALE_EMBED_DEVICES = 16 };
+GALE_API gale_status gale_embedder_add_device(gale_embedder *embedder, gale_device *device);
 
 /* Writes count rows of info.dims numbers.  sizes[i]: bytes of texts[i]; NULL: zero-terminated.  May be called from any
  * number of threads.  Texts are sorted and batched internally; if memory runs out, the batch is halved. */
 GALE_API gale_status gale_embed(
     gale_embedder *embedder, const char *const *texts, const size_t *sizes, size_t count, float *vectors);
+
+/* Runs batches of usual lengths and sizes, so that later runs need not wait for kernels to be compiled. */
+GALE_API gale_status gale_embedder_warm(gale_embedder *embedder);
 
 /* Smaller vectors.  int8: round(127 x), for vectors of length 1; binary: one bit per number, 1 if it is greater
  * than 0, the first in the highest bit, as NumPy's packbits. */
@@ -136,8 +144,9 @@ typedef struct gale_embed_report {
     uint64_t cached;                  /* texts whose vectors were in the cache */
     uint64_t read_bytes, input_bytes; /* of the files: so far, and in total; 0: unknown */
     double seconds, read_s, tokenize_s, compute_s, write_s; /* the last four overlap; compute_s is the sum over lanes */
-    int lanes;
-    uint64_t lengths[16]; /* texts by tokens: up to 4, 8, 16 ... */
+    int lanes, devices;
+    uint64_t lengths[16];                           /* texts by tokens: up to 4, 8, 16 ... */
+    uint64_t batches_by_device[GALE_EMBED_DEVICES]; /* in the order in which they were given */
 } gale_embed_report;
 
 /* Zero means the default, except for `files` and `output`. */

@@ -129,7 +129,7 @@ typedef struct gale_exr_look {
     int64_t width, height; /* of the result; one only: the other is proportional; none: unchanged */
     int64_t side;          /* maximum of the longer side, if neither width nor height is given */
     gale_exr_filter filter;
-    const char *lut;      /* a .cube file with a 3D table, applied to encoded colours at the end; NULL: none */
+    const char *lut;      /* a .cube file with 1D or 3D tables, applied to encoded colours at the end; NULL: none */
     bool file_colours;    /* ignore the chromaticities */
     bool no_alpha;        /* over black */
     bool dither;          /* add noise of one level to avoid banding */
@@ -149,8 +149,9 @@ typedef struct gale_exr_report {
     uint64_t file_bytes;                   /* of the file */
     uint64_t decoded_bytes;                /* decoded samples */
     uint64_t upload_bytes, download_bytes; /* to the device and back; 0 if it works in host memory */
-    int uploads, downloads;
+    int uploads, downloads;                /* as they were made, with those of constants */
     double decode_seconds, pixel_seconds;
+    uint64_t needed_bytes; /* of them: samples and pixels of the picture */
 } gale_exr_report;
 /* report may be NULL. */
 GALE_API gale_status gale_exr_viewer_run(
@@ -178,6 +179,8 @@ typedef struct gale_exr_batch_options {
     gale_exr_limits limits;
     gale_device *second;   /* shares the work with the first device: each file goes to the one that has been faster so
                               far; NULL: the first device only */
+    double start_seconds;  /* how long it took to open the first device, from gale_exr_devices_open; 0: unknown */
+    bool strict;           /* GALE_UNSUPPORTED if the first device computes on the host; the second is not used */
     int jobs;              /* files at once; 0: number of cores */
     uint64_t memory_bytes; /* for all pictures in flight; 0: half of the machine's memory */
     bool light; /* write samples unchanged instead of pictures for display: to EXR as gale_exr_rewrite does, to
@@ -192,6 +195,19 @@ typedef struct gale_exr_batch_options {
     void *user;
     uint64_t reserved[4]; /* 0 */
 } gale_exr_batch_options;
+/* What one device did. */
+typedef struct gale_exr_share {
+    size_t files;
+    uint64_t decoded_bytes;
+    double pixel_seconds; /* of all lanes together */
+} gale_exr_share;
+/* The first device's time by its own clock; nothing is measured of a device that computes on the host, or if a
+ * profiler watches it already. */
+typedef struct gale_exr_usage {
+    bool measured;
+    double transfer_seconds, kernel_seconds; /* sums over all streams */
+    double busy_seconds;                     /* in which there was either */
+} gale_exr_usage;
 typedef struct gale_exr_batch {
     gale_exr_item *items; /* those of the shard */
     size_t count;
@@ -202,8 +218,20 @@ typedef struct gale_exr_batch {
     uint64_t uploads, downloads;
     double decode_seconds, pixel_seconds, encode_seconds; /* of all threads together */
     int jobs;
-    uint64_t peak_bytes; /* of pictures in flight */
+    uint64_t peak_bytes;      /* of pictures in flight */
+    uint64_t needed_bytes;    /* of those moved: samples and pixels */
+    gale_exr_share shares[2]; /* of the first device and of the second */
+    gale_exr_usage usage;
+    double start_seconds;      /* until the first device computed: opened, and kernels of the first picture */
+    double predicted_seconds;  /* of the pixel stages, by the rates of earlier batches; 0: no rates */
+    double pixel_wall_seconds; /* what they took, divided by the lanes */
 } gale_exr_batch;
+/* Devices for a batch.  If a provider was requested (GALE_PROVIDER), that one.  Else, by the rates that earlier batches
+ * of such pictures (look NULL: as they are) measured: the CPU alone, if it is done before a GPU has started; or the
+ * GPU, with the CPU as second device.  *seconds (may be NULL): what that took, if a GPU was opened.  Close both;
+ * *second may stay NULL. */
+GALE_API gale_status gale_exr_devices_open(const char *const *inputs, size_t count, const gale_exr_look *look,
+    gale_device **first, gale_device **second, double *seconds);
 /* GALE_OK even if files failed: see total.failed.  inputs and outputs must outlive the result. */
 GALE_API gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs,
     size_t count, const gale_exr_batch_options *options, gale_exr_batch **out);
@@ -259,7 +287,7 @@ typedef struct gale_exr_source {
 typedef struct gale_exr_new_part {
     const char *name;            /* required if there are several parts */
     gale_exr_box data, display;  /* display all 0: same as data */
-    const char *compression;     /* as in gale_exr_part but for dwaa and dwab, which are not written; NULL: "zip" */
+    const char *compression;     /* as in gale_exr_part; dwaa and dwab need libdeflate; NULL: "zip" */
     int tile_width, tile_height; /* 0: scan lines */
     gale_exr_levels levels;      /* of tiles */
     bool round_up;               /* sizes of levels */

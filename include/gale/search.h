@@ -1,4 +1,4 @@
-/* Vector search: exact cosine top-k over a file of vectors.
+/* Vector search: cosine top-k over a file of vectors, exact or by an index.
  *
  *     gale_index *index;
  *     gale_index_open("vectors.npy", NULL, &index);
@@ -11,6 +11,7 @@
 
 #include "device.h"
 #include "embed.h"
+#include "job.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +24,7 @@ typedef struct gale_index_options {
     int64_t dims;              /* of raw files and binary vectors, which do not contain it */
     gale_vector_type type;     /* of raw files */
     gale_device *device;       /* device to search on; NULL or a CPU: all cores, directly from the file */
+    int64_t probes;            /* as gale_index_set_probes */
     uint64_t reserved[4];      /* 0 */
 } gale_index_options;
 /* GALE_FORMAT: the file is damaged or not a vector file. */
@@ -49,6 +51,26 @@ GALE_API gale_status gale_index_search(
  * cosine; rows without one are kept, and of[i] is i.  Both arrays have one entry per row.  Every row is compared with
  * all kept rows before it, on the CPU. */
 GALE_API gale_status gale_index_duplicates(gale_index *index, float threshold, int64_t *of, float *score);
+/* Approximate search.  gale_index_build groups the vectors into lists around centroids and writes them to PATH.ivf,
+ * beside the vectors; a search then looks into the lists whose centroids are nearest to the query, on the CPU, and may
+ * miss some rows.  The file is written completely or not at all. */
+typedef struct gale_index_build_options {
+    int64_t lists;       /* 0: twice the square root of the number of vectors; at most 65536 */
+    gale_device *device; /* computes the lists; NULL: the CPU */
+    gale_job_control control;
+    uint64_t reserved[4]; /* 0 */
+} gale_index_build_options;
+typedef struct gale_index_build_report {
+    int64_t rows, lists;
+    int64_t probes; /* lists to search by default: as few as find 95 % of the ten nearest of a sample */
+    double recall;  /* share that they find, over up to 64 vectors of the file, each without itself */
+    double seconds;
+} gale_index_build_report;
+GALE_API gale_status gale_index_build(gale_index *index, const gale_index_build_options *options /* may be NULL */,
+    gale_index_build_report *report /* may be NULL */);
+/* Lists that searches look into: 0: exact search (the default); -1: as many as the report said.  GALE_NOT_FOUND: there
+ * is no PATH.ivf; GALE_MISMATCH: it belongs to other vectors; GALE_FORMAT: it is damaged. */
+GALE_API gale_status gale_index_set_probes(gale_index *index, int64_t probes);
 /* One vector of the file as f32, not normalised. */
 GALE_API gale_status gale_index_vector(gale_index *index, int64_t row, float *out);
 

@@ -81,6 +81,8 @@ gale_status gale_index_open(const char *path, const gale_index_options *options,
 void gale_index_close(gale_index **index);
 void gale_index_get_info(const gale_index *index, gale_index_info *out);
 gale_status gale_index_search(gale_index *index, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits);
+gale_status gale_index_build(gale_index *index, const gale_index_build_options *options, gale_index_build_report *report);
+gale_status gale_index_set_probes(gale_index *index, int64_t probes);
 gale_status gale_index_vector(gale_index *index, int64_t row, float *out);
 const char *gale_vector_type_name(gale_vector_type type);
 

@@ -134,7 +134,11 @@ class gale_embedder_info(c.Structure):
 
 
 class gale_index_options(c.Structure):
-    _fields_ = [("format", c.c_int), ("dims", c.c_int64), ("type", c.c_int), ("device", c.c_void_p), RESERVED]
+    _fields_ = [("format", c.c_int), ("dims", c.c_int64), ("type", c.c_int), ("device", c.c_void_p), ("probes", c.c_int64), RESERVED]
+
+
+class gale_index_build_report(c.Structure):
+    _fields_ = [("rows", c.c_int64), ("lists", c.c_int64), ("probes", c.c_int64), ("recall", c.c_double), ("seconds", c.c_double)]
 
 
 class gale_index_info(c.Structure):

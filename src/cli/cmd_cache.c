@@ -1,15 +1,24 @@
 /* gale cache: the caches of compiled kernels and of text vectors. */
 #include "cli/cli.h"
 #include "base/json.h"
+#include "cli/cache_warm.h"
+#include "cli/model_args.h"
 #include "device/binary_cache.h"
 #include "jobs/embed/vector_cache.h"
 #include <string.h>
 
 static const gale__arg args[] = {
-    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "stats", "stats|clean|clear", "show the size, shrink to the limit, or empty"},
+    {"ACTION", 0, GALE__ARG_CHOICE, NULL, "stats", "stats|clean|clear|warm",
+        "show the size, shrink to the limit, empty, or compile the kernels of MODEL"},
+    {"MODEL", 0, GALE__ARG_FILE, "FOLDER|FILE", NULL, NULL, "warm: an encoder folder or an ONNX model"},
     {"kind", 'k', GALE__ARG_CHOICE, NULL, "kernels", "kernels|vectors", "compiled kernels, or text vectors"},
     {"limit", 'l', GALE__ARG_INT, "MB", NULL, "0..1048576", "clean: size to shrink to", "GALE_CACHE_LIMIT_MB"},
     {"folder", 'f', GALE__ARG_FILE, NULL, NULL, NULL, "cache folder to use instead of the default one", "GALE_CACHE"},
+    {"shape", 's', GALE__ARG_TEXT, "NAME=1x3x256x256", NULL, NULL, "warm: extents of an input of an ONNX model", NULL,
+        false, true},
+    {"dim", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL, "warm: an open extent of its inputs, by name", NULL, false, true},
+    GALE__ARG_PRECISION,
+    GALE__ARGS_DEVICE,
     GALE__ARG_JSON,
     {0},
 };
@@ -92,6 +101,11 @@ done:
 static int run(const gale__args *a)
 {
     const char *action = gale__args_text(a, "ACTION");
+    bool warm = !strcmp(action, "warm");
+    if (warm && !gale__args_text(a, "MODEL")) return gale__usage("cache", "warm needs a MODEL");
+    if (!warm && gale__args_text(a, "MODEL"))
+        return gale__usage("cache", "unexpected argument '%s': only warm takes a MODEL", gale__args_text(a, "MODEL"));
+    if (warm) return gale__cache_warm(a);
     if (!strcmp(gale__args_text(a, "kind"), "vectors")) return run_vectors(a, action);
     gale__binary_cache_stats before, after;
     gale_status status;
@@ -110,7 +124,9 @@ const gale__command gale__command_cache = {
     .run = run,
     .about = "Compiled kernels are cached on disk, keyed by a hash of source, device, driver and options, so that "
              "later runs start faster. `gale embed --cache` stores vectors, keyed by a hash of the text, the model and "
-             "the settings. It is always safe to clear either cache: gale recreates the contents when needed.",
+             "the settings. `warm` runs a model in its usual shapes, so that the first user does not wait for the "
+             "compiler: an encoder folder, or an ONNX model with --shape or --dim. It is always safe to clear either "
+             "cache: gale recreates the contents when needed.",
     .examples = "  gale cache\n  gale cache clean --limit 100   # keep the newest 100 MB\n  gale cache clear\n  gale "
-                "cache stats --kind vectors",
+                "cache stats --kind vectors\n  gale cache warm all-MiniLM-L6-v2 --precision fp16 --provider cuda",
 };

@@ -33,6 +33,8 @@ static const gale__arg args[] = {
     {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..64", "concurrent runs; 0: chosen by device"},
     {"window", 0, GALE__ARG_INT, "TEXTS", "0", "0..10000000",
         "number of texts sorted by length together; 0: chosen by device"},
+    {"pool-limit", 0, GALE__ARG_INT, "MB", NULL, "1..16777216",
+        "limit on the memory allocated from each device; batches that do not fit are halved", "GALE_POOL_LIMIT_MB"},
     {"shard", 0, GALE__ARG_TEXT, "K/N|auto", NULL, NULL,
         "process only the K-th of N equal parts; auto: K and N from MPI or Slurm, and -K-of-N is added to the output's "
         "name"},
@@ -264,11 +266,15 @@ static gale_status fill_options(job *j, const char **files, size_t count)
     return parse_shard(j);
 }
 
-static gale_status embed(job *j, gale_device *device)
+static gale_status embed(job *j, const gale__devices *devices)
 {
     gale_embedder *e = NULL;
     gale_embedder_info info;
-    GALE_TRY(gale__encoder_open(j->a, device, &e));
+    GALE_TRY(gale__encoder_open(j->a, devices->list[0], &e));
+    for (int i = 1; i < devices->count; i++) {
+        gale_status added = gale_embedder_add_device(e, devices->list[i]);
+        if (added != GALE_OK) return gale_embedder_close(&e), added;
+    }
     gale_embedder_get_info(e, &info);
     gale__ends_itself = 1;
     bool pairs = gale__args_flag(j->a, "pairs"), dedup = gale__args_given(j->a, "dedup");
@@ -297,7 +303,7 @@ static gale_status embed(job *j, gale_device *device)
 static int run(const gale__args *a)
 {
     job j = {.a = a};
-    gale_device *device = NULL;
+    gale__devices devices = {0};
     const char *usual = "-";
     size_t count = 0;
     while (gale__args_item(a, "FILE", count)) count++;
@@ -310,11 +316,11 @@ static int run(const gale__args *a)
     int code = 0;
     if (status != GALE_OK) code = gale__usage("embed", "%s", gale_error());
     else {
-        status = gale__encoder_device(a, &device);
-        if (status == GALE_OK) status = embed(&j, device);
+        status = gale__encoder_devices(a, &devices);
+        if (status == GALE_OK) status = embed(&j, &devices);
         code = gale__report(status);
     }
-    gale_device_close(&device);
+    gale__devices_close(&devices);
     gale__str_finish(&j.output);
     gale__embed_page_finish(&j.page);
     gale__free(files);

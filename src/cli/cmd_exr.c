@@ -39,13 +39,13 @@ static const gale__arg args[] = {
     {"full", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "resizing: decode level 0 even if the file has a smaller level"},
     {"no-alpha", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "pictures without alpha, over black"},
     {"file-colours", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "ignore the file's chromaticities"},
-    {"lut", 0, GALE__ARG_FILE, "FILE.cube", NULL, NULL, "3D lookup table, applied to encoded colours at the end"},
+    {"lut", 0, GALE__ARG_FILE, "FILE.cube", NULL, NULL, "1D or 3D lookup table, applied to encoded colours at the end"},
     {"dither", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "add noise of one level to avoid banding"},
     {"columns", 0, GALE__ARG_INT, NULL, NULL, "1..1000", "sheet: pictures per row (default: about as many as rows)"},
     {"split", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "layers: write each layer to a separate EXR file"},
     {"merge", 0, GALE__ARG_FILE, NULL, NULL, NULL, "layers: combine the first parts of all files into this one",
         .writes = true},
-    {"compression", 0, GALE__ARG_CHOICE, NULL, "zip", "none|rle|zips|zip|piz|pxr24|b44|b44a",
+    {"compression", 0, GALE__ARG_CHOICE, NULL, "zip", "none|rle|zips|zip|piz|pxr24|b44|b44a|dwaa|dwab",
         "compression of written EXR files"},
     {"reduce", 0, GALE__ARG_CHOICE, NULL, "average", "average|brightest|darkest", "mip: how four pixels are combined"},
     {"rip", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "mip: write rip levels, which halve the axes separately"},
@@ -136,10 +136,12 @@ static int run(const gale__args *a)
 const gale__command gale__command_exr = {
     .args = args,
     .run = run,
-    .about = "Processes OpenEXR files in bulk: scan lines and tiles, all parts, views and layers, mip and rip levels, "
-             "deep pictures flattened. Pictures for display are computed in one pass on any device: colour conversion "
-             "to sRGB, exposure, tone map, curve, rounding. Resizing works on linear values. Folders are processed on "
-             "all cores; a damaged file is reported and skipped.",
+    .about =
+        "Processes OpenEXR files in bulk: scan lines and tiles, all parts, views and layers, mip and rip levels, "
+        "deep pictures flattened. Pictures for display are computed in one pass on any device: colour conversion "
+        "to sRGB, exposure, tone map, curve, rounding. Resizing works on linear values. Folders are processed on "
+        "all cores; a damaged file is reported and skipped. With --strict, convert and thumbs fail if pixels would be "
+        "computed on the host although no provider was requested.",
     .examples =
         "  gale exr info render.exr                                # parts, channels, attributes\n"
         "  gale exr convert render.exr --tone aces -o render.png\n"

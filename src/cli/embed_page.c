@@ -67,9 +67,9 @@ static void add_bars(
     for (int i = 0; i < n; i++)
         gale__str_addf(out,
             "<text x='0' y='%d'>%s</text><rect x='110' y='%d' width='%.1f' height='16' fill='#2563eb'/><text x='%.1f' "
-            "y='%d'>%.6g%s</text>\n",
+            "y='%d'>%.*f%s</text>\n",
             24 * i + 16, names[i], 24 * i + 3, values[i] / most * (WIDTH - 240), 116 + values[i] / most * (WIDTH - 240),
-            24 * i + 16, values[i], unit);
+            24 * i + 16, *unit ? 3 : 0, values[i], unit); /* seconds, or counts */
     gale__str_add(out, "</svg>\n");
 }
 
@@ -257,14 +257,14 @@ static void add_head(gale__str *out, const gale__embed_page *p)
     gale__str_add(out, "<tr><td>device<td>");
     gale__html_add(out, p->device);
     gale__str_addf(out,
-        "<tr><td>texts<td>%llu (%llu from the run before, %llu from the cache)<tr><td>vectors<td>%lld numbers, pooling "
-        "%s<tr><td>rate<td>%.0f texts/s, %.0f tokens/s<tr><td>padding<td>%.1f %%<tr><td>runs of the model<td>%llu on "
-        "%d "
-        "lanes</table>\n",
+        "<tr><td>texts<td>%llu (%llu from the previous run, %llu from the cache)<tr><td>vectors<td>%lld numbers, "
+        "pooling "
+        "%s<tr><td>rate<td>%.0f texts/s, %.0f tokens/s<tr><td>padding<td>%.1f %%<tr><td>runs of the model<td>%llu in "
+        "%d lanes on %d device%s</table>\n",
         (unsigned long long)r->texts, (unsigned long long)r->resumed, (unsigned long long)r->cached,
         (long long)p->info->dims, gale_pooling_name(p->info->pooling), rate,
         r->seconds > 0 ? (double)r->tokens / r->seconds : 0, all > 0 ? 100 * (double)r->padding / all : 0,
-        (unsigned long long)r->batches, r->lanes);
+        (unsigned long long)r->batches, r->lanes, r->devices, r->devices == 1 ? "" : "s");
 }
 
 gale_status gale__embed_page_write(const gale__embed_page *p, const char *path)

@@ -1,6 +1,8 @@
 /* From arguments to an encoder. */
 #include "cli/encoder_args.h"
 #include "base/env.h"
+#include "base/str.h"
+#include <stdio.h>
 #include <string.h>
 
 static gale_pooling pooling_of(const char *name)
@@ -42,6 +44,66 @@ gale_status gale__encoder_device(const gale__args *a, gale_device **out)
     gale_device_options options = GALE_DEVICE_OPTIONS;
     if (preset_of(a) && !*gale__env_get(GALE__ENV_PROVIDER)) options.chain = preset_of(a)->chain;
     return gale_device_open(&options, out);
+}
+
+/* --- Several devices: cuda:0+cuda:1, cuda:all, all. --- */
+
+static gale_status open_one(const char *name, int64_t index, gale__devices *out)
+{
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    if (out->count == GALE_EMBED_DEVICES)
+        return gale__fail(GALE_LIMIT, "--provider: at most %d devices side by side", GALE_EMBED_DEVICES);
+    options.chain = name;
+    options.index = index ? (int)index : GALE_DEVICE_FIRST;
+    options.strict = true;
+    GALE_TRY(gale_device_open(&options, &out->list[out->count]));
+    out->count++;
+    return GALE_OK;
+}
+
+/* All devices of a provider: as many as can be opened. */
+static gale_status open_all(const char *name, gale__devices *out)
+{
+    GALE_TRY(open_one(name, 0, out));
+    const char *backend = gale_device_get_info(out->list[out->count - 1])->backend;
+    while (out->count < GALE_EMBED_DEVICES && open_one(backend, out->count, out) == GALE_OK) {
+    }
+    gale__error_clear();
+    return GALE_OK;
+}
+
+static gale_status open_item(const char *item, size_t size, gale__devices *out)
+{
+    char name[64];
+    int64_t index = 0;
+    snprintf(name, sizeof name, "%.*s", (int)size, item);
+    char *colon = strchr(name, ':');
+    if (!strcmp(name, "all")) return open_all("auto", out);
+    if (colon) *colon++ = 0;
+    if (colon && !strcmp(colon, "all")) return open_all(name, out);
+    if (colon && (!gale__text_to_i64(colon, &index) || index < 0 || index > 1023))
+        return gale__fail(GALE_INVALID, "--provider: '%.*s' is not PROVIDER:NUMBER", (int)size, item);
+    return open_one(name, index, out);
+}
+
+gale_status gale__encoder_devices(const gale__args *a, gale__devices *out)
+{
+    const char *chain = gale__env_get(GALE__ENV_PROVIDER);
+    if (!strpbrk(chain, "+:") && strcmp(chain, "all")) {
+        GALE_TRY(gale__encoder_device(a, &out->list[0]));
+        out->count = 1;
+        return GALE_OK;
+    }
+    for (size_t n; *chain; chain += n + (chain[n] == '+')) {
+        n = strcspn(chain, "+");
+        GALE_TRY(open_item(chain, n, out));
+    }
+    return GALE_OK;
+}
+
+void gale__devices_close(gale__devices *d)
+{
+    for (int i = 0; i < d->count; i++) gale_device_close(&d->list[i]);
 }
 
 gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_embedder **out)

@@ -35,6 +35,13 @@
 bool gale__encoder_given(const gale__args *a);
 /* The device: a preset's, unless a provider is named. */
 gale_status gale__encoder_device(const gale__args *a, gale_device **out);
+/* The same, or several that --provider joins with +: cuda:0+cuda:1, cuda:all, all.  Close them also after a failure. */
+typedef struct gale__devices {
+    gale_device *list[GALE_EMBED_DEVICES];
+    int count;
+} gale__devices;
+gale_status gale__encoder_devices(const gale__args *a, gale__devices *out);
+void gale__devices_close(gale__devices *d);
 /* As the arguments say.  GALE_INVALID without a model. */
 gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_embedder **out);
 #endif

@@ -146,7 +146,18 @@ static void json_item(gale__json_out *o, const gale_exr_item *i)
     gale__json_close(o, '}');
 }
 
-/* Bytes that had to move are the planes and the pixels; what moved is counted. */
+static double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+/* Of what moved, and of the device's time. */
+static double needed_share(const gale_exr_batch *b)
+{
+    return share((double)b->needed_bytes, (double)(b->upload_bytes + b->download_bytes));
+}
+static double transfer_share(const gale_exr_batch *b)
+{
+    return share(b->usage.transfer_seconds, b->usage.transfer_seconds + b->usage.kernel_seconds);
+}
+
 static void json_batch(const job *j, const char *device, gale__str *text)
 {
     const gale_exr_batch *b = j->batch;
@@ -159,7 +170,12 @@ static void json_batch(const job *j, const char *device, gale__str *text)
         {"uploads", (double)b->uploads}, {"downloads", (double)b->downloads}, {"upload_bytes", (double)b->upload_bytes},
         {"download_bytes", (double)b->download_bytes}, {"decode_seconds", b->decode_seconds},
         {"pixel_seconds", b->pixel_seconds}, {"encode_seconds", b->encode_seconds},
-        {"peak_bytes", (double)b->peak_bytes}, {"on_cpu_beside", (double)b->on_second}};
+        {"peak_bytes", (double)b->peak_bytes}, {"on_cpu_beside", (double)b->on_second},
+        {"needed_bytes", (double)b->needed_bytes}, {"needed_share", needed_share(b)},
+        {"predicted_pixel_seconds", b->predicted_seconds}, {"pixel_wall_seconds", b->pixel_wall_seconds},
+        {"start_seconds", b->start_seconds}, {"transfer_seconds", b->usage.transfer_seconds},
+        {"kernel_seconds", b->usage.kernel_seconds}, {"busy_seconds", b->usage.busy_seconds},
+        {"transfer_share", transfer_share(b)}, {"gpu_use", share(b->usage.busy_seconds, b->total.seconds)}};
     gale__json_out o;
     gale__json_begin(&o, text);
     gale__json_object(&o);
@@ -188,26 +204,37 @@ static void text_batch(const job *j, const char *device, gale__str *text)
             100 * b->decode_seconds / work, 100 * b->pixel_seconds / work, 100 * b->encode_seconds / work);
     if (b->on_second)
         gale__str_addf(text, "\npixels of %zu files were computed on the CPU, which was faster", b->on_second);
+    if (b->pixel_wall_seconds > 0)
+        gale__str_addf(text, "\npixels: %.3f s on %d lane%s", b->pixel_wall_seconds, b->jobs, b->jobs == 1 ? "" : "s");
+    if (b->predicted_seconds > 0) gale__str_addf(text, ", predicted %.3f s", b->predicted_seconds);
     if (b->uploads)
-        gale__str_addf(text, "\n%llu uploads of %.1f MB and %llu downloads of %.1f MB in total",
+        gale__str_addf(text, "\n%llu uploads of %.1f MB and %llu downloads of %.1f MB in total, %.0f %% of it needed",
             (unsigned long long)b->uploads, (double)b->upload_bytes / 1e6, (unsigned long long)b->downloads,
-            (double)b->download_bytes / 1e6);
+            (double)b->download_bytes / 1e6, 100 * needed_share(b));
+    if (b->usage.measured)
+        gale__str_addf(text, "\n%s was busy for %.0f %% of the time, with transfers for %.0f %% of that", device,
+            100 * share(b->usage.busy_seconds, b->total.seconds), 100 * transfer_share(b));
     gale__str_add(text, "\n");
 }
 
-/* The CPU helps a GPU that was chosen automatically; a requested provider does everything. */
-static gale_status open_second(job *j, gale_device *device)
+/* Strict: nothing but what was requested, and a GPU unless that is the CPU.  Watching, files come later. */
+static gale_status open_devices(job *j, gale_device **device)
 {
-    gale_device_options o = GALE_DEVICE_OPTIONS;
-    o.chain = "cpu";
-    if (gale_device_get_info(device)->caps.host_functions || *gale__env_get(GALE__ENV_PROVIDER)) return GALE_OK;
-    return gale_device_open(&o, &j->options.second);
+    bool strict = gale__args_flag(j->a, "strict"), requested = *gale__env_get(GALE__ENV_PROVIDER);
+    j->options.strict = strict && !requested;
+    if (j->options.light && !requested) { /* nothing is computed */
+        gale_device_options o = GALE_DEVICE_OPTIONS;
+        o.chain = "cpu";
+        return gale_device_open(&o, device);
+    }
+    if (strict || requested || gale__args_flag(j->a, "watch")) return gale_device_open(NULL, device);
+    return gale_exr_devices_open(
+        j->in, j->inputs.count, &j->options.look, device, &j->options.second, &j->options.start_seconds);
 }
 
 static gale_status work(job *j, gale_device *device)
 {
     gale__str text = {0};
-    GALE_TRY(open_second(j, device));
     gale__progress_begin(&j->progress, j->label, "files", j->inputs.count);
     gale_status status = gale_exr_batch_run(device, j->in, j->out, j->inputs.count, &j->options, &j->batch);
     gale__progress_end(&j->progress);
@@ -297,7 +324,7 @@ int gale__exr_batch(const gale__args *a, bool thumbs)
     gale_status status;
     int code = GALE__EXIT_OK;
     GALE_GO(prepare(&j));
-    GALE_GO(gale_device_open(NULL, &device));
+    GALE_GO(open_devices(&j, &device));
     if (gale__args_flag(a, "watch")) GALE_GO(watch(&j, device));
     else GALE_GO(work(&j, device));
     if (j.failed || (j.batch && j.batch->total.failed)) code = GALE__EXIT_FAILED;

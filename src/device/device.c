@@ -41,6 +41,7 @@ static void finish(gale_device *device)
     if (device->kernel_state_finish) device->kernel_state_finish(device->kernel_state);
     if (device->graph_state_finish) device->graph_state_finish(device->graph_state);
     gale__buffer_watch_destroy(&device->watch);
+    gale__staging_spare_destroy(device);
     gale__pool_destroy(&device->pool);
     if (device->impl) device->backend->close(device);
     gale__mutex_finish(&device->lock);
@@ -125,6 +126,7 @@ gale_status gale__device_open_one(
     gale__mutex_init(&device->lock);
     gale_status status = backend->open(device);
     if (status == GALE_OK) status = gale__pool_create(device, pool_limit(options), &device->pool);
+    if (status == GALE_OK) status = gale__staging_spare_create(device);
     if (status == GALE_OK) status = gale__buffer_watch_create(device, &device->watch);
     if (status != GALE_OK) {
         finish(device);

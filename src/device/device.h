@@ -197,6 +197,7 @@ struct gale_device {
     void *impl;
     bool debug_layer;
     struct gale__pool *pool;
+    struct gale__staging_spare *spare;      /* pinned memory that streams lend each other */
     struct gale__buffer_watch *watch;       /* NULL: off */
     struct gale_profiler *_Atomic profiler; /* NULL: off, at no cost */
     void *kernel_state;                     /* the kernel room's cache of built kernels, with its destructor */

@@ -25,6 +25,8 @@ void gale__buffer_watch_destroy(struct gale__buffer_watch **watch);
 gale_status gale__buffer_watch_fill(gale_buffer *buffer);
 void gale__buffer_watch_check(gale_buffer *buffer);
 /* A stream that does not hold its device, for what belongs to the device. */
+/* As gale_copy_get_stats, of the calling thread alone. */
+void gale__copy_get_thread_stats(gale_copy_stats *out);
 gale_status gale__stream_make(gale_device *device, gale_stream **out);
 void gale__stream_free(gale_stream **stream);
 /* true when this allocation is the one a test wants to fail; counts it. */
@@ -41,6 +43,9 @@ void gale__staging_complete(struct gale__staging *s, uint64_t mark); /* download
 void gale__staging_forget(struct gale__staging *s);                  /* downloads that have not landed never will */
 void gale__staging_reset(struct gale__staging *s);                   /* after a sync: everything is free again */
 void gale__staging_close(struct gale__staging *s);                   /* the stream ends: pinned memory goes back */
+
+gale_status gale__staging_spare_create(gale_device *device); /* what streams lend each other */
+void gale__staging_spare_destroy(gale_device *device);
 
 /* profiler.c: what stands around a launch or a transfer while a profiler is on. */
 typedef enum gale__profiler_span_kind {

@@ -1,7 +1,8 @@
 /* Staging: two halves of pinned memory per stream, filled in turn.  Small uploads are appended to the current half
  * without waiting; a half is reused once its event has passed.  Downloads arrive here too and are copied to the
  * caller's memory when the stream is synchronised, an event after them is waited for, or their half is needed again.
- * */
+ * A stream that was synchronised lends its halves to the device's other streams: pinning memory takes milliseconds, and
+ * a program with many plans has many streams, of which few run at a time. */
 #include "device/front.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -20,6 +21,13 @@ typedef struct half {
     size_t used;
     bool made, waiting; /* waiting: the event was recorded behind its last use */
 } half;
+/* Halves that no stream needs at the moment. */
+enum { SPARE_MOST = 16 };
+typedef struct gale__staging_spare {
+    gale__mutex lock;
+    half halves[SPARE_MOST];
+    int count;
+} spare;
 typedef struct landing {
     void *host;
     const void *staged;
@@ -90,15 +98,65 @@ void gale__staging_drop(staging **sp)
     gale__free(s);
 }
 
+static void free_half(gale_device *device, half *h)
+{
+    device->backend->event_destroy(&h->event);
+    device->backend->free(device, &h->mem);
+    h->made = false;
+}
+
 void gale__staging_close(staging *s)
 {
-    for (int i = 0; i < 2; i++) {
-        half *h = &s->halves[i];
-        if (!h->made) continue;
-        s->device->backend->event_destroy(&h->event);
-        s->device->backend->free(s->device, &h->mem);
+    for (int i = 0; i < 2; i++)
+        if (s->halves[i].made) free_half(s->device, &s->halves[i]);
+}
+
+/* --- Halves between streams. --- */
+
+gale_status gale__staging_spare_create(gale_device *device)
+{
+    spare *p = gale__calloc(1, sizeof *p);
+    if (!p) return GALE_NO_MEMORY;
+    gale__mutex_init(&p->lock);
+    device->spare = p;
+    return GALE_OK;
+}
+
+void gale__staging_spare_destroy(gale_device *device)
+{
+    spare *p = device->spare;
+    if (!p) return;
+    while (p->count) free_half(device, &p->halves[--p->count]);
+    gale__mutex_finish(&p->lock);
+    gale__free(p);
+    device->spare = NULL;
+}
+
+/* A stream that needs large halves makes them rather than take small ones. */
+static bool take_spare(const staging *s, half *out)
+{
+    spare *p = s->device->spare;
+    bool found = false;
+    gale__mutex_lock(&p->lock);
+    for (int i = p->count - 1; i >= 0 && !found; i--) {
+        if (s->large && p->halves[i].mem.size < LARGE_BYTES) continue;
+        *out = p->halves[i];
+        p->halves[i] = p->halves[--p->count];
+        found = true;
+    }
+    gale__mutex_unlock(&p->lock);
+    return found;
+}
+
+static void give_spare(staging *s, half *h)
+{
+    spare *p = s->device->spare;
+    gale__mutex_lock(&p->lock);
+    if (p->count < SPARE_MOST) {
+        p->halves[p->count++] = *h;
         h->made = false;
     }
+    gale__mutex_unlock(&p->lock);
 }
 
 /* Hands over the downloads that `half` (or any, -1) holds up to `mark`; the others keep their order. */
@@ -128,7 +186,12 @@ void gale__staging_complete(staging *s, uint64_t mark) { land(s, -1, mark); }
 void gale__staging_reset(staging *s)
 {
     land(s, -1, UINT64_MAX);
-    for (int i = 0; i < 2; i++) s->halves[i].used = 0, s->halves[i].waiting = false;
+    for (int i = 0; i < 2; i++) {
+        half *h = &s->halves[i];
+        h->used = 0;
+        h->waiting = false;
+        if (h->made) give_spare(s, h);
+    }
 }
 
 static gale_status make_half(staging *s, half *h)
@@ -136,6 +199,7 @@ static gale_status make_half(staging *s, half *h)
     const gale__backend *b = s->device->backend;
     if (gale__device_alloc_faulty())
         return gale__fail(GALE_NO_MEMORY, "%s: out of pinned memory (injected failure)", b->name);
+    if (take_spare(s, h)) return GALE_OK;
     gale_status status = s->large ? b->alloc(s->device, GALE__MEM_HOST, LARGE_BYTES, &h->mem) : GALE_NO_MEMORY;
     if (status == GALE_NO_MEMORY) status = b->alloc(s->device, GALE__MEM_HOST, SMALL_BYTES, &h->mem);
     if (status != GALE_OK) return status;

@@ -98,9 +98,12 @@ static gale_status check_transfer(const gale_stream *stream, const gale_buffer *
 
 /* What gale_copy_get_stats tells: times and bytes, up and down. */
 static _Atomic uint64_t copied[2][2];
+static _Thread_local uint64_t copied_here[2][2];
 
 static void count_copy(int down, size_t size)
 {
+    copied_here[down][0]++;
+    copied_here[down][1] += size;
     atomic_fetch_add_explicit(&copied[down][0], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&copied[down][1], size, memory_order_relaxed);
 }
@@ -112,6 +115,14 @@ void gale_copy_get_stats(gale_copy_stats *out)
         .upload_bytes = copied[0][1],
         .downloads = copied[1][0],
         .download_bytes = copied[1][1]};
+}
+
+void gale__copy_get_thread_stats(gale_copy_stats *out)
+{
+    *out = (gale_copy_stats){.uploads = copied_here[0][0],
+        .upload_bytes = copied_here[0][1],
+        .downloads = copied_here[1][0],
+        .download_bytes = copied_here[1][1]};
 }
 
 /* A transfer that nobody described. */

@@ -10,10 +10,6 @@
 
 enum { END_OF_BLOCK = 0xff00 };
 
-static const uint8_t zigzag[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41,
-    34, 27, 20, 13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45,
-    38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
-
 static uint16_t linear_of[65536]; /* a half in perceptual terms to one in linear ones */
 static gale__once linear_once;
 
@@ -72,7 +68,7 @@ static bool open_block(gale__dwa_blocks *b, uint16_t dc, float v[64])
             i += s & 0xff;
             continue;
         }
-        int at = zigzag[i++];
+        int at = gale__dwa_zigzag[i++];
         v[at % 8 * 8 + at / 8] = gale__f16_to_f32(s);
         flat = false;
     }

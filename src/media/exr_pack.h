@@ -9,6 +9,8 @@ exr_result_t gale__exr_inflate(exr_decode_pipeline_t *d, const void *from, size_
 void gale__exr_unpredict(uint8_t *from, uint8_t *to, size_t size);
 /* n symbols. */
 exr_result_t gale__exr_huffman(const uint8_t *data, size_t size, uint16_t *out, size_t n);
+/* Writes n symbols, the largest of them below 65535; 0 where there is no room or no memory. */
+size_t gale__exr_huffman_pack(const uint16_t *in, size_t n, uint8_t *out, size_t room);
 /* A buffer of the pipeline's that is at least so large; its contents are lost.  NULL: no memory. */
 void *gale__exr_scratch(void **buffer, size_t *capacity, size_t size);
 
@@ -16,4 +18,11 @@ void *gale__exr_scratch(void **buffer, size_t *capacity, size_t size);
 exr_result_t gale__exr_to_lines(exr_decode_pipeline_t *d, const uint8_t *planes);
 
 gale__exr_unpack gale__exr_undwa, gale__exr_unb44;
+
+/* Pack a chunk, if there is libdeflate. */
+exr_result_t gale__exr_dwa(exr_encode_pipeline_t *e);
+exr_result_t gale__exr_zip(exr_encode_pipeline_t *e);
+bool gale__exr_deflates(void);
+/* What ZIP does to bytes: low ones, then high ones, each as its difference to the one before. */
+void gale__exr_predict(const uint8_t *from, uint8_t *to, size_t size);
 #endif

@@ -1,5 +1,6 @@
 /* OpenEXR files with any channels, parts, tiles and levels, through the C core. */
 #include "media/exr.h"
+#include "media/exr_pack.h"
 #include <string.h>
 
 typedef struct writing {
@@ -21,8 +22,9 @@ static gale_status compression_of(const char *name, exr_compression_t *out)
 {
     for (int i = 0; name && i < EXR_COMPRESSION_LAST_TYPE; i++)
         if (!strcmp(name, gale__exr_compressions[i])) {
-            if (i >= EXR_COMPRESSION_DWAA)
-                return gale__fail(GALE_UNSUPPORTED, "EXR: %s can be read but not written; use piz or b44", name);
+            if (i >= EXR_COMPRESSION_DWAA && !gale__exr_deflates())
+                return gale__fail(GALE_UNSUPPORTED,
+                    "EXR: writing %s needs libdeflate; install libdeflate-dev and rebuild, or use piz or b44", name);
             *out = (exr_compression_t)i;
             return GALE_OK;
         }
@@ -113,6 +115,11 @@ static exr_result_t pack(exr_encode_pipeline_t *e)
 exr_result_t gale__exr_packer_choose(exr_context_t file, int part, exr_encode_pipeline_t *e, gale__exr_packer *own)
 {
     exr_result_t r = exr_encoding_choose_default_routines(file, part, e);
+    exr_compression_t how = EXR_COMPRESSION_NONE;
+    exr_get_compression(file, part, &how);
+    if (how >= EXR_COMPRESSION_DWAA) e->compress_fn = gale__exr_dwa;
+    bool zip = how == EXR_COMPRESSION_ZIP || how == EXR_COMPRESSION_ZIPS;
+    if (zip && gale__exr_deflates()) e->compress_fn = gale__exr_zip;
     own->pack = e->compress_fn;
     if (e->compress_fn) e->compress_fn = pack;
     e->encoding_user_data = own;

@@ -55,8 +55,8 @@ static gale_status run_rows(texts *t, size_t count)
     gale__batch b;
     GALE_TRY(gale__rows_sort(t->rows, count));
     for (size_t at = 0; at < count; at += b.count) {
-        gale__batch_next(t->rows, count, at, gale__embedder_tokens(e), 0, (size_t)e->info.max_length, &b);
-        GALE_TRY(gale__embedder_run(e, t->rows + at, b.count, b.slots, b.length));
+        gale__batch_next(t->rows, count, at, gale__embedder_tokens(e, 0), 0, (size_t)e->info.max_length, &b);
+        GALE_TRY(gale__embedder_run(e, 0, t->rows + at, b.count, b.slots, b.length));
     }
     return GALE_OK;
 }
@@ -79,5 +79,31 @@ done:
     give_maker(&t);
     gale__free(t.rows);
     gale__free(t.tokens);
+    return status;
+}
+
+/* Full batches and single texts.  Kernels depend on which extents divide evenly, so lengths of several kinds are run.
+ */
+gale_status gale_embedder_warm(gale_embedder *e)
+{
+    static const size_t lengths[] = {5, 8, 12, 18, 24, 32, 64, 128, 256};
+    size_t tokens = 0, dims = 0;
+    GALE__NEED({"embedder", e});
+    tokens = gale__embedder_tokens(e, 0);
+    dims = (size_t)e->info.dims;
+    uint32_t *ids = gale__calloc(lengths[8], sizeof *ids);
+    gale__row *rows = gale__calloc(tokens, sizeof *rows);
+    float *out = gale__alloc(dims * sizeof *out);
+    gale_status status = ids && rows && out ? GALE_OK : GALE_NO_MEMORY;
+    for (size_t i = 0; status == GALE_OK && !e->heuristic && i < sizeof lengths / sizeof *lengths; i++) {
+        size_t length = lengths[i], most = tokens / length ? tokens / length : 1;
+        if ((int64_t)length > e->info.max_length) break;
+        for (size_t r = 0; r < most; r++) rows[r] = (gale__row){ids, (uint32_t)length, 0, out};
+        status = gale__embedder_run(e, 0, rows, most, most, length);
+        if (status == GALE_OK) status = gale__embedder_run(e, 0, rows, 1, 1, length);
+    }
+    gale__free(ids);
+    gale__free(rows);
+    gale__free(out);
     return status;
 }

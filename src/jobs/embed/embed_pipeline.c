@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 32768, LANES_DEVICE = 3, VECTOR_BYTES = 64 << 20 };
+/* Texts of a window: on a device as many as leave little padding in its larger batches, within VECTOR_BYTES. */
+enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 131072, LANES_DEVICE = 3, VECTOR_BYTES = 192 << 20 };
 #define PROGRESS_NS 100000000u
 
 void gale__pipeline_fail(gale__pipeline *p, gale_status status)
@@ -77,10 +78,11 @@ static bool take_batch(gale__pipeline *p, gale__window **w, gale__batch *b)
     return found;
 }
 
-static void note_batch(gale__pipeline *p, gale__window *w, uint64_t time_ns)
+static void note_batch(gale__pipeline *p, gale__window *w, int site, uint64_t time_ns)
 {
     gale__mutex_lock(&p->lock);
     p->report.batches++;
+    p->report.batches_by_device[site]++;
     p->report.compute_s += (double)time_ns * 1e-9;
     if (++w->ran == w->n_batches) {
         w->state = GALE__WINDOW_DONE;
@@ -91,15 +93,16 @@ static void note_batch(gale__pipeline *p, gale__window *w, uint64_t time_ns)
 
 static void run_lane(void *arg)
 {
-    gale__pipeline *p = arg;
+    const gale__lane *lane = arg;
+    gale__pipeline *p = lane->pipeline;
     gale__window *w;
     gale__batch b;
-    gale__parallel_alone(p->alone);
+    gale__parallel_alone(lane->alone);
     while (take_batch(p, &w, &b)) {
         uint64_t start = gale__time_ns();
-        gale_status status = gale__embedder_run(p->e, w->rows + b.first, b.count, b.slots, b.length);
+        gale_status status = gale__embedder_run(p->e, lane->site, w->rows + b.first, b.count, b.slots, b.length);
         if (status != GALE_OK) gale__pipeline_fail(p, status);
-        else note_batch(p, w, gale__time_ns() - start);
+        else note_batch(p, w, lane->site, gale__time_ns() - start);
     }
 }
 
@@ -231,20 +234,29 @@ static void finish(gale__pipeline *p)
 
 /* On the host a lane is a core, and a batch stays on it; elsewhere a few lanes keep the device busy while others fill
  * and fetch. */
+static void add_lanes(gale__pipeline *p, int site)
+{
+    const gale_device_caps *caps = &gale_device_get_info(gale__embedder_device(p->e, site))->caps;
+    int wanted = p->options->lanes > 0  ? p->options->lanes
+                 : caps->host_functions ? gale__parallel_width()
+                 : caps->software       ? 1
+                                        : LANES_DEVICE;
+    for (int i = 0; i < wanted && p->lanes < GALE__LANES_MOST; i++)
+        p->lane[p->lanes++] = (gale__lane){p, site, caps->host_functions && wanted > 1};
+}
+
 static void choose_sizes(gale__pipeline *p)
 {
     const gale_embed_options *o = p->options;
-    const gale_device_info *device = gale_device_get_info(gale_embedder_device(p->e));
-    bool host = device->caps.host_functions || device->caps.software;
-    size_t fit = VECTOR_BYTES / ((size_t)p->info.dims * sizeof(float)), usual = host ? TEXTS_HOST : TEXTS_DEVICE;
+    size_t fit = VECTOR_BYTES / ((size_t)p->info.dims * sizeof(float)), usual = TEXTS_HOST;
+    p->report.devices = gale__embedder_sites(p->e);
+    for (int i = 0; i < p->report.devices; i++) {
+        const gale_device_caps *caps = &gale_device_get_info(gale__embedder_device(p->e, i))->caps;
+        if (!caps->host_functions && !caps->software) usual = TEXTS_DEVICE;
+        add_lanes(p, i);
+    }
     if (fit < 64) fit = 64;
     p->window_texts = o->window > 0 ? (size_t)o->window : usual < fit ? usual : fit;
-    p->lanes = o->lanes > 0                  ? o->lanes
-               : device->caps.host_functions ? gale__parallel_width()
-               : device->caps.software       ? 1
-                                             : LANES_DEVICE;
-    if (p->lanes > GALE__LANES_MOST) p->lanes = GALE__LANES_MOST;
-    p->alone = device->caps.host_functions && p->lanes > 1;
     p->report.lanes = p->lanes;
 }
 
@@ -312,7 +324,8 @@ static void run_threads(gale__pipeline *p, uint64_t start)
     int n = 0;
     gale_status status = GALE_OK;
     for (; n < 2 + p->lanes && status == GALE_OK; n++) {
-        status = gale__thread_begin(&threads[n], n < 2 ? front[n] : run_lane, p);
+        status = n < 2 ? gale__thread_begin(&threads[n], front[n], p)
+                       : gale__thread_begin(&threads[n], run_lane, &p->lane[n - 2]);
         if (status != GALE_OK) {
             gale__pipeline_fail(p, status);
             n--;

@@ -46,6 +46,13 @@ typedef struct gale__window {
     uint64_t tokens, padding;
 } gale__window;
 
+struct gale__pipeline;
+typedef struct gale__lane {
+    struct gale__pipeline *pipeline;
+    int site;
+    bool alone; /* it keeps to its core */
+} gale__lane;
+
 typedef struct gale__pipeline {
     gale_embedder *e;
     const gale_embed_options *options;
@@ -56,14 +63,15 @@ typedef struct gale__pipeline {
     char settings[65];         /* of the model, for its keys */
     gale__window windows[GALE__WINDOWS];
     size_t window_texts;
+    gale__lane lane[GALE__LANES_MOST];
     int lanes;
     uint64_t first, most;    /* of the shard: texts to pass over, texts to take */
     gale__row_maker *makers; /* one for each worker of the pool */
     gale__mutex lock;
     gale__cond changed;
-    bool stop, alone; /* alone: a lane keeps to its core */
-    size_t taking;    /* the window whose batches are being taken */
-    bool all_taken;   /* there will be no more batches */
+    bool stop;
+    size_t taking;  /* the window whose batches are being taken */
+    bool all_taken; /* there will be no more batches */
     gale_status status;
     char message[1024];
     gale_embed_report report; /* under the lock */

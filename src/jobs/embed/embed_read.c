@@ -160,7 +160,7 @@ static void note_lengths(gale__pipeline *p, const gale__window *w)
 static gale_status make_batches(gale__pipeline *p, gale__window *w)
 {
     const gale_embed_options *o = p->options;
-    size_t most = o->batch_tokens > 0 ? (size_t)o->batch_tokens : gale__embedder_tokens(p->e);
+    size_t most = gale__embedder_tokens(p->e, (size_t)o->batch_tokens);
     w->tokens = w->padding = w->n_batches = w->next = w->ran = 0;
     for (size_t i = 0; i < w->n_rows; i++) w->tokens += w->rows[i].count;
     GALE_TRY(gale__rows_sort(w->rows, w->n_rows));

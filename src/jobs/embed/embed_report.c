@@ -29,6 +29,10 @@ gale_status gale_embed_report_json(
     FIELD("cut", i64, (int64_t)r->cut);
     FIELD("batches", i64, (int64_t)r->batches);
     FIELD("lanes", i64, r->lanes);
+    gale__json_key(&json, "batches_by_device");
+    gale__json_array(&json);
+    for (int i = 0; i < r->devices; i++) gale__json_i64(&json, (int64_t)r->batches_by_device[i]);
+    gale__json_close(&json, ']');
     FIELD("bytes", i64, (int64_t)r->bytes);
     FIELD("seconds", f64, r->seconds);
     FIELD("read_seconds", f64, r->read_s);

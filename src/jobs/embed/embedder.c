@@ -1,7 +1,4 @@
-/* An encoder of text: a folder's model with pooling in its graph, its tokenizer, and where it runs.
- *
- * Runs may come from many threads.  A device that fails is left for the next of its chain; the model that ran there
- * stays until the embedder is closed, since other threads may still be in it. */
+/* An encoder of text: a folder's model with pooling in its graph, its tokenizer, and the devices it runs on. */
 #include "device/device.h"
 #include "jobs/embed/embedder_inside.h"
 #include "jobs/embed/heuristic.h"
@@ -9,11 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    TOKENS_HOST = 1024,    /* in a run: on the CPU what caches like, */
-    TOKENS_DEVICE = 32768, /* elsewhere what keeps a device busy */
-    LENGTH_USUAL = 512
-};
+enum { LENGTH_USUAL = 512 };
 
 const char *gale_pooling_name(gale_pooling pooling)
 {
@@ -22,93 +15,18 @@ const char *gale_pooling_name(gale_pooling pooling)
     return (unsigned)pooling < GALE_POOLING_COUNT ? names[pooling] : "?";
 }
 
-static bool is_of_device(gale_status status)
-{
-    return status == GALE_NO_MEMORY || status == GALE_UNSUPPORTED || status == GALE_BUILD ||
-           status == GALE_DEVICE_LOST || status == GALE_TIMEOUT;
-}
-
-/* --- Where it runs. --- */
-
-static gale_status open_place(gale_embedder *e, gale_device *device, bool own, gale__encoder_place **out)
-{
-    gale__onnx *file = NULL;
-    gale__encoder_place *p = gale__calloc(1, sizeof *p);
-    gale_status status = p ? gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file) : GALE_NO_MEMORY;
-    if (status == GALE_OK) {
-        status = gale__compose(file, e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, &e->composed);
-        if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, &e->options, &p->model);
-        else gale__onnx_close(&file);
-        if (status != GALE_OK) gale__fail_within(status, "%s", e->folder.model);
-    }
-    if (status != GALE_OK) return gale__free(p), status;
-    p->device = device;
-    p->own = own;
-    *out = p;
-    return GALE_OK;
-}
-
-/* The next device of the chain that opens the model, with a line about each step. */
-static gale_status step_down(gale_embedder *e, gale_device *from, gale_status status)
-{
-    char why[1024];
-    gale__encoder_place *p = NULL;
-    gale_device *tried = NULL;
-    while (is_of_device(status)) {
-        gale_device *next = NULL;
-        snprintf(why, sizeof why, "%s", *gale_error() ? gale_error() : gale_status_text(status));
-        gale_status asked = gale__device_next(tried ? tried : from, status, &next);
-        gale_device_close(&tried);
-        if (asked != GALE_OK) return asked;
-        tried = next;
-        gale__log(GALE__WARN, "%s; falling back to %s", why, gale_device_get_info(next)->backend);
-        status = open_place(e, next, true, &p);
-    }
-    if (status != GALE_OK) return gale_device_close(&tried), status;
-    p->before = atomic_load(&e->place);
-    atomic_store(&e->place, p);
-    return GALE_OK;
-}
-
-/* Many threads may see the device fail: the first one falls back, the others find it done. */
-static gale_status step_down_once(gale_embedder *e, gale__encoder_place *failed, gale_status status)
-{
-    gale__mutex_lock(&e->lock);
-    if (atomic_load(&e->place) == failed) status = step_down(e, failed->device, status);
-    else status = GALE_OK;
-    gale__mutex_unlock(&e->lock);
-    return status;
-}
-
-gale_status gale__embedder_run(gale_embedder *e, const gale__row *rows, size_t count, size_t slots, size_t length)
-{
-    gale__encoder_place *p = atomic_load(&e->place);
-    for (size_t i = 0; e->heuristic && i < count; i++)
-        memcpy(rows[i].out, rows[i].tokens, rows[i].count * sizeof *rows[i].out);
-    if (e->heuristic) return GALE_OK;
-    gale_status status = gale__encoder_run_at(e, p, rows, count, slots, length);
-    if (status == GALE_NO_MEMORY && slots > 1) {
-        size_t half = slots / 2, now = atomic_load(&e->tokens);
-        if (now > half * length) {
-            atomic_store(&e->tokens, half * length);
-            gale__log(GALE__WARN, "%s; halving the batch to %zu texts", gale_error(), half);
-        }
-        size_t first = count < half ? count : half;
-        GALE_TRY(gale__embedder_run(e, rows, first, half, length));
-        return count > first ? gale__embedder_run(e, rows + first, count - first, slots - half, length) : GALE_OK;
-    }
-    if (status == GALE_OK || !is_of_device(status)) return status;
-    GALE_TRY(step_down_once(e, p, status));
-    return gale__embedder_run(e, rows, count, slots, length);
-}
-
-size_t gale__embedder_tokens(const gale_embedder *e) { return atomic_load(&e->tokens); }
-gale_device *gale__embedder_device(const gale_embedder *e) { return atomic_load(&e->place)->device; }
-
 const gale_device *gale_embedder_device(const gale_embedder *e)
 {
     if (!e) return gale__lack(__func__, "embedder"), NULL;
-    return gale__embedder_device(e);
+    return gale__embedder_device(e, 0);
+}
+
+gale_status gale_embedder_add_device(gale_embedder *e, gale_device *device)
+{
+    GALE__NEED({"embedder", e}, {"device", device});
+    if (e->heuristic) return GALE_OK;
+    if (e->n_sites == GALE__SITES) return gale__fail(GALE_LIMIT, "an embedder runs on at most %d devices", GALE__SITES);
+    return gale__encoder_site_open(e, device);
 }
 
 void gale_embedder_get_info(const gale_embedder *e, gale_embedder_info *out)
@@ -179,7 +97,7 @@ static gale_status try_model(gale_embedder *e)
     gale__row row = {tokens, 2, 0, NULL};
     for (;;) {
         gale_tensor *out = NULL;
-        gale__encoder_place *p = atomic_load(&e->place);
+        gale__encoder_place *p = atomic_load(&e->sites[0].place);
         gale_status status = gale__encoder_run_once(e, p, &row, 1, 1, 2, &out);
         if (status == GALE_OK) {
             bool fits = gale_tensor_rank(out) == 2 && gale_tensor_type(out) == GALE_F32;
@@ -190,8 +108,8 @@ static gale_status try_model(gale_embedder *e)
                     GALE_UNSUPPORTED, "%s: the model does not produce one vector per text", e->folder.model);
             break;
         }
-        if (!is_of_device(status)) return gale__fail_within(status, "%s", e->folder.model);
-        GALE_TRY(step_down_once(e, p, status));
+        if (!gale__encoder_may_move(status)) return gale__fail_within(status, "%s", e->folder.model);
+        GALE_TRY(gale__encoder_move(e, &e->sites[0], p, status));
     }
     if (e->dims_wanted > e->info.dims)
         return gale__fail(GALE_INVALID, "%s: vectors have %lld numbers, but %lld were requested", e->folder.model,
@@ -211,7 +129,6 @@ static void describe(gale_embedder *e)
 
 static gale_status open_parts(gale_embedder *e, const char *path, gale_device *device, const gale_embedder_options *o)
 {
-    gale__encoder_place *p = NULL;
     GALE_TRY(gale__encoder_folder_open(path, o->file, &e->folder));
     e->info.max_length = o->max_length;
     GALE_TRY(open_tokenizer(e));
@@ -219,16 +136,11 @@ static gale_status open_parts(gale_embedder *e, const char *path, gale_device *d
     if (!o->prompt) GALE_TRY(gale__encoder_folder_prompt(&e->folder, o->prompt_name, &e->info.prompt));
     if (!e->info.prompt) return GALE_NO_MEMORY;
     e->prompt_size = strlen(e->info.prompt);
-    gale_status status = open_place(e, device, false, &p);
-    if (status == GALE_OK) atomic_store(&e->place, p);
-    else GALE_TRY(step_down(e, device, status));
+    GALE_TRY(gale__encoder_site_open(e, device));
     describe(e);
     GALE_TRY(check_vocabulary(e));
     GALE_TRY(count_prompt(e));
-    GALE_TRY(try_model(e));
-    const gale_device_info *info = gale_device_get_info(gale__embedder_device(e));
-    atomic_store(&e->tokens, info->caps.host_functions || info->caps.software ? TOKENS_HOST : TOKENS_DEVICE);
-    return GALE_OK;
+    return try_model(e);
 }
 
 static gale_status open_heuristic(gale_embedder *e, gale_device *device, const gale_embedder_options *o)
@@ -236,8 +148,9 @@ static gale_status open_heuristic(gale_embedder *e, gale_device *device, const g
     gale__encoder_place *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->device = device;
-    atomic_store(&e->place, p);
-    atomic_store(&e->tokens, TOKENS_DEVICE);
+    atomic_store(&e->sites[0].place, p);
+    e->n_sites = 1;
+    atomic_store(&e->tokens, GALE__HEURISTIC_TOKENS);
     if (o->dims > GALE__HEURISTIC_DIMS || o->prompt_name)
         return gale__fail(GALE_INVALID, "the heuristic produces %d numbers and has no prompts", GALE__HEURISTIC_DIMS);
     e->heuristic = true;
@@ -277,12 +190,7 @@ void gale_embedder_close(gale_embedder **embedder)
 {
     gale_embedder *e = embedder ? *embedder : NULL;
     if (!e) return;
-    for (gale__encoder_place *p = atomic_load(&e->place), *before; p; p = before) {
-        before = p->before;
-        gale_model_close(&p->model);
-        if (p->own) gale_device_close(&p->device);
-        gale__free(p);
-    }
+    for (int i = 0; i < GALE__SITES; i++) gale__encoder_site_close(&e->sites[i]);
     for (int i = 0; i < e->n_makers; i++) gale__row_maker_finish(&e->makers[i]);
     gale_tokenizer_destroy(&e->tokenizer);
     gale__encoder_folder_finish(&e->folder);

@@ -37,10 +37,13 @@ gale_status gale__rows_sort(gale__row *rows, size_t count);
 
 /* One run: rows of at most `length` tokens, and slots - count rows of padding.  Memory that is short halves the
  * batch, and a device that fails is left for the next of its chain. */
-gale_status gale__embedder_run(gale_embedder *e, const gale__row *rows, size_t count, size_t slots, size_t length);
-/* Tokens that a run should have on this device. */
-size_t gale__embedder_tokens(const gale_embedder *e);
-gale_device *gale__embedder_device(const gale_embedder *e);
+gale_status gale__embedder_run(
+    gale_embedder *e, int site, const gale__row *rows, size_t count, size_t slots, size_t length);
+/* Sites are the devices that run side by side, from 0. */
+int gale__embedder_sites(const gale_embedder *e);
+/* Tokens that a run should have on these devices: `wanted`, 0: what suits them, as far as memory has room. */
+size_t gale__embedder_tokens(const gale_embedder *e, size_t wanted);
+gale_device *gale__embedder_device(const gale_embedder *e, int site);
 /* SHA-256 of what vectors depend on beside the text: the model's file, the tokenizer's and the settings. */
 gale_status gale__embedder_key(gale_embedder *e, char hex[65]);
 #endif

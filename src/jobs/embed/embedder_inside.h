@@ -7,7 +7,7 @@
 #include "jobs/embed/encoder_folder.h"
 #include <stdatomic.h>
 
-enum { GALE__ROW_MAKERS = 16 };
+enum { GALE__ROW_MAKERS = 16, GALE__SITES = GALE_EMBED_DEVICES, GALE__HEURISTIC_TOKENS = 32768 };
 
 /* The model on one device. */
 typedef struct gale__encoder_place {
@@ -16,6 +16,11 @@ typedef struct gale__encoder_place {
     bool own; /* the device was opened here */
     struct gale__encoder_place *before;
 } gale__encoder_place;
+/* A device that the encoder was given, and above it what it was left for. */
+typedef struct gale__encoder_site {
+    _Atomic(gale__encoder_place *) place;
+    _Atomic bool lost; /* its work goes to the other sites */
+} gale__encoder_site;
 
 struct gale_embedder {
     gale__encoder_folder folder;
@@ -28,12 +33,21 @@ struct gale_embedder {
     int64_t dims_wanted;
     uint32_t pad_id, prompt_tokens;
     size_t prompt_size;
-    _Atomic(gale__encoder_place *) place;
-    _Atomic size_t tokens; /* in a run */
+    gale__encoder_site sites[GALE__SITES];
+    int n_sites;
+    _Atomic size_t tokens; /* in a run by default, */
+    _Atomic size_t fits;   /* and what memory has room for; 0: more was never tried */
     gale__mutex lock;      /* of changing place, and of makers */
     gale__row_maker makers[GALE__ROW_MAKERS];
     int n_makers;
 };
+
+/* encoder_place.c: one more device; what to do after a failure that is the device's; the end. */
+gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device);
+void gale__encoder_site_close(gale__encoder_site *s);
+bool gale__encoder_may_move(gale_status status);
+gale_status gale__encoder_move(
+    gale_embedder *e, gale__encoder_site *s, gale__encoder_place *failed, gale_status status);
 
 /* encoder_run.c: rows through the model at one place, without a second try. */
 gale_status gale__encoder_run_once(const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, size_t count,

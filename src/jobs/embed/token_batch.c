@@ -1,33 +1,61 @@
-/* Batches of few shapes.  A program caches about thirty plans, so lengths are rounded up to a short list, and each
- * length has one number of rows.  Texts of similar length are grouped, so there is little padding. */
+/* Batches of few shapes.  Every shape needs a plan and memory of its own, so lengths are rounded up to a list and rows
+ * to halves of a full batch; padding costs time, so the list is fine where texts are short.  Texts of similar length
+ * are grouped.  With a window of 131,072 texts of 18 tokens on average, 2 % of what runs is padding, in 60 shapes. */
 #include "jobs/embed/embedder.h"
 #include <string.h>
 
+/* A run costs something apart from its tokens: about as much as this part of a full one. */
+enum { FIXED_PART = 32, TILE = 128 };
+
 static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
-/* The list: steps of 4 up to 32, then finer than a quarter of the length. */
-static size_t length_class(size_t n, size_t most)
+/* The list: exact up to 32, then within a thirtieth.  A single text is served sooner by a shape that was seen before.
+ */
+static size_t length_class(size_t n, bool single, size_t most)
 {
-    size_t step = n <= 32 ? 4 : n <= 64 ? 8 : n <= 128 ? 16 : n <= 256 ? 32 : 64;
-    size_t length = round_up(n ? n : 1, step);
+    size_t fine = n <= 32 ? 1 : n <= 64 ? 2 : n <= 128 ? 4 : n <= 256 ? 8 : 16;
+    size_t length = round_up(n ? n : 1, single ? 4 * fine : fine);
     return most && length > most ? most : length;
 }
 
+/* Full batches have a number of tokens that the tiles of products divide, where that leaves out few rows. */
+static size_t round_rows(size_t rows, size_t length)
+{
+    size_t step = TILE;
+    for (size_t twos = length; twos % 2 == 0 && step > 8; twos /= 2) step /= 2;
+    if (rows < 8 * step) step = 8;
+    return rows > step ? rows - rows % step : rows;
+}
+
+static size_t count_tokens(const gale__row *rows, size_t count)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < count; i++) sum += rows[i].count;
+    return sum;
+}
+
+/* The cheapest of a full batch, half of one and so on, by the time for each token that is not padding: a full one may
+ * reach into shorter texts, a smaller one need not. */
 void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t tokens, size_t rows_most,
     size_t length_most, gale__batch *out)
 {
+    double least = 0;
     *out = (gale__batch){.first = first};
     if (first >= rows) return;
-    size_t length = length_class(sorted[first].count, length_most), left = rows - first;
+    size_t length = length_class(sorted[first].count, rows == 1, length_most), left = rows - first;
     if (length < sorted[first].count) length = sorted[first].count;
     size_t most = tokens / length ? tokens / length : 1;
-    if (most > 8) most -= most % 8;
+    most = round_rows(most, length);
     if (rows_most && most > rows_most) most = rows_most;
-    size_t slots = most;
-    while (slots > 1 && slots / 2 >= left) slots /= 2;
-    out->count = left < slots ? left : slots;
-    out->slots = slots;
-    out->length = length;
+    for (size_t slots = most; slots; slots /= 2) {
+        size_t count = left < slots ? left : slots, real = count_tokens(sorted + first, count);
+        double cost = (double)(slots * length + tokens / FIXED_PART) / (double)(real + 1);
+        if (out->count && cost >= least) continue;
+        least = cost;
+        out->count = count;
+        out->slots = slots;
+        out->length = length;
+    }
 }
 
 /* By length alone: a counting sort, since lengths are small numbers, and stable, since batches should not depend on how

@@ -1,17 +1,25 @@
-/* Lines of words: LUT_3D_SIZE, DOMAIN_MIN, DOMAIN_MAX, TITLE, comments; then three numbers a line, red fastest. */
+/* Lines of words: LUT_1D_SIZE, LUT_3D_SIZE, DOMAIN_MIN, DOMAIN_MAX, LUT_1D_INPUT_RANGE, LUT_3D_INPUT_RANGE, TITLE,
+ * comments; then three numbers a line: the 1D table if there is one, and the 3D table, red fastest. */
 #include "jobs/exr/cube.h"
 #include "base/file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZE_MOST = 129, BYTES_MOST = 256 << 20 };
+enum { SIZE_MOST = 129, CURVE_MOST = 65536, BYTES_MOST = 256 << 20 };
 
-/* Three numbers and nothing more. */
-static bool three(const char *text, double v[3])
+typedef struct parser {
+    gale__cube c;
+    int64_t curve_done, done; /* entries so far */
+    double low[3], high[3];   /* DOMAIN_MIN, DOMAIN_MAX: of what comes in */
+    bool curve_range;         /* the 1D table has its own */
+} parser;
+
+/* So many numbers and nothing more. */
+static bool numbers(const char *text, double *v, int n)
 {
     char *end;
-    for (int i = 0; i < 3; i++, text = end) {
+    for (int i = 0; i < n; i++, text = end) {
         v[i] = strtod(text, &end);
         if (end == text) return false;
     }
@@ -24,57 +32,91 @@ static const char *after(const char *line, const char *word)
     return !strncmp(line, word, n) && (line[n] == ' ' || line[n] == '\t') ? line + n : NULL;
 }
 
-static gale_status begin(gale__cube *c, const char *text)
+static gale_status begin(float **values, int64_t *size, const char *text, long most, int axes)
 {
-    long size = strtol(text, NULL, 10);
-    if (c->values || size < 2 || size > SIZE_MOST)
-        return gale__fail(
-            GALE_FORMAT, "a table with %ld colours along each axis is not supported (2 to %d)", size, SIZE_MOST);
-    c->size = size;
-    c->values = gale__calloc((size_t)(3 * size * size * size), sizeof *c->values);
-    return c->values ? GALE_OK : GALE_NO_MEMORY;
+    long n = strtol(text, NULL, 10);
+    if (*values || n < 2 || n > most)
+        return gale__fail(GALE_FORMAT, "a table with %ld entries along an axis is not supported (2 to %ld)", n, most);
+    *size = n;
+    *values = gale__calloc((size_t)(axes == 3 ? 3 * n * n * n : 3 * n), sizeof **values);
+    return *values ? GALE_OK : GALE_NO_MEMORY;
 }
 
-/* One line; *done counts the colours so far. */
-static gale_status take(gale__cube *c, const char *line, int64_t *done)
+/* The same for all channels. */
+static bool range(const char *text, double low[3], double high[3])
 {
-    const char *rest;
+    double v[2];
+    if (!numbers(text, v, 2)) return false;
+    for (int i = 0; i < 3; i++) low[i] = v[0], high[i] = v[1];
+    return true;
+}
+
+static gale_status take_entry(parser *p, const char *line)
+{
+    gale__cube *c = &p->c;
+    bool curve = p->curve_done < c->curve_size;
+    int64_t all = curve ? c->curve_size : c->size * c->size * c->size, *done = curve ? &p->curve_done : &p->done;
     double v[3];
+    if (!numbers(line, v, 3) || *done >= all) return gale__fail(GALE_FORMAT, "not a .cube file: %s", line);
+    for (int i = 0; i < 3; i++) (curve ? c->curve : c->values)[i * all + *done] = (float)v[i];
+    ++*done;
+    return GALE_OK;
+}
+
+static gale_status take(parser *p, const char *line)
+{
+    gale__cube *c = &p->c;
+    const char *rest;
     line += strspn(line, " \t\r");
     if (!*line || *line == '#' || after(line, "TITLE")) return GALE_OK;
-    if ((rest = after(line, "LUT_3D_SIZE"))) return begin(c, rest);
-    if (after(line, "LUT_1D_SIZE"))
-        return gale__fail(GALE_UNSUPPORTED, "one-dimensional tables are not supported, only 3D tables");
-    if ((rest = after(line, "DOMAIN_MIN")) && three(rest, c->low)) return GALE_OK;
-    if ((rest = after(line, "DOMAIN_MAX")) && three(rest, c->high)) return GALE_OK;
+    if ((rest = after(line, "LUT_3D_SIZE"))) return begin(&c->values, &c->size, rest, SIZE_MOST, 3);
+    if ((rest = after(line, "LUT_1D_SIZE"))) return begin(&c->curve, &c->curve_size, rest, CURVE_MOST, 1);
+    if ((rest = after(line, "DOMAIN_MIN")) && numbers(rest, p->low, 3)) return GALE_OK;
+    if ((rest = after(line, "DOMAIN_MAX")) && numbers(rest, p->high, 3)) return GALE_OK;
+    if ((rest = after(line, "LUT_3D_INPUT_RANGE")) && range(rest, c->low, c->high)) return GALE_OK;
+    if ((rest = after(line, "LUT_1D_INPUT_RANGE")) && range(rest, c->curve_low, c->curve_high)) {
+        p->curve_range = true;
+        return GALE_OK;
+    }
+    return take_entry(p, line);
+}
+
+/* The domain is that of the table that comes first. */
+static gale_status conclude(parser *p)
+{
+    gale__cube *c = &p->c;
     int64_t all = c->size * c->size * c->size;
-    if (!three(line, v) || *done >= all) return gale__fail(GALE_FORMAT, "not a .cube file: %s", line);
-    for (int i = 0; i < 3; i++) c->values[i * all + *done] = (float)v[i];
-    ++*done;
+    bool to_curve = c->curve_size && !p->curve_range, domain = false;
+    for (int i = 0; i < 3; i++) domain |= p->low[i] != 0 || p->high[i] != 1;
+    for (int i = 0; i < 3; i++) {
+        if (to_curve) c->curve_low[i] = p->low[i], c->curve_high[i] = p->high[i];
+        if (!c->curve_size && domain) c->low[i] = p->low[i], c->high[i] = p->high[i];
+        if ((c->size && !(c->high[i] > c->low[i])) || (c->curve_size && !(c->curve_high[i] > c->curve_low[i])))
+            return gale__fail(GALE_FORMAT, "the domain of the table is empty");
+    }
+    if ((!c->size && !c->curve_size) || p->done != all || p->curve_done != c->curve_size)
+        return gale__fail(GALE_FORMAT, "the table has %lld entries instead of %lld",
+            (long long)(p->done + p->curve_done), (long long)(all + c->curve_size));
     return GALE_OK;
 }
 
 gale_status gale__cube_parse(const char *text, gale__cube *out)
 {
-    gale__cube c = {.high = {1, 1, 1}};
+    parser p = {.c.high = {1, 1, 1}, .high = {1, 1, 1}};
     char line[512];
-    int64_t done = 0, number = 0;
+    int64_t number = 0;
     gale_status status = GALE_OK;
     while (*text && status == GALE_OK) {
         size_t n = strcspn(text, "\n");
         snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), text);
         number++;
-        status = take(&c, line, &done);
+        status = take(&p, line);
         if (status != GALE_OK) gale__fail_within(status, "line %lld", (long long)number);
         text += n + (text[n] == '\n');
     }
-    for (int i = 0; i < 3 && status == GALE_OK; i++)
-        if (!(c.high[i] > c.low[i])) status = gale__fail(GALE_FORMAT, "the domain of the table is empty");
-    if (status == GALE_OK && (!c.size || done != c.size * c.size * c.size))
-        status = gale__fail(GALE_FORMAT, "the table has %lld colours instead of %lld", (long long)done,
-            (long long)(c.size * c.size * c.size));
-    if (status == GALE_OK) *out = c;
-    else gale__cube_finish(&c);
+    if (status == GALE_OK) status = conclude(&p);
+    if (status == GALE_OK) *out = p.c;
+    else gale__cube_finish(&p.c);
     return status;
 }
 
@@ -90,5 +132,6 @@ gale_status gale__cube_read(const char *path, gale__cube *out)
 void gale__cube_finish(gale__cube *c)
 {
     gale__free(c->values);
+    gale__free(c->curve);
     *c = (gale__cube){0};
 }

@@ -6,6 +6,8 @@
 #include "base/file.h"
 #include "base/thread.h"
 #include "gale/exr.h"
+#include "jobs/exr/exr_rates.h"
+#include "jobs/exr/exr_usage.h"
 #include "media/exr_image.h"
 #include "media/picture.h"
 #include <stdatomic.h>
@@ -41,8 +43,11 @@ typedef struct belt {
     gale__mutex lock; /* of all below, and of the batch */
     gale__cond freed;
     uint64_t used, budget, begun_ns;
-    double pace[2]; /* seconds a byte of decoded samples, of late; 0: not known */
-    size_t chosen;  /* how often a device was chosen */
+    double pace[2];       /* seconds a byte of decoded samples, of late; 0: not known */
+    size_t chosen;        /* how often a device was chosen */
+    double first_seconds; /* the first picture of the first device, with the compilation of its kernels */
+    uint64_t first_bytes;
+    gale_profiler *profiler; /* NULL: the first device is not watched */
     post post;
 } belt;
 
@@ -103,11 +108,17 @@ static int choose_device(belt *b)
     return faster;
 }
 
+/* The first picture of a device has kernels compiled; its pace counts until there is another. */
 static void note_pace(belt *b, int which, const gale_exr_report *r)
 {
     double pace = r->pixel_seconds / (double)(r->decoded_bytes + 1);
     gale__mutex_lock(&b->lock);
-    b->pace[which] = b->pace[which] == 0 ? pace : 0.7 * b->pace[which] + 0.3 * pace;
+    gale_exr_share *s = &b->batch->shares[which];
+    b->pace[which] = s->files < 2 ? pace : 0.7 * b->pace[which] + 0.3 * pace;
+    if (!which && !s->files) b->first_seconds = r->pixel_seconds, b->first_bytes = r->decoded_bytes;
+    s->files++;
+    s->decoded_bytes += r->decoded_bytes;
+    s->pixel_seconds += r->pixel_seconds;
     b->batch->on_second += which == 1;
     gale__mutex_unlock(&b->lock);
 }
@@ -151,6 +162,7 @@ static void add_up(gale_exr_batch *t, const gale_exr_item *item)
     const gale_exr_report *r = &item->report;
     t->total.bytes += r->file_bytes;
     t->decoded_bytes += r->decoded_bytes;
+    t->needed_bytes += r->needed_bytes;
     t->upload_bytes += r->upload_bytes;
     t->download_bytes += r->download_bytes;
     t->uploads += (uint64_t)r->uploads;
@@ -343,6 +355,67 @@ static gale_exr_look look_for(const gale_exr_batch_options *o, const char *outpu
     return look;
 }
 
+static bool on_host(const gale_device *device) { return gale_device_get_info(device)->caps.host_functions; }
+
+/* A device that is watched already is not measured. */
+static void begin_watching(belt *b, gale_device *device)
+{
+    if (!on_host(device) && gale_profiler_start(device, &b->profiler) != GALE_OK) gale__error_clear();
+}
+
+static gale_status end_watching(belt *b)
+{
+    gale_status status = b->profiler ? gale_profiler_stop(b->profiler) : GALE_OK;
+    if (b->profiler && status == GALE_OK) status = gale__exr_usage(b->profiler, &b->batch->usage);
+    gale_profiler_destroy(&b->profiler);
+    return status;
+}
+
+/* What the first picture took beyond the pace of the others belongs to the start. */
+static void set_apart_start(belt *b)
+{
+    gale_exr_share *s = &b->batch->shares[0];
+    if (s->files < 2 || !b->options->start_seconds) return;
+    double rest = s->pixel_seconds - b->first_seconds, bytes = (double)(s->decoded_bytes - b->first_bytes);
+    double usual = bytes > 0 ? rest / bytes * (double)b->first_bytes : b->first_seconds;
+    double more = b->first_seconds > usual ? b->first_seconds - usual : 0;
+    b->batch->start_seconds = b->options->start_seconds + more;
+    s->pixel_seconds -= more;
+}
+
+/* Prediction by the rates as they were before, and the rates as they are now. */
+static void compare_and_learn(belt *b, gale_device *device)
+{
+    gale_exr_batch *t = b->batch;
+    const gale_exr_share *s = t->shares;
+    gale__exr_rates r;
+    if (!s[0].files && !s[1].files) return;
+    t->pixel_wall_seconds = t->pixel_seconds / t->jobs;
+    if (gale_device_get_info(device)->caps.software) return;
+    gale__exr_rates_load(&b->options->look, &r);
+    t->predicted_seconds =
+        (double)s[0].decoded_bytes * (on_host(device) ? r.cpu : r.gpu) + (double)s[1].decoded_bytes * r.cpu;
+    set_apart_start(b);
+    gale__exr_rates_learn(&b->options->look, t, device);
+}
+
+static gale_status run_belt(belt *b, gale_device *device)
+{
+    gale__mutex_init(&b->lock);
+    gale__cond_init(&b->freed);
+    begin_watching(b, device);
+    open_post(b);
+    run_lanes(b);
+    close_post(b);
+    gale_status status = end_watching(b);
+    gale__cond_finish(&b->freed);
+    gale__mutex_finish(&b->lock);
+    b->batch->cancelled = atomic_load(&b->stop);
+    b->batch->total.seconds = (double)(gale__time_ns() - b->begun_ns) / 1e9;
+    compare_and_learn(b, device);
+    return status;
+}
+
 gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, const char *const *outputs, size_t count,
     const gale_exr_batch_options *options, gale_exr_batch **out)
 {
@@ -352,24 +425,20 @@ gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, c
     whole *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;
     if (!options) options = &usual;
+    if (options->strict && !options->light && on_host(device)) {
+        gale__free(w);
+        return gale__fail(GALE_UNSUPPORTED, "exr: pixels would be computed on the host (%s), which --strict rejects",
+            gale_device_get_info(device)->name);
+    }
     gale_exr_batch *batch = &w->batch;
     belt b = {.options = options, .batch = batch, .messages = &w->arena, .begun_ns = gale__time_ns()};
     b.budget = options->memory_bytes ? options->memory_bytes : gale__cpu_memory_bytes() / 2;
     gale_status status = list_items(w, inputs, outputs, count, options);
     gale_exr_look look = look_for(options, batch->count ? batch->items[0].output : NULL);
     if (status == GALE_OK) status = gale_exr_viewer_create(device, &look, &b.viewers[0]);
-    if (status == GALE_OK && options->second) status = gale_exr_viewer_create(options->second, &look, &b.viewers[1]);
-    if (status == GALE_OK) {
-        gale__mutex_init(&b.lock);
-        gale__cond_init(&b.freed);
-        open_post(&b);
-        run_lanes(&b);
-        close_post(&b);
-        gale__cond_finish(&b.freed);
-        gale__mutex_finish(&b.lock);
-        batch->cancelled = atomic_load(&b.stop);
-        batch->total.seconds = (double)(gale__time_ns() - b.begun_ns) / 1e9;
-    }
+    if (status == GALE_OK && options->second && !options->strict)
+        status = gale_exr_viewer_create(options->second, &look, &b.viewers[1]);
+    if (status == GALE_OK) status = run_belt(&b, device);
     for (int i = 0; i < 2; i++) gale_exr_viewer_destroy(&b.viewers[i]);
     if (status == GALE_OK) *out = batch;
     else gale_exr_batch_destroy(&batch);

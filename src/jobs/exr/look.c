@@ -1,8 +1,11 @@
-/* The graph of the pixel pipeline.  Colours are mixed by sums over planes that are read once for each channel of the
- * result, and alpha takes its place by a choice, so that without resizing all of it is one kernel. */
+/* The graph of the pixel pipeline; without resizing all of it is one kernel.  Four bytes are made as one word a pixel:
+ * the colours are separate values, so that alpha, the matrix and the table are computed once for all of them, and
+ * planes are read and words are written in runs.  Otherwise all channels of the result are one value, and alpha takes
+ * its place by a choice. */
 #include "jobs/exr/look.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "onnx/wire/proto.h"
 #include <math.h>
 #include <string.h>
 
@@ -19,9 +22,11 @@ const char *gale_exr_filter_name(int filter)
 typedef struct look {
     gale__maker m;
     const gale__look_plan *p;
-    gale_value x;      /* planes, f32, of the result's extents */
-    int colours;       /* 1 or 3 */
-    int64_t planes[3]; /* extents of the result, channel by channel */
+    gale_value x; /* planes, f32, of the result's extents */
+    int colours;  /* 1 or 3 */
+    bool packed;  /* colours one by one */
+    gale_value v[3];
+    int n; /* of v: 3 if packed, else 1, [channels of the result, height, width] */
 } look;
 
 static bool has_alpha(const gale__look_plan *p) { return p->channels % 2 == 0; }
@@ -47,18 +52,29 @@ static gale_value column(look *l, const double *factors, int step)
     return gale__make_floats(&l->m, 3, dims, v);
 }
 
-/* The colours by the matrix, and a channel of zeros where alpha will be. */
+/* One colour by its row of the matrix. */
+static gale_value mixed_colour(look *l, int row)
+{
+    gale__maker *m = &l->m;
+    gale_value sum = GALE_NONE;
+    if (!l->p->by_matrix) return gale__make_slice(m, l->x, 0, row, row + 1);
+    for (int i = 0; i < 3; i++) {
+        gale_value part = gale__make_affine(m, gale__make_slice(m, l->x, 0, i, i + 1), l->p->matrix[3 * row + i], 0);
+        sum = i ? gale__make_2(m, "Add", sum, part) : part;
+    }
+    return sum;
+}
+
+/* The colours by the matrix, and a channel of anything where alpha will be. */
 static gale_value mixed(look *l)
 {
-    static const double identity[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-    const double *matrix = l->p->by_matrix ? l->p->matrix : identity;
     gale__maker *m = &l->m;
-    if (!l->p->by_matrix && l->p->channels == l->p->kept) return l->x; /* alpha's lane is overwritten at the end */
+    if (!l->p->by_matrix && l->p->channels == l->p->kept) return l->x;
     if (!l->p->by_matrix) return gale__make_slice(m, l->x, 0, 0, l->colours);
     gale_value sum = GALE_NONE;
     for (int i = 0; i < l->colours; i++) {
         gale_value part =
-            gale__make_2(m, "Mul", gale__make_slice(m, l->x, 0, i, i + 1), column(l, matrix + i, l->colours));
+            gale__make_2(m, "Mul", gale__make_slice(m, l->x, 0, i, i + 1), column(l, l->p->matrix + i, l->colours));
         sum = i ? gale__make_2(m, "Add", sum, part) : part;
     }
     return sum;
@@ -69,9 +85,7 @@ static gale_value clean(look *l, gale_value v)
 {
     gale__maker *m = &l->m;
     gale_value zero = gale__make_number(m, 0), most = gale__make_number(m, 3.4028234663852886e38);
-    gale_value good =
-        gale__make_2(m, "And", gale__make_2(m, "Greater", v, zero), gale__make_2(m, "LessOrEqual", v, most));
-    return gale__make_select(m, good, v, zero);
+    return gale__make_select(m, gale__make_2(m, "LessOrEqual", v, most), gale__make_2(m, "Max", v, zero), zero);
 }
 
 static gale_value limited(look *l, gale_value v, double low, double high)
@@ -86,7 +100,8 @@ static gale_value alpha_of(look *l)
 {
     gale__maker *m = &l->m;
     gale_value a = gale__make_slice(m, l->x, 0, l->colours, l->colours + 1), zero = gale__make_number(m, 0);
-    return limited(l, gale__make_select(m, gale__make_2(m, "Greater", a, zero), a, zero), 0, 1);
+    a = gale__make_select(m, gale__make_2(m, "Greater", a, zero), a, zero);
+    return gale__make_2(m, "Min", a, gale__make_number(m, 1));
 }
 
 /* (x (a x + b) + c) / (x (d x + e) + f). */
@@ -160,23 +175,27 @@ static gale_value toned(look *l, gale_value v)
     }
 }
 
-/* v to a power by exp and log, for results of 16 bits at most: a third of what Pow takes, which is exact to the last
- * place.  0 gives nearly 0. */
-static gale_value raised(look *l, gale_value v, double power)
+/* v, or `least`, to a power.  By exp and log, for results of 16 bits at most: a third of what Pow takes, which is exact
+ * to the last place unless it is the device's own. */
+static gale_value raised(look *l, gale_value v, double power, double least)
 {
     gale__maker *m = &l->m;
-    gale_value log = gale__make_1(m, "Log", gale__make_2(m, "Max", v, gale__make_number(m, 1e-30)));
-    return gale__make_1(m, "Exp", gale__make_affine(m, log, power, 0));
+    gale_value base = gale__make_2(m, "Max", v, gale__make_number(m, least));
+    if (l->p->fast) return gale__make_2(m, "Pow", base, gale__make_number(m, power));
+    return gale__make_1(m, "Exp", gale__make_affine(m, gale__make_1(m, "Log", base), power, 0));
 }
 
-/* The curve of the screen, of values from 0 to 1. */
-static gale_value encoded(look *l, gale_value v)
+/* The curve of the screen, of values up to 1, times `scale`.  That of sRGB is a power above `knee` and a line below:
+ * the sum of both, each of the part of v on its side, which needs no choice. */
+static gale_value encoded(look *l, gale_value v, double scale)
 {
+    const double knee = 0.0031308, slope = 12.92;
     gale__maker *m = &l->m;
-    if (l->p->gamma > 0) return raised(l, v, 1 / l->p->gamma);
-    gale_value curve = raised(l, v, 1 / 2.4);
-    gale_value low = gale__make_2(m, "LessOrEqual", v, gale__make_number(m, 0.0031308));
-    return gale__make_select(m, low, gale__make_affine(m, v, 12.92, 0), gale__make_affine(m, curve, 1.055, -0.055));
+    if (l->p->gamma > 0) return gale__make_affine(m, raised(l, v, 1 / l->p->gamma, 1e-30), scale, 0);
+    gale_value line = gale__make_affine(m, gale__make_2(m, "Min", v, gale__make_number(m, knee)), scale * slope, 0);
+    gale_value curve =
+        gale__make_affine(m, raised(l, v, 1 / 2.4, knee), scale * 1.055, scale * (-0.055 - slope * knee));
+    return gale__make_2(m, "Add", line, curve);
 }
 
 /* Numbers 0, 1, 2 ... times a factor along the second or third axis. */
@@ -200,13 +219,14 @@ static gale_value noise(look *l)
     return gale__make_2(m, "Sub", sum, gale__make_1(m, "Floor", sum));
 }
 
-static gale_value rounded(look *l, gale_value v)
+/* As numbers that a cast to integers cuts to levels. */
+static gale_value scaled(look *l, gale_value v)
 {
     gale__maker *m = &l->m;
     double most = l->p->bits == 16 ? 65535 : 255;
     v = gale__make_affine(m, v, most, 0);
     v = l->p->dither ? gale__make_2(m, "Add", v, noise(l)) : gale__make_affine(m, v, 1, 0.5);
-    return limited(l, gale__make_1(m, "Floor", v), 0, most);
+    return limited(l, v, 0, most);
 }
 
 /* Alpha in its channel, the colours in theirs. */
@@ -218,35 +238,97 @@ static gale_value with_alpha(look *l, gale_value colours, gale_value alpha)
     gale_value mask = GALE_NONE;
     is[l->p->kept - 1] = true;
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_BOOL, 3, dims, is, &mask);
-    gale_value a = gale__make_affine(m, alpha, l->p->bits == 16 ? 65535 : 255, 0.5);
-    return gale__make_select(m, mask, gale__make_1(m, "Floor", a), colours);
+    return gale__make_select(m, mask, gale__make_affine(m, alpha, l->p->bits == 16 ? 65535 : 255, 0.5), colours);
+}
+
+/* Whether colours become levels with the curve, and not after the table or with noise. */
+static bool is_direct(const look *l) { return l->packed && !l->p->cube && !l->p->dither; }
+
+/* The nearest level in the lowest byte, by the place of the digits of a float: an addition and no conversion. */
+static gale_value low_byte(look *l, gale_value levels)
+{
+    gale__maker *m = &l->m;
+    const gale_attr to = GALE_INT("to", gale__onnx_type_number(GALE_U32));
+    gale_value v = gale__make_affine(m, levels, 1, 0x1p23);
+    v = gale__make_op(m, "BitCast", &v, 1, &to, 1);
+    return gale__make_2(m, "BitwiseAnd", v, gale__make_word(m, 255));
+}
+
+/* Red in the lowest byte, alpha in the highest: the order of bytes in memory. */
+static gale_value packed(look *l, gale_value alpha)
+{
+    const gale_attr left = GALE_STRING_ATTR("direction", "LEFT");
+    gale__maker *m = &l->m;
+    gale_value word = GALE_NONE;
+    for (int i = 0; i < 4; i++) {
+        gale_value levels = i < 3 && is_direct(l)   ? l->v[i]
+                            : i < 3 && l->p->dither ? gale__make_1(m, "Floor", scaled(l, l->v[i]))
+                                                    : gale__make_affine(m, i < 3 ? l->v[i] : alpha, 255, 0);
+        gale_value byte = low_byte(l, levels);
+        byte = gale__make_op(m, "BitShift", (gale_value[]){byte, gale__make_word(m, 8 * (uint32_t)i)}, 2, &left, 1);
+        word = i ? gale__make_2(m, "BitwiseOr", word, byte) : byte;
+    }
+    return word;
+}
+
+static gale_value interleaved(look *l, gale_value alpha)
+{
+    static const int64_t order[3] = {1, 2, 0};
+    const gale_attr perm = GALE_INTS("perm", order, 3);
+    gale__maker *m = &l->m;
+    gale_value v = scaled(l, l->v[0]);
+    if (alpha != GALE_NONE) v = with_alpha(l, v, alpha);
+    v = gale__make_cast(m, v, l->p->bits == 16 ? GALE_U16 : GALE_U8);
+    return gale__make_op(m, "Transpose", &v, 1, &perm, 1);
+}
+
+/* 1 / alpha; 1 where alpha is nothing, or so little that its inverse would not be a number. */
+static gale_value inverse_of(look *l, gale_value alpha)
+{
+    gale__maker *m = &l->m;
+    gale_value one = gale__make_number(m, 1), least = gale__make_number(m, 1e-30);
+    gale_value some = gale__make_2(m, "Greater", alpha, least);
+    return gale__make_2(m, "Div", one, gale__make_select(m, some, gale__make_2(m, "Max", alpha, least), one));
+}
+
+/* Linear colours, none of them negative, not premultiplied if alpha is kept. */
+static void collect(look *l, gale_value alpha)
+{
+    gale__maker *m = &l->m;
+    gale_value inverse = alpha != GALE_NONE ? inverse_of(l, alpha) : GALE_NONE;
+    l->n = l->packed ? 3 : 1;
+    for (int i = 0; i < l->n; i++) {
+        gale_value v = clean(l, l->packed ? mixed_colour(l, i) : mixed(l));
+        if (alpha != GALE_NONE) v = gale__make_2(m, "Mul", v, inverse);
+        v = gale__make_affine(m, v, exp2(l->p->exposure), 0);
+        l->v[i] = gale__make_2(m, "Min", v, gale__make_number(m, 1e15)); /* whose square is a number still */
+    }
 }
 
 static void build(look *l)
 {
-    static const int64_t interleaved[3] = {1, 2, 0};
-    const gale_attr perm = GALE_INTS("perm", interleaved, 3);
     const gale__look_plan *p = l->p;
     const int64_t dims[3] = {p->channels, p->in_height, p->in_width};
     gale__maker *m = &l->m;
     bool alpha = has_alpha(p) && p->kept == p->channels;
+    l->packed = gale__look_is_packed(p);
     m->status = gale_graph_input(m->graph, "planes", p->type, 3, dims, NULL, &l->x);
     l->colours = p->channels > 2 ? 3 : 1;
     l->x = resized(l, gale__make_cast(m, l->x, GALE_F32));
-    gale_value a = alpha ? alpha_of(l) : GALE_NONE, v = clean(l, mixed(l));
-    if (alpha) { /* straight colours; those of nothing stay as they are */
-        gale_value some = gale__make_2(m, "Greater", a, gale__make_number(m, 0));
-        v = gale__make_2(m, "Div", v, gale__make_select(m, some, a, gale__make_number(m, 1)));
-    }
-    v = limited(l, gale__make_affine(m, v, exp2(p->exposure), 0), 0, 1e15); /* whose square is a number still */
-    v = limited(l, toned(l, v), 0, 1);
-    v = encoded(l, v);
-    if (p->cube) v = limited(l, gale__look_cube(m, p->cube, v, l->colours, p->kept), 0, 1);
-    v = rounded(l, v);
-    if (alpha) v = with_alpha(l, v, a);
-    v = gale__make_cast(m, v, p->bits == 16 ? GALE_U16 : GALE_U8);
-    v = gale__make_op(m, "Transpose", &v, 1, &perm, 1);
+    gale_value a = alpha ? alpha_of(l) : GALE_NONE;
+    double scale = is_direct(l) ? 255 : 1;
+    collect(l, a);
+    for (int i = 0; i < l->n; i++)
+        l->v[i] = encoded(l, gale__make_2(m, "Min", toned(l, l->v[i]), gale__make_number(m, 1)), scale);
+    if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept);
+    for (int i = 0; p->cube && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);
+    gale_value v = l->packed ? packed(l, a) : interleaved(l, a);
     if (m->status == GALE_OK) m->status = gale_graph_output(m->graph, "picture", v);
+}
+
+bool gale__look_is_packed(const gale__look_plan *p)
+{
+    return p->kept == 4 && p->bits == 8 && p->tone != GALE_EXR_LOCAL;
 }
 
 gale_status gale__look_graph(const gale__look_plan *plan, gale_graph **out)
@@ -257,4 +339,17 @@ gale_status gale__look_graph(const gale__look_plan *plan, gale_graph **out)
     if (l.m.status == GALE_OK) *out = l.m.graph;
     else gale_graph_destroy(&l.m.graph);
     return l.m.status;
+}
+
+/* The device's own functions will do for levels of 8 bits, if it says how exact they are. */
+gale_status gale__look_program(const gale__look_plan *plan, gale_device *device, gale_program **out)
+{
+    gale__look_plan p = *plan;
+    p.fast = plan->bits == 8 && gale_device_get_info(device)->caps.own_math;
+    const gale_program_options options = {.fast = p.fast};
+    gale_graph *graph = NULL;
+    GALE_TRY(gale__look_graph(&p, &graph));
+    gale_status status = gale_program_create(graph, device, &options, out);
+    gale_graph_destroy(&graph);
+    return status;
 }

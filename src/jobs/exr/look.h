@@ -15,12 +15,17 @@ typedef struct gale__look_plan {
     gale_exr_filter filter;
     double exposure, gamma, radius, matrix[9];
     bool by_matrix, dither;
+    bool fast;              /* for the device's own functions; gale__look_program decides */
     int bits;               /* 8 or 16 */
     const gale__cube *cube; /* NULL: none; lives as long as programs for the plan are made */
 } gale__look_plan;
-/* One input [channels, in_height, in_width], one output [height, width, kept] of u8 or u16. */
+/* Whether the result is one word a pixel, U32 [1, height, width]: red, green, blue and alpha as bytes in this order in
+ * memory (of a little-endian machine). */
+bool gale__look_is_packed(const gale__look_plan *plan);
+/* One input [channels, in_height, in_width], one output: packed, or [height, width, kept] of u8 or u16. */
 gale_status gale__look_graph(const gale__look_plan *plan, gale_graph **out);
-/* v [channels of the result, height, width], its first `colours` between 0 and 1, through the table; where the result
- * has alpha, that channel is of no use afterwards. */
-gale_value gale__look_cube(gale__maker *m, const gale__cube *c, gale_value v, int colours, int channels);
+gale_status gale__look_program(const gale__look_plan *plan, gale_device *device, gale_program **out);
+/* n values, whose colours are between 0 and 1, through the table, in place.  Three: a colour each, [1, height, width].
+ * One: [channels of the result, height, width]; if that has alpha, the channel is of no use afterwards. */
+void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels);
 #endif

@@ -28,6 +28,13 @@ gale_value gale__make_number(gale__maker *m, double value)
     return gale__make_floats(m, 0, NULL, (float[]){(float)value});
 }
 
+gale_value gale__make_word(gale__maker *m, uint32_t value)
+{
+    gale_value out = GALE_NONE;
+    if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U32, 0, NULL, &value, &out);
+    return out;
+}
+
 gale_value gale__make_select(gale__maker *m, gale_value condition, gale_value x, gale_value y)
 {
     return gale__make_op(m, "Where", (gale_value[]){condition, x, y}, 3, NULL, 0);

@@ -21,6 +21,7 @@ static inline gale_value gale__make_2(gale__maker *m, const char *op, gale_value
 gale_value gale__make_floats(gale__maker *m, int rank, const int64_t *dims, const float *values);
 gale_value gale__make_ints(gale__maker *m, int64_t count, const int64_t *values);
 gale_value gale__make_number(gale__maker *m, double value); /* f32, rank 0 */
+gale_value gale__make_word(gale__maker *m, uint32_t value); /* u32, rank 0 */
 gale_value gale__make_select(gale__maker *m, gale_value condition, gale_value x, gale_value y);
 gale_value gale__make_cast(gale__maker *m, gale_value x, gale_type type);
 /* Elements [start, end) of an axis. */

@@ -1,6 +1,7 @@
 /* Files to pictures for display: decoded into planes, uploaded once, and downloaded once as pixels.  Programs are
  * cached by configuration, since the pictures of a batch usually have the same size. */
 #include "base/thread.h"
+#include "device/front.h"
 #include "gale/graph.h"
 #include "graph/run/tensor.h"
 #include "jobs/exr/colour.h"
@@ -23,7 +24,7 @@ struct gale_exr_viewer {
     gale_device *device;
     gale_exr_look look;
     char *layer;
-    gale__cube cube; /* size 0: none */
+    gale__cube cube; /* without tables: none */
     gale__mutex lock;
     entry entries[PROGRAMS_MOST];
     uint64_t clock;
@@ -109,15 +110,6 @@ static gale__look_plan plan_for(const gale_exr_look *l, const gale__exr_image *i
     return p;
 }
 
-static gale_status make_program(gale_exr_viewer *v, const gale__look_plan *plan, gale_program **out)
-{
-    gale_graph *graph = NULL;
-    GALE_TRY(gale__look_graph(plan, &graph));
-    gale_status status = gale_program_create(graph, v->device, NULL, out);
-    gale_graph_destroy(&graph);
-    return status;
-}
-
 /* An entry with the program, counted as in use; where all are in use, one of nobody's that the caller destroys. */
 static gale_status take_program(gale_exr_viewer *v, const gale__look_plan *plan, entry **kept, gale_program **out)
 {
@@ -131,10 +123,10 @@ static gale_status take_program(gale_exr_viewer *v, const gale__look_plan *plan,
     }
     if (!*kept && oldest) {
         gale_program_destroy(&oldest->program);
-        status = make_program(v, plan, &oldest->program);
+        status = gale__look_program(plan, v->device, &oldest->program);
         oldest->plan = *plan;
         if (status == GALE_OK) *kept = oldest;
-    } else if (!*kept) status = make_program(v, plan, out);
+    } else if (!*kept) status = gale__look_program(plan, v->device, out);
     if (*kept) {
         (*kept)->users++;
         (*kept)->used = ++v->clock;
@@ -177,17 +169,21 @@ done:
     return status;
 }
 
-static void note(
-    const gale_exr_viewer *v, const gale_exr *f, const gale__exr_image *i, const gale_picture *p, gale_exr_report *r)
+/* Copies are those that this thread has made since. */
+static void note(const gale_exr_viewer *v, const gale_copy_stats *since, const gale_exr *f, const gale__exr_image *i,
+    const gale_picture *p, gale_exr_report *r)
 {
-    bool apart = !gale_device_get_info(v->device)->caps.host_functions;
+    gale_copy_stats now;
+    gale__copy_get_thread_stats(&now);
     r->width = i->width, r->height = i->height;
     r->level_x = i->level_x, r->level_y = i->level_y;
     r->file_bytes = gale_exr_size_bytes(f);
     r->decoded_bytes = (uint64_t)(i->width * i->height * i->channels) * gale_type_size(i->type);
-    r->uploads = r->downloads = apart;
-    r->upload_bytes = apart ? r->decoded_bytes : 0;
-    r->download_bytes = apart ? (uint64_t)(p->width * p->height * p->channels) * gale_type_size(p->type) : 0;
+    if (gale_device_get_info(v->device)->caps.host_functions) return;
+    r->uploads = (int)(now.uploads - since->uploads), r->downloads = (int)(now.downloads - since->downloads);
+    r->upload_bytes = now.upload_bytes - since->upload_bytes;
+    r->download_bytes = now.download_bytes - since->download_bytes;
+    r->needed_bytes = r->decoded_bytes + (uint64_t)(p->width * p->height * p->channels) * gale_type_size(p->type);
 }
 
 static gale_status decode(gale_exr_viewer *v, gale_exr *f, gale__exr_image *image)
@@ -207,17 +203,19 @@ gale_status gale_exr_viewer_run(gale_exr_viewer *v, gale_exr *f, gale_exr_report
     gale__exr_image image = {0};
     gale_picture *p = NULL;
     gale_exr_report r = {0};
+    gale_copy_stats before;
     gale_status status;
     uint64_t begun = gale__time_ns();
     GALE_TRY(decode(v, f, &image));
     r.decode_seconds = (double)(gale__time_ns() - begun) / 1e9;
     begun = gale__time_ns();
+    gale__copy_get_thread_stats(&before);
     gale__look_plan plan = plan_for(&v->look, &image);
-    plan.cube = v->cube.size ? &v->cube : NULL;
+    plan.cube = v->cube.size || v->cube.curve_size ? &v->cube : NULL;
     GALE_GO(gale_picture_create(plan.width, plan.height, plan.kept, plan.bits == 16 ? GALE_U16 : GALE_U8, &p));
     GALE_GO(run_program(v, &plan, &image, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
-    note(v, f, &image, p, &r);
+    note(v, &before, f, &image, p, &r);
     if (report) *report = r;
 done:
     gale__exr_image_finish(&image);

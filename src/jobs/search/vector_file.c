@@ -127,14 +127,33 @@ void gale__vector_file_close(gale__vector_file *f)
     if (f->map.path) gale__file_map_close(&f->map);
 }
 
+/* Without branches, in groups that compilers turn into vectors: f16 files are read at the speed of memory. */
+static inline float widen(uint16_t h)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } v = {(uint32_t)(h & 0x7fff) << 13}, sign = {(uint32_t)(h & 0x8000) << 16};
+    v.value *= 0x1p112f;
+    v.bits |= ((h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0) | sign.bits;
+    return v.value;
+}
+
+static void widen_all(const uint16_t *from, size_t n, float *to)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (size_t k = 0; k < 16; k++) to[i + k] = widen(from[i + k]);
+    for (; i < n; i++) to[i] = widen(from[i]);
+}
+
 static void unpack(const gale__vector_file *f, const uint8_t *raw, float *to)
 {
     size_t n = (size_t)f->dims;
     if (f->type == GALE_VECTOR_F32) memcpy(to, raw + f->skip_bytes, n * sizeof *to);
     else if (f->type == GALE_VECTOR_INT8)
         for (size_t i = 0; i < n; i++) to[i] = (float)((const int8_t *)raw)[i];
-    else if (f->type == GALE_VECTOR_F16)
-        for (size_t i = 0; i < n; i++) to[i] = gale__f16_to_f32(((const uint16_t *)raw)[i]);
+    else if (f->type == GALE_VECTOR_F16) widen_all((const uint16_t *)(const void *)raw, n, to);
     else
         for (size_t i = 0; i < n; i++) to[i] = raw[i / 8] & 128 >> i % 8 ? 1 : -1;
 }
@@ -154,4 +173,13 @@ gale_status gale__vector_file_read(
     *at = buffer;
     for (size_t i = 0; i < count; i++) unpack(f, (const uint8_t *)raw + i * f->row_bytes, buffer + i * (size_t)f->dims);
     return GALE_OK;
+}
+
+const float *gale__vector_file_row(const gale__vector_file *f, int64_t row, float *buffer)
+{
+    const uint8_t *raw = (const uint8_t *)f->map.data + f->offset + (uint64_t)row * f->row_bytes;
+    if (f->type == GALE_VECTOR_F32 && (f->offset + f->skip_bytes) % sizeof(float) == 0)
+        return (const float *)(const void *)(raw + f->skip_bytes);
+    unpack(f, raw, buffer);
+    return buffer;
 }

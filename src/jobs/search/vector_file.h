@@ -20,4 +20,6 @@ void gale__vector_file_close(gale__vector_file *f);
  * many rows as asked, of dims numbers and of row_bytes. */
 gale_status gale__vector_file_read(const gale__vector_file *f, int64_t first, size_t count, float *buffer, void *raw,
     const float **at, int64_t *pitch);
+/* One row as f32, in the map or in `buffer` (dims numbers); for many rows after one gale__file_map_check. */
+const float *gale__vector_file_row(const gale__vector_file *f, int64_t row, float *buffer);
 #endif

@@ -2,6 +2,7 @@
  * best; they are put together at the end, so that the result does not depend on who took which block. */
 #include "jobs/search/vector_index.h"
 #include "base/thread.h"
+#include "jobs/search/ivf.h"
 #include "kernel/cpu/simd.h"
 #include <math.h>
 #include <stdatomic.h>
@@ -216,6 +217,18 @@ static gale_status look_at_lengths(gale_index *x)
 
 /* --- The public face. --- */
 
+/* Vectors that do not fit the device are searched by the cores. */
+static gale_status to_device(gale_index *x, gale_device *device)
+{
+    gale_status status = gale__index_to_device(x, device);
+    if (status != GALE_NO_MEMORY || !gale_device_get_info(device)->caps.memory_bytes) return status;
+    gale__index_from_device(x);
+    gale__log(GALE__WARN, "%s: does not fit the memory of %s (%s); searching on the CPU", x->file.map.path,
+        gale_device_get_info(device)->name, gale_error());
+    gale__error_clear();
+    return GALE_OK;
+}
+
 gale_status gale_index_open(const char *path, const gale_index_options *options, gale_index **out)
 {
     GALE__NEED({"path", path}, {"out", out});
@@ -225,11 +238,21 @@ gale_status gale_index_open(const char *path, const gale_index_options *options,
     if (!x) return GALE_NO_MEMORY;
     gale_status status = gale__vector_file_open(path, &o, &x->file);
     if (status == GALE_OK) status = look_at_lengths(x);
-    bool cores = !o.device || gale_device_get_info(o.device)->caps.host_functions;
-    if (status == GALE_OK && !cores) status = gale__index_to_device(x, o.device);
+    if (status == GALE_OK) status = gale_index_set_probes(x, o.probes);
+    bool cores = o.probes || !o.device || gale_device_get_info(o.device)->caps.host_functions;
+    if (status == GALE_OK && !cores) status = to_device(x, o.device);
     if (status == GALE_OK) *out = x;
     else gale_index_close(&x);
     return status;
+}
+
+gale_status gale_index_set_probes(gale_index *x, int64_t probes)
+{
+    GALE__NEED({"index", x});
+    if (probes < -1) return gale__fail(GALE_INVALID, "the number of lists to search must be -1 or more");
+    if (probes && !x->ivf) GALE_TRY(gale__ivf_open(x, &x->ivf));
+    x->probes = probes;
+    return GALE_OK;
 }
 
 void gale_index_close(gale_index **index)
@@ -237,6 +260,7 @@ void gale_index_close(gale_index **index)
     gale_index *x = index ? *index : NULL;
     if (!x) return;
     gale__index_from_device(x);
+    gale__ivf_close(&x->ivf);
     gale__vector_file_close(&x->file);
     gale__free(x->scales);
     gale__free(x);
@@ -285,6 +309,13 @@ static gale_status prepare(const gale_index *x, const float *queries, size_t cou
     return GALE_OK;
 }
 
+gale_status gale__index_search_exact(
+    gale_index *x, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits)
+{
+    if (x->on_device && !allowed) return gale__index_search_device(x, queries, count, k, hits);
+    return search_cores(x, queries, count, k, allowed, hits);
+}
+
 gale_status gale_index_search(
     gale_index *x, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits)
 {
@@ -293,8 +324,9 @@ gale_status gale_index_search(
     if (k < 1 || k > K_MOST) return gale__fail(GALE_INVALID, "k must be 1 to %d, not %lld", K_MOST, (long long)k);
     if (!count) return GALE_OK;
     GALE_TRY(prepare(x, queries, count, &made));
-    gale_status status = x->on_device && !allowed ? gale__index_search_device(x, made, count, k, hits)
-                                                  : search_cores(x, made, count, k, allowed, hits);
+    gale_status status = x->probes && x->ivf
+                             ? gale__ivf_search(x, x->ivf, x->probes, made, count, (size_t)k, allowed, hits)
+                             : gale__index_search_exact(x, made, count, k, allowed, hits);
     gale__free(made);
     return status;
 }

@@ -9,7 +9,13 @@ struct gale_index {
     bool normalized;
     float *scales;                        /* one over the length of each row; NULL: all are 1 */
     struct gale__index_device *on_device; /* NULL: the cores search */
+    struct gale__ivf *ivf;                /* opened when it is first needed */
+    int64_t probes;                       /* lists of it to search; -1: as many as it says; 0: all vectors are */
 };
+
+/* Compares all vectors with queries of length 1, on the device where the index has one. */
+gale_status gale__index_search_exact(
+    gale_index *x, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits);
 
 /* index_device.c: vectors of length 1 in the device's memory, searched by a graph of MatMul and TopK. */
 gale_status gale__index_to_device(gale_index *x, gale_device *device);

@@ -43,10 +43,12 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(FAST_EXP, VALUE, 1),
     ROW(FAST_EXP2, VALUE, 1),
     ROW(FAST_LOG, VALUE, 1),
+    ROW(FAST_LOG2, VALUE, 1),
     ROW(FAST_SIN, VALUE, 1),
     ROW(FAST_COS, VALUE, 1),
     ROW(FAST_SQRT, VALUE, 1),
     ROW(FAST_DIV, VALUE, 2),
+    ROW(FAST_QUOTIENT, VALUE, 2),
     ROW(COPY, EFFECT, 4),
     ROW(COMMIT, EFFECT, 0),
     ROW(WAIT, EFFECT, 0),
@@ -258,7 +260,7 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if (value && (in->type == GALE_I64 || in->type == GALE_U64)) needs.i64 = true;
         if (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16) needs.f16 = true;
         if (in->op >= GALE__IR_MIN_NAN && in->op <= GALE__IR_SATURATE) needs.corners = true;
-        if (in->op >= GALE__IR_FAST_EXP && in->op <= GALE__IR_FAST_DIV) needs.fast = true;
+        if (in->op >= GALE__IR_FAST_EXP && in->op <= GALE__IR_FAST_QUOTIENT) needs.fast = true;
         if (in->op == GALE__IR_COPY) needs.copies = true;
         bool element = in->op == GALE__IR_GET || in->op == GALE__IR_SET;
         if ((element && in->width > 1) || (in->op == GALE__IR_SHARED && in->a)) needs.wide = true;

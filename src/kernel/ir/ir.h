@@ -68,10 +68,12 @@ typedef enum gale__ir_op {
     GALE__IR_FAST_EXP, /* F32, as exactly as the device likes */
     GALE__IR_FAST_EXP2,
     GALE__IR_FAST_LOG,
+    GALE__IR_FAST_LOG2, /* of a positive normal number */
     GALE__IR_FAST_SIN,
     GALE__IR_FAST_COS,
     GALE__IR_FAST_SQRT,
     GALE__IR_FAST_DIV,
+    GALE__IR_FAST_QUOTIENT, /* b between 2^-100 and 2^120, of either sign */
     GALE__IR_COPY, /* `width` words of 4 bytes from pointer parameter imm, element c (U32 or U64, of the array's type),
                       to work-group array a, element b; where d (BOOL) is false zeros, and nothing is read.  Both places
                       are multiples of the size.  It may take until WAIT. */
@@ -110,7 +112,9 @@ typedef struct gale__ir_instr {
 typedef enum gale__ir_math_flags {
     GALE__IR_FAST = 1,
     GALE__IR_CORNERS = 2,
-    GALE__IR_LOOSE = 4 /* the device's own where a nest marks an operation */
+    GALE__IR_LOOSE = 4,    /* the device's own where a nest marks an operation */
+    GALE__IR_NORMAL = 8,   /* beside FAST: operands of LOG, POW and DIV are known to be of ordinary size */
+    GALE__IR_CONTRACT = 16 /* a product and a sum may be one operation */
 } gale__ir_math_flags;
 
 typedef struct gale__ir {

@@ -27,8 +27,9 @@ static gale__ir_val is_nan(gale__ir *ir, gale__ir_val a) { return compare(ir, GA
 /* By zero gives 0; lowest / -1 wraps, and its remainder is 0.  A constant divisor needs no care. */
 static gale__ir_val divide(gale__ir *ir, int raw, gale_type t, gale__ir_val a, gale__ir_val b)
 {
-    if (is_float(t))
-        return gale__ir_op2(ir, t == GALE_F32 && ir->math & GALE__IR_FAST ? GALE__IR_FAST_DIV : raw, t, a, b);
+    if (t == GALE_F32 && ir->math & GALE__IR_FAST)
+        return gale__ir_op2(ir, ir->math & GALE__IR_NORMAL ? GALE__IR_FAST_QUOTIENT : GALE__IR_FAST_DIV, t, a, b);
+    if (is_float(t)) return gale__ir_op2(ir, raw, t, a, b);
     gale__ir_val zero = number(ir, t, 0), one = number(ir, t, 1), minus = number(ir, t, -1);
     bool is_signed = gale__type_is_signed(t);
     gale__ir_val by_zero = compare(ir, GALE__EQ, b, zero), odd = by_zero, special = zero;
@@ -173,6 +174,10 @@ static gale__ir_val cast(gale__ir *ir, gale_type to, gale__ir_val v)
 static gale__ir_val fast_pow(gale__ir *ir, gale__ir_val x, gale__ir_val y)
 {
     const gale_type t = GALE_F32;
+    if (ir->math & GALE__IR_NORMAL) {
+        gale__ir_val of_two = gale__ir_op1(ir, GALE__IR_FAST_LOG2, t, x);
+        return gale__ir_op1(ir, GALE__IR_FAST_EXP2, t, gale__ir_op2(ir, GALE__MUL, t, y, of_two));
+    }
     gale__ir_val zero = number(ir, t, 0), half = gale__ir_op2(ir, GALE__MUL, t, y, number(ir, t, 0.5));
     gale__ir_val log = gale__ir_op1(ir, GALE__IR_FAST_LOG, t, gale__ir_op1(ir, GALE__ABS, t, x));
     gale__ir_val r = gale__ir_op1(ir, GALE__IR_FAST_EXP, t, gale__ir_op2(ir, GALE__MUL, t, y, log));
@@ -223,12 +228,29 @@ static gale__ir_val fast_tanh(gale__ir *ir, gale__ir_val x)
     return pick(ir, small, x, v);
 }
 
+static gale__ir_val fast_log(gale__ir *ir, gale__ir_val x)
+{
+    if (!(ir->math & GALE__IR_NORMAL)) return gale__ir_op1(ir, GALE__IR_FAST_LOG, GALE_F32, x);
+    return op2f(
+        ir, GALE__MUL, gale__ir_op1(ir, GALE__IR_FAST_LOG2, GALE_F32, x), number(ir, GALE_F32, 0.6931471805599453));
+}
+
+/* a + b as one operation if one of them is a product; 0 if none is. */
+static gale__ir_val contracted(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+{
+    const gale__ir_instr *x = &ir->code[a], *y = &ir->code[b];
+    if (x->op == GALE__MUL && x->width == 1) return gale__ir_op3(ir, GALE__FMA, GALE_F32, x->a, x->b, b);
+    if (y->op == GALE__MUL && y->width == 1) return gale__ir_op3(ir, GALE__FMA, GALE_F32, y->a, y->b, a);
+    return 0;
+}
+
 /* The device's own; 0 where the operation has none. */
 static gale__ir_val fast(gale__ir *ir, gale__scalar op, gale__ir_val a, gale__ir_val b)
 {
     switch (op) {
     case GALE__EXP: return gale__ir_op1(ir, GALE__IR_FAST_EXP, GALE_F32, a);
-    case GALE__LOG: return gale__ir_op1(ir, GALE__IR_FAST_LOG, GALE_F32, a);
+    case GALE__LOG: return fast_log(ir, a);
+    case GALE__ADD: return ir->math & GALE__IR_CONTRACT ? contracted(ir, a, b) : 0;
     case GALE__SIN: return gale__ir_op1(ir, GALE__IR_FAST_SIN, GALE_F32, a);
     case GALE__COS: return gale__ir_op1(ir, GALE__IR_FAST_COS, GALE_F32, a);
     case GALE__SQRT: return gale__ir_op1(ir, GALE__IR_FAST_SQRT, GALE_F32, a);

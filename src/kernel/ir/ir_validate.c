@@ -70,10 +70,12 @@ static bool takes(int op, gale_type t)
     case GALE__IR_FAST_EXP:
     case GALE__IR_FAST_EXP2:
     case GALE__IR_FAST_LOG:
+    case GALE__IR_FAST_LOG2:
     case GALE__IR_FAST_SIN:
     case GALE__IR_FAST_COS:
     case GALE__IR_FAST_SQRT:
-    case GALE__IR_FAST_DIV: return t == GALE_F32;
+    case GALE__IR_FAST_DIV:
+    case GALE__IR_FAST_QUOTIENT: return t == GALE_F32;
     case GALE__EQ:
     case GALE__NE: return true;
     default: return t != GALE_BOOL;

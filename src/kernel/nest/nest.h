@@ -73,7 +73,7 @@ typedef struct gale__nest_instr {
                       rounded at CAST, LOAD, store */
     uint8_t inner; /* 1: INNER */
     uint8_t acc;   /* REDUCE: type to accumulate in (F32, F64, I32, I64 ...); EXP, LOG, POW, DIV: 1 where a device's own
-                      will do (gale__nest_loosen) */
+                      will do, 2 if the operands are of ordinary size besides (gale__nest_loosen) */
     int32_t a, b, c; /* operands: indices of earlier instructions */
     int32_t access;
     uint64_t imm;

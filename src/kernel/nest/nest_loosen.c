@@ -32,6 +32,10 @@ static bool is_const(const gale__nest *n, int i, double *v)
 static void product_range(const facts *a, const facts *b, facts *out)
 {
     double all[4] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
+    if (a->low >= 0 && b->low >= 0) { /* of infinity times 0 comes a NaN, of which ranges tell nothing */
+        out->low = isnan(all[0]) ? 0 : all[0], out->high = isnan(all[3]) ? INFINITY : all[3];
+        return;
+    }
     out->low = INFINITY, out->high = -INFINITY;
     for (int i = 0; i < 4; i++) {
         if (isnan(all[i])) { /* 0 times infinity */
@@ -40,6 +44,20 @@ static void product_range(const facts *a, const facts *b, facts *out)
         }
         out->low = fmin(out->low, all[i]), out->high = fmax(out->high, all[i]);
     }
+}
+
+/* Neither too small nor too large for the shortest division and logarithm of any device. */
+static bool is_ordinary(const facts *f)
+{
+    const double least = 0x1p-100, most = 0x1p120;
+    return (f->low >= least && f->high <= most) || (f->high <= -least && f->low >= -most);
+}
+
+static void quotient_range(const facts *a, const facts *b, facts *out)
+{
+    if (a->low < 0 || !(b->low >= 0)) return;
+    out->low = isfinite(b->high) ? a->low / b->high : 0;
+    out->high = b->low > 0 ? a->high / b->low : INFINITY;
 }
 
 static void find_range(const gale__nest *n, int i, facts *f)
@@ -54,6 +72,8 @@ static void find_range(const gale__nest *n, int i, facts *f)
     case GALE__ADD: f[i].low = a->low + b->low, f[i].high = a->high + b->high; break;
     case GALE__SUB: f[i].low = a->low - b->high, f[i].high = a->high - b->low; break;
     case GALE__MUL: product_range(a, b, &f[i]); break;
+    case GALE__DIV: quotient_range(a, b, &f[i]); break;
+    case GALE__SELECT: f[i].low = fmin(b->low, f[in->c].low), f[i].high = fmax(b->high, f[in->c].high); break;
     case GALE__NEG: f[i].low = -a->high, f[i].high = -a->low; break;
     case GALE__MIN: f[i].low = fmin(a->low, b->low), f[i].high = fmin(a->high, b->high); break;
     case GALE__MAX: f[i].low = fmax(a->low, b->low), f[i].high = fmax(a->high, b->high); break;
@@ -188,15 +208,38 @@ static bool hides_in_halves(const gale__nest_instr *in)
     return own && gale__compute_type((gale_type)in->type) == GALE_F32;
 }
 
+/* How an operation that may be the device's own is marked. */
+static uint8_t mark_of(const gale__nest *n, int i, const facts *f)
+{
+    const gale__nest_instr *in = &n->code[i];
+    if (in->op == GALE__DIV) return is_ordinary(&f[in->b]) ? 2 : 1;
+    return (in->op == GALE__LOG || in->op == GALE__POW) && f[in->a].low > 0 && is_ordinary(&f[in->a]) ? 2 : 1;
+}
+
+/* In a fast nest every operation is the device's own. */
+static void mark_all(gale__nest *n, facts *f)
+{
+    for (int i = 0; i < n->n_code; i++) find_range(n, i, f);
+    for (int i = 0; i < n->n_code; i++) {
+        int op = n->code[i].op;
+        if (n->code[i].type == GALE_F32 && (op == GALE__EXP || op == GALE__LOG || op == GALE__POW || op == GALE__DIV))
+            n->code[i].acc = mark_of(n, i, f);
+    }
+}
+
 void gale__nest_loosen(gale__nest *n)
 {
+    facts f[GALE__NEST_CODE_MAX];
+    if (n->n_code > GALE__NEST_CODE_MAX) return;
+    if (n->fast) {
+        mark_all(n, f);
+        return;
+    }
     if (stores_halves(n)) {
         for (int i = 0; i < n->n_code; i++)
             if (hides_in_halves(&n->code[i])) n->code[i].acc = 1;
         return;
     }
-    facts f[GALE__NEST_CODE_MAX];
-    if (n->n_code > GALE__NEST_CODE_MAX) return;
     bool bytes = false;
     for (int s = 0; s < n->n_stores; s++) bytes |= gale_type_size((gale_type)n->code[n->stores[s].value].type) == 1;
     if (!bytes) return;
@@ -207,5 +250,5 @@ void gale__nest_loosen(gale__nest *n)
     }
     for (int i = n->n_code - 1; i >= 0; i--) ask_of_operands(n, i, f);
     for (int i = 0; i < n->n_code; i++)
-        if (n->code[i].op != GALE__NEST_REDUCE && is_loose(n, i, f)) n->code[i].acc = 1;
+        if (n->code[i].op != GALE__NEST_REDUCE && is_loose(n, i, f)) n->code[i].acc = mark_of(n, i, f);
 }

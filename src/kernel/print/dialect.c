@@ -90,7 +90,9 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     PTX_CONVERT(fn, "i32", "sat_i8", "i16", "cvt.rzi.s8.f32", "h") PTX_CONVERT(fn, "i32", "sat_i16", "i16", "cvt.rzi.s16.f32", "h") \
     PTX_CONVERT(fn, "i32", "sat_i32", "i32", "cvt.rzi.s32.f32", "r") PTX_CONVERT(fn, "u32", "sat_u8", "u16", "cvt.rzi.u8.f32", "h") \
     PTX_CONVERT(fn, "u32", "sat_u16", "u16", "cvt.rzi.u16.f32", "h") PTX_CONVERT(fn, "u32", "sat_u32", "u32", "cvt.rzi.u32.f32", "r") \
-    PTX_CONVERT(fn, "f32", "fast_exp2", "f32", "ex2.approx.ftz.f32", "f") PTX_CONVERT(fn, "f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f")
+    PTX_CONVERT(fn, "f32", "fast_exp2", "f32", "ex2.approx.ftz.f32", "f") PTX_CONVERT(fn, "f32", "fast_sqrt", "f32", "sqrt.approx.f32", "f") \
+    PTX_CONVERT(fn, "f32", "fast_log2", "f32", "lg2.approx.ftz.f32", "f") \
+    fn "f32 fast_quotient(f32 a,f32 b){f32 r;asm(\"div.approx.ftz.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n"
 #define PTX_HALF(fn) \
     fn "f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n" \
     fn "u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n"
@@ -98,6 +100,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 #define PTX_OWN_ROWS \
     [GALE__IR_FAST_EXP] = FLOATS("fast_exp2($0*1.4426950216293335f)"), [GALE__IR_FAST_EXP2] = FLOATS("fast_exp2($0)"), \
     [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("fast_div($0,$1)"),                     \
+    [GALE__IR_FAST_LOG2] = FLOATS("fast_log2($0)"), [GALE__IR_FAST_QUOTIENT] = FLOATS("fast_quotient($0,$1)"),           \
     [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),                        \
     [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL}, [GALE__IR_LANE] = ALL("lane_id()")
 
@@ -246,6 +249,7 @@ const gale__dialect_table gale__dialects[] = {
             [GALE__SQRT] = F32_F64("sqrtf($0)", "sqrt($0)"),
             [GALE__IR_FAST_EXP] = FLOATS("__expf($0)"), [GALE__IR_FAST_EXP2] = FLOATS("exp2f($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("__fsqrt_rn($0)"), [GALE__IR_FAST_DIV] = FLOATS("__fdividef($0,$1)"),
+            [GALE__IR_FAST_LOG2] = FLOATS("__log2f($0)"), [GALE__IR_FAST_QUOTIENT] = FLOATS("__fdividef($0,$1)"),
             [GALE__IR_LANE] = ALL("(u32)__lane_id()"),
             [GALE__IR_SHUFFLE_XOR] = ALL("__shfl_xor($0,$i)"),
         },
@@ -262,6 +266,7 @@ const gale__dialect_table gale__dialects[] = {
             CL_ROWS,
             [GALE__IR_FAST_EXP] = FLOATS("native_exp($0)"), [GALE__IR_FAST_EXP2] = FLOATS("native_exp2($0)"),
             [GALE__IR_FAST_SQRT] = FLOATS("native_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("native_divide($0,$1)"),
+            [GALE__IR_FAST_LOG2] = FLOATS("native_log2($0)"), [GALE__IR_FAST_QUOTIENT] = FLOATS("native_divide($0,$1)"),
             [GALE__IR_LANE] = ALL("get_sub_group_local_id()"),
             [GALE__IR_SHUFFLE_XOR] = ALL("sub_group_shuffle_xor($0,$i)"),
         },

@@ -73,7 +73,7 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
         return gale__fail(GALE_LIMIT, "a reduction over 2^31 or more points: split it");
     s.index64 = needs_index64(nest);
     s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0) |
-                       (caps->own_math ? GALE__IR_LOOSE : 0));
+                       (caps->own_math ? GALE__IR_LOOSE : 0) | (nest->fast && caps->own_math ? GALE__IR_CONTRACT : 0));
     if (reduces) {
         if (!gale__schedule_choose_matrix(nest, caps, &s) && !gale__schedule_choose_tile(nest, caps, &s))
             gale__schedule_choose_reduce(nest, caps, &s);

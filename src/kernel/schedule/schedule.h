@@ -58,6 +58,8 @@ typedef struct gale__schedule {
     uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
     uint8_t slice;  /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
     uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 8 elements at once */
+    uint8_t
+        few[2]; /* MATRIX: fewer rows, columns than the tile has: none is fetched in place of those that are missing */
 } gale__schedule;
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */

@@ -320,6 +320,15 @@ static bool choose_tile_sizes(
            (!caps->shared_bytes || shared <= caps->shared_bytes);
 }
 
+/* Whether four neighbours along the columns can be stored at once; compilers for processors gain nothing from it. */
+static bool stores_vectors(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
+{
+    int last = -1;
+    for (int d = 0; d < nest->n_outer; d++)
+        if (c->kind[d] == (uint8_t)gale__schedule_tile_kind(s, 1)) last = d;
+    return last >= 0 && nest->extent[last] % 4 == 0 && gale_type_size(gale__emit_acc_type(nest, c->reduce)) == 4;
+}
+
 bool gale__schedule_choose_tile(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
 {
     gale__contraction c;
@@ -337,6 +346,7 @@ bool gale__schedule_choose_tile(const gale__nest *nest, const gale_device_caps *
     if (!choose_tile_sizes(nest, &c, caps, &t)) return false;
     for (int w = 0; w < 2; w++) gale__schedule_choose_operand(nest, &c, &t, w);
     t.exact = c.k % t.tile_k == 0;
+    t.vector = (uint8_t)(stores_vectors(nest, &c, &t) ? 4 : 1);
     *s = t;
     return true;
 }

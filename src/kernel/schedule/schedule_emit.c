@@ -321,7 +321,7 @@ gale__ir_val gale__emit_scalar(gale__emit *e, int i, gale__ir_val a, gale__ir_va
     if (in->op == GALE__CAST) return gale__ir_cast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
     if (in->op == GALE__BITCAST) return bitcast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
     uint8_t math = e->ir->math;
-    if (in->acc && math & GALE__IR_LOOSE) e->ir->math |= GALE__IR_FAST;
+    if (in->acc && math & GALE__IR_LOOSE) e->ir->math |= GALE__IR_FAST | (in->acc == 2 ? GALE__IR_NORMAL : 0);
     gale__ir_val v = gale__ir_scalar(e->ir, (gale__scalar)in->op, compute, a, b, c);
     e->ir->math = math;
     bool narrow = gale__type_is_int(type) && gale__type_table[type].bits < 32 && !keeps_range(in->op);

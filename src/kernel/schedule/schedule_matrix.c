@@ -16,7 +16,8 @@ typedef struct part {
     uint32_t per;                           /* vectors along a row */
     gale__ir_val first_k, first_side, base; /* of this thread; base: element inside the part */
     uint32_t step_k, step_side;
-    gale__ir_val staging[128]; /* variables */
+    gale__ir_val there[GALE__EMIT_OUTER_BLOCKS]; /* copied: whether the row or column is one; 0: always */
+    gale__ir_val staging[128];                   /* variables */
 } part;
 
 typedef struct matrix {
@@ -93,7 +94,8 @@ static gale_status begin_part(matrix *t, int which)
     return GALE_OK;
 }
 
-/* Rows or columns past the end repeat the last ones: what they give is never stored. */
+/* Rows or columns past the end repeat the last ones: what they give is never stored.  Where most of them would, none
+ * is fetched instead, since a line of memory that all groups ask for again and again is slow. */
 static void place_part(matrix *t, part *p)
 {
     gale__emit *e = &p->emit;
@@ -116,6 +118,7 @@ static void place_part(matrix *t, part *p)
     for (int b = 0; b < e->outer_blocks; b++) {
         gale__ir_val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
         at = gale__emit_add(e, t->tiling.origin[p->which], gale__emit_widen(e, at));
+        if (s->few[p->which]) p->there[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         gale__emit_tile_clear_coords(&t->tiling, coord);
         gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
             gale__schedule_tile_kind(s, p->which), coord);
@@ -165,7 +168,7 @@ static void copy_part(matrix *t, part *p, gale__ir_val stage, gale__ir_val k)
                                  .a = t->shared,
                                  .b = op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i)),
                                  .c = from,
-                                 .d = gale__emit_and(e, e->inner_valid[i], ok),
+                                 .d = gale__emit_and(e, p->there[b], gale__emit_and(e, e->inner_valid[i], ok)),
                                  .imm = (uint64_t)buffer});
         }
 }

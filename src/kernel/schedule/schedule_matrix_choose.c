@@ -268,6 +268,8 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     int64_t last = dim >= 0 ? nest->extent[dim] : 1;
     t.vector = (uint8_t)(last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
+    t.few[0] = (t.swap ? c.n : c.m) < t.tile_m;
+    t.few[1] = (t.swap ? c.m : c.n) < t.tile_n;
     t.steps = (uint8_t)choose_results(caps, &t);
     *s = t;
     return true;

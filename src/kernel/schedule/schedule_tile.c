@@ -197,9 +197,36 @@ static void deliver(tile *t, part *p)
         }
 }
 
-/* Rows and columns of a thread lie apart, so that neighbours read and write neighbours. */
-static uint32_t rows_apart(const gale__schedule *s) { return (uint32_t)(s->tile_m / s->micro_m); }
-static uint32_t columns_apart(const gale__schedule *s) { return (uint32_t)(s->tile_n / s->micro_n); }
+/* Threads along a side of the tile, rows (0) or columns (1). */
+static uint32_t threads_along(const gale__schedule *s, int which)
+{
+    return (uint32_t)(which ? s->tile_n / s->micro_n : s->tile_m / s->micro_m);
+}
+
+/* How many of a thread's rows or columns are neighbours: four, so that one instruction loads them from work-group
+ * memory.  Columns only where one instruction stores them too, since threads then no longer write neighbours. */
+static uint32_t neighbours(const tile *t, int which)
+{
+    const gale__schedule *s = t->tiling.emit.schedule;
+    return gale_type_size(t->type) != 4 || (which && s->vector != 4) ? 1 : 4;
+}
+
+/* Row or column i of a thread, from its first one on. */
+static uint32_t place_of(const tile *t, int which, uint32_t i)
+{
+    uint32_t together = neighbours(t, which);
+    return i / together * threads_along(t->tiling.emit.schedule, which) * together + i % together;
+}
+
+static void load_side(tile *t, int which, gale__ir_val at, gale__ir_val *out)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    uint32_t together = neighbours(t, which), count = which ? s->micro_n : s->micro_m;
+    for (uint32_t i = 0; i < count; i += together)
+        gale__ir_get_lanes(ir, t->parts[which].shared, t->type, (int)together,
+            op32(ir, GALE__ADD, at, place_of(t, which, i)), out + i);
+}
 
 static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
@@ -214,12 +241,8 @@ static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
                                           .imm = s->unroll});
     gale__ir_val at_x = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[0].size + PAD), ty);
     gale__ir_val at_y = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[1].size + PAD), tx);
-    for (uint32_t i = 0; i < s->micro_m; i++)
-        x[i] =
-            gale__ir_op2(ir, GALE__IR_GET, t->type, t->parts[0].shared, op32(ir, GALE__ADD, at_x, i * rows_apart(s)));
-    for (uint32_t j = 0; j < s->micro_n; j++)
-        y[j] = gale__ir_op2(
-            ir, GALE__IR_GET, t->type, t->parts[1].shared, op32(ir, GALE__ADD, at_y, j * columns_apart(s)));
+    load_side(t, 0, at_x, x);
+    load_side(t, 1, at_y, y);
     for (uint32_t i = 0; i < s->micro_m; i++)
         for (uint32_t j = 0; j < s->micro_n; j++) {
             gale__ir_val sum = t->sums[i * s->micro_n + j], old = gale__ir_op2(ir, GALE__IR_GET, t->type, sum, zero), v;
@@ -268,7 +291,7 @@ static void place_form(tile *t, gale__ir_val start, const gale__ir_val *coef, co
     gale__ir_val (*coord)[GALE__NEST_DIMS], gale__ir_val *out)
 {
     gale__emit *e = &t->tiling.emit;
-    int mm = e->schedule->micro_m, mn = e->schedule->micro_n;
+    int mm = e->schedule->micro_m, mn = e->schedule->micro_n / e->outer_vector;
     gale__ir_val rows[16], columns[16];
     bool by_batch, by_row = false, by_column = false;
     start = gale__emit_add(e, start, partial(t, coef, number, coord[0], 'B', &by_batch));
@@ -285,27 +308,29 @@ static void place_form(tile *t, gale__ir_val start, const gale__ir_val *coef, co
     }
 }
 
-/* The lanes of the result: micro_m x micro_n outer blocks. */
+/* The lanes of the result: blocks of neighbours along the columns. */
 static void place_result(tile *t, gale__ir_val ty, gale__ir_val tx)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
+    int columns = s->micro_n / e->outer_vector;
     gale__ir_val coord[32][GALE__NEST_DIMS], valid[32];
     for (int w = 0; w < 2; w++)
-        for (int i = 0; i < (w ? s->micro_n : s->micro_m); i++) {
+        for (int i = 0; i < (w ? columns : s->micro_m); i++) {
+            uint32_t lanes = w ? (uint32_t)e->outer_vector : 1;
             gale__ir_val count = w ? e->layout.n : e->layout.m, *c = coord[16 * w + i];
-            gale__ir_val at = op32(ir, GALE__ADD, w ? tx : ty, (uint32_t)i * (w ? columns_apart(s) : rows_apart(s)));
+            gale__ir_val at = op32(ir, GALE__ADD, w ? tx : ty, place_of(t, w, (uint32_t)i * lanes));
             at = gale__emit_add(e, t->tiling.origin[w], gale__emit_widen(e, at));
             valid[16 * w + i] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
-            at = gale__ir_op2(
-                ir, GALE__IR_MIN, e->index, at, gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, 1)));
+            gale__ir_val top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, lanes));
+            at = gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top);
             for (int d = 0; d < GALE__NEST_DIMS; d++) c[d] = t->tiling.zero;
             if (!w && !i) gale__emit_tile_coords(&t->tiling, t->tiling.batch, 'B', c);
             gale__emit_tile_coords(&t->tiling, at, gale__schedule_tile_kind(s, w), c);
         }
     for (int b = 0; b < e->outer_blocks; b++)
-        e->outer_valid[b] = gale__emit_and(e, valid[b / s->micro_n], valid[16 + b % s->micro_n]);
+        e->outer_valid[b] = gale__emit_and(e, valid[b / columns], valid[16 + b % columns]);
     for (int i = 0; i < e->nest->n_accesses; i++) {
         const gale__nest_access *a = &e->nest->accesses[i];
         const gale__emit_access *v = &e->layout.access[i];
@@ -321,7 +346,7 @@ static void emit_result(tile *t)
     gale__emit *e = &t->tiling.emit;
     const gale__nest *nest = e->nest;
     gale__emit_acc sums[64];
-    for (int i = 0; i < e->outer_blocks; i++)
+    for (int i = 0; i < e->outer_blocks * e->outer_vector; i++)
         sums[i] = (gale__emit_acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
     gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
     for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
@@ -336,18 +361,21 @@ gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedu
     gale_status status;
     tile *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->tiling.emit.outer_blocks = s->micro_m * s->micro_n;
-    t->tiling.emit.outer_vector = t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
+    t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
+    t->tiling.emit.outer_vector = s->vector == 4 ? 4 : 1;
+    t->tiling.emit.outer_blocks = s->micro_m * s->micro_n / t->tiling.emit.outer_vector;
     gale__nest_contraction(nest, &t->tiling.contraction);
     t->type = gale__emit_acc_type(nest, t->tiling.contraction.reduce);
     GALE_GO(gale__emit_begin(&t->tiling.emit, nest, s, ir));
+    t->tiling.emit.vector_dim = last_of(nest, &t->tiling.contraction, gale__schedule_tile_kind(s, 1));
     gale__emit_tile_place_group(&t->tiling);
     for (int w = 0; w < 2; w++) {
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
-    gale__ir_val ty = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, columns_apart(s)),
-                 tx = op32(ir, GALE__IR_REM, t->tiling.emit.tid, columns_apart(s));
+    uint32_t across = threads_along(s, 1);
+    gale__ir_val ty = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->tiling.emit.tid, across), neighbours(t, 0)),
+                 tx = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, t->tiling.emit.tid, across), neighbours(t, 1));
     walk_k(t, ty, tx);
     place_result(t, ty, tx);
     emit_result(t);

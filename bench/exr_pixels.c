@@ -1,0 +1,281 @@
+/* Pixel stages of `gale exr` with their data on the device: the time of one picture, beside the least that its memory
+ * traffic allows.
+ *
+ *     bench_exr_pixels PROVIDER|plan [WIDTHxHEIGHT [WORD]]
+ *
+ * `plan` shows, on any machine, the kernels that an NVIDIA H200 would run, their bytes and the time that these take at
+ * 4.1 TB/s; their texts go into the file that TEXTS names.  The floor is the input read once and the output written
+ * once. */
+#include "../tests/nvidia_caps.h"
+#include "../tests/test.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "device/null/null.h"
+#include "device/profiler.h"
+#include "device/registry.h"
+#include "graph/run/time.h"
+#include "jobs/exr/look.h"
+#include "jobs/exr/mip.h"
+#include <math.h>
+#include <stdlib.h>
+
+#define PLAN_GBPS 4100.0
+
+static gale_device *device;
+static bool planning;
+static double rate_gbps;
+static int64_t width = 4096, height = 2160;
+static gale__cube cube;
+
+static gale__look_plan look_plan(gale_type type, int channels, gale_exr_tone tone)
+{
+    gale__look_plan p;
+    memset(&p, 0, sizeof p);
+    p.in_width = p.width = width, p.in_height = p.height = height;
+    p.channels = p.kept = channels;
+    p.type = type;
+    p.tone = tone;
+    p.bits = 8;
+    return p;
+}
+
+static gale_status aces_f32(gale_program **out)
+{
+    gale__look_plan p = look_plan(GALE_F32, 4, GALE_EXR_ACES);
+    return gale__look_program(&p, device, out);
+}
+
+static gale_status aces_half(gale_program **out)
+{
+    gale__look_plan p = look_plan(GALE_F16, 4, GALE_EXR_ACES);
+    return gale__look_program(&p, device, out);
+}
+
+static gale_status aces_colours(gale_program **out)
+{
+    gale__look_plan p = look_plan(GALE_F16, 3, GALE_EXR_ACES);
+    return gale__look_program(&p, device, out);
+}
+
+static gale_status aces_matrix(gale_program **out)
+{
+    static const double m[9] = {2.5, -1.1, -0.4, -0.3, 1.4, -0.1, 0, -0.2, 1.2};
+    gale__look_plan p = look_plan(GALE_F16, 4, GALE_EXR_ACES);
+    p.by_matrix = true;
+    memcpy(p.matrix, m, sizeof m);
+    return gale__look_program(&p, device, out);
+}
+
+static gale_status hable_half(gale_program **out)
+{
+    gale__look_plan p = look_plan(GALE_F16, 4, GALE_EXR_HABLE);
+    return gale__look_program(&p, device, out);
+}
+
+static gale_status table_half(gale_program **out)
+{
+    gale__look_plan p = look_plan(GALE_F16, 4, GALE_EXR_LINEAR);
+    p.cube = &cube;
+    return gale__look_program(&p, device, out);
+}
+
+static gale_status local_half(gale_program **out)
+{
+    gale__look_plan p = look_plan(GALE_F16, 4, GALE_EXR_LOCAL);
+    p.radius = 16;
+    return gale__look_program(&p, device, out);
+}
+
+static gale_status thumbnail(gale_program **out)
+{
+    gale__look_plan p = look_plan(GALE_F16, 3, GALE_EXR_ACES);
+    p.width = 256, p.height = height * 256 / width;
+    return gale__look_program(&p, device, out);
+}
+
+static gale__mip_plan mip_plan(void)
+{
+    return (gale__mip_plan){.width = width, .height = height, .channels = 4, .type = GALE_F16};
+}
+
+static gale_status levels(gale_program **out)
+{
+    const gale__mip_plan p = mip_plan();
+    return gale__mip_program(&p, device, out);
+}
+
+/* An identity of 33 x 33 x 33 entries. */
+static gale_status make_cube(void)
+{
+    enum { N = 33 };
+    cube = (gale__cube){.size = N, .high = {1, 1, 1}};
+    cube.values = gale__calloc(3 * N * N * N, sizeof *cube.values);
+    if (!cube.values) return GALE_NO_MEMORY;
+    for (int i = 0; i < N * N * N; i++) {
+        cube.values[i] = (float)(i % N) / (N - 1);
+        cube.values[N * N * N + i] = (float)(i / N % N) / (N - 1);
+        cube.values[2 * N * N * N + i] = (float)(i / N / N) / (N - 1);
+    }
+    return GALE_OK;
+}
+
+/* Values as pictures have them, with smooth rows. */
+static gale_status make_input(gale_type type, int channels, bool for_levels, gale_tensor **out)
+{
+    const int64_t dims[3] = {channels, height, width};
+    gale_tensor *host = NULL;
+    GALE_TRY(gale_tensor_create(NULL, type, 3, dims, &host));
+    size_t size = gale_type_size(type);
+    char *data = gale_tensor_data(host);
+    uint32_t state = 1;
+    for (int64_t i = 0; i < channels * height * width; i++) {
+        state = state * 1664525u + 1013904223u;
+        double noise = (double)(state >> 8) / 16777216.0, v = exp2(6 * (double)(i % width) / (double)width - 4);
+        gale__store_f64(type, data + (size_t)i * size, i >= 3 * height * width ? 1 : v * (0.9 + 0.2 * noise));
+    }
+    gale_tensor *as_words = NULL;
+    const gale__mip_plan p = mip_plan();
+    gale_status status = GALE_OK;
+    if (for_levels) status = gale__mip_input(&p, device, data, &as_words);
+    if (status == GALE_OK) status = gale_tensor_to_device(for_levels ? as_words : host, device, out);
+    gale_tensor_destroy(&as_words);
+    gale_tensor_destroy(&host);
+    return status;
+}
+
+static gale_status show_plan(gale_program *program, gale_tensor *in, double floor_bytes)
+{
+    gale_profiler *p = NULL;
+    gale_tensor *outputs[64] = {0};
+    double bytes = 0;
+    GALE_TRY(gale_program_run(program, &in, outputs, false));
+    GALE_TRY(gale_profiler_start(device, &p));
+    gale_status status = gale_program_run(program, &in, outputs, false);
+    if (status == GALE_OK) status = gale_profiler_stop(p);
+    for (size_t i = 0; i < p->count && status == GALE_OK; i++) {
+        bytes += p->records[i].bytes;
+        printf("    %9.2f MB %8.3f Gop  %s %s\n", p->records[i].bytes / 1e6, p->records[i].operations / 1e9,
+            p->records[i].name, p->records[i].op);
+    }
+    printf("    %zu kernels, %.1f MB of at least %.1f\n", p->count, bytes / 1e6, floor_bytes / 1e6);
+    gale_profiler_destroy(&p);
+    for (int i = 0; i < 64; i++) gale_tensor_destroy(&outputs[i]);
+    return status;
+}
+
+static double output_bytes(gale_program *program, gale_tensor *in)
+{
+    double bytes = 0;
+    for (int i = 0; i < gale_program_outputs(program); i++) {
+        int64_t dims[GALE_MAX_RANK], n = 1;
+        gale_type type;
+        int rank = 0;
+        if (gale_program_output_shape(program, &in, i, &type, &rank, dims) != GALE_OK) return 0;
+        for (int k = 0; k < rank; k++) n *= dims[k];
+        bytes += (double)n * (double)gale_type_size(type);
+    }
+    return bytes;
+}
+
+static gale_status measure(const char *name, gale_status (*make)(gale_program **), gale_tensor *in)
+{
+    gale_program *program = NULL;
+    gale__timing t = {0};
+    gale_status status;
+    GALE_GO(make(&program));
+    double floor_bytes = (double)gale_tensor_size_bytes(in) + output_bytes(program, in),
+           floor_us = floor_bytes / (rate_gbps * 1e3);
+    if (planning) {
+        printf("%s\n", name);
+        GALE_GO(show_plan(program, in, floor_bytes));
+        goto done;
+    }
+    GALE_GO(gale__program_time(program, &in, 40, &t));
+    printf("%-30s %2d kernels %9.1f us (least %9.1f), floor %8.1f us: %5.2fx, %5.0f GB/s, moved %.2fx\n", name,
+        t.kernels, t.median_us, t.least_us, floor_us, t.median_us / floor_us, floor_bytes / t.median_us / 1e3,
+        t.bytes / floor_bytes);
+done:
+    gale_program_destroy(&program);
+    return status;
+}
+
+static gale_status open_device(const char *provider)
+{
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    options.chain = provider;
+    options.strict = true;
+    planning = !strcmp(provider, "plan");
+    if (!planning) return gale_device_open(&options, &device);
+    gale_device_caps caps = nvidia;
+    caps.corners = true;
+    gale__null_set_caps(&caps);
+    return gale__device_open_one(&gale__backend_null, 0, NULL, &device);
+}
+
+/* Bytes read and written by the driver's own copy, unless the ceilings tell. */
+static gale_status find_rate(void)
+{
+    const size_t size = (size_t)256 << 20;
+    double us = 0;
+    rate_gbps = PLAN_GBPS;
+    if (planning) return GALE_OK;
+    rate_gbps = gale_device_get_info(device)->ceilings.copy_gbps;
+    if (rate_gbps > 0) return GALE_OK;
+    GALE_TRY(gale__copy_time(device, size, 5, &us));
+    rate_gbps = 2 * (double)size / us / 1e3;
+    return GALE_OK;
+}
+
+static void keep_text(void *file, const char *text, size_t size) { fwrite(text, 1, size, file); }
+
+static gale_status run(const char *word)
+{
+    static const struct {
+        const char *name;
+        gale_status (*make)(gale_program **);
+        gale_type type;
+        int channels;
+    } rows[] = {
+        {"aces f32 rgba", aces_f32, GALE_F32, 4},
+        {"aces half rgba", aces_half, GALE_F16, 4},
+        {"aces half rgb", aces_colours, GALE_F16, 3},
+        {"aces half rgba, matrix", aces_matrix, GALE_F16, 4},
+        {"hable half rgba", hable_half, GALE_F16, 4},
+        {"lut 33 half rgba", table_half, GALE_F16, 4},
+        {"mip half rgba", levels, GALE_F16, 4},
+        {"local 16 half rgba", local_half, GALE_F16, 4},
+        {"thumbnail 256 half rgb", thumbnail, GALE_F16, 3},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        gale_tensor *in = NULL;
+        if (word && !strstr(rows[i].name, word)) continue;
+        gale_status status = make_input(rows[i].type, rows[i].channels, rows[i].make == levels, &in);
+        if (status == GALE_OK) status = measure(rows[i].name, rows[i].make, in);
+        gale_tensor_destroy(&in);
+        if (status != GALE_OK) printf("%s: %s\n", rows[i].name, gale_error());
+        fflush(stdout);
+    }
+    return GALE_OK;
+}
+
+int main(int argc, char **argv)
+{
+    long long w = width, h = height;
+    if (argc < 2 || (argc > 2 && sscanf(argv[2], "%lldx%lld", &w, &h) != 2))
+        return fprintf(stderr, "usage: bench_exr_pixels PROVIDER|plan [WIDTHxHEIGHT [WORD]]\n"), 2;
+    width = w, height = h;
+    FILE *texts = getenv("TEXTS") ? fopen(getenv("TEXTS"), "w") : NULL;
+    if (texts) gale__null_set_sink(keep_text, texts);
+    gale_status status;
+    GALE_GO(open_device(argv[1]));
+    GALE_GO(find_rate());
+    GALE_GO(make_cube());
+    printf("%s, %lld x %lld, floor at %.0f GB/s\n", gale_device_get_info(device)->name, w, h, rate_gbps);
+    GALE_GO(run(argc > 3 ? argv[3] : NULL));
+done:
+    if (status != GALE_OK) fprintf(stderr, "bench_exr_pixels: %s\n", gale_error());
+    gale__cube_finish(&cube);
+    gale_device_close(&device);
+    if (texts) fclose(texts);
+    return status != GALE_OK;
+}

@@ -1,0 +1,166 @@
+/* Where an encoder runs: one device, or several side by side.  Runs come from many threads.  A device that fails is
+ * left for the next of its chain; where there is none, its work goes to the other devices.  A model that was left stays
+ * until the embedder is closed, since other threads may still be in it. */
+#include "device/device.h"
+#include "jobs/embed/embedder_inside.h"
+#include "onnx/run/session.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Tokens in a run: on the CPU what caches like, elsewhere what keeps a device busy. */
+enum { TOKENS_HOST = 1024, TOKENS_DEVICE = 32768 };
+
+bool gale__encoder_may_move(gale_status status)
+{
+    return status == GALE_NO_MEMORY || status == GALE_UNSUPPORTED || status == GALE_BUILD ||
+           status == GALE_DEVICE_LOST || status == GALE_TIMEOUT;
+}
+
+/* Plans of all lengths should stay: an encoder has a device's memory for itself more often than not. */
+static gale_model_options options_for(const gale_embedder *e, const gale_device *device)
+{
+    const gale_device_caps *caps = &gale_device_get_info(device)->caps;
+    gale_model_options o = e->options;
+    if (!o.program.plan_memory_bytes && !caps->host_functions) o.program.plan_memory_bytes = caps->memory_bytes / 2;
+    return o;
+}
+
+static gale_status open_place(gale_embedder *e, gale_device *device, bool own, gale__encoder_place **out)
+{
+    gale__onnx *file = NULL;
+    gale_model_options options = options_for(e, device);
+    gale__encoder_place *p = gale__calloc(1, sizeof *p);
+    gale_status status = p ? gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file) : GALE_NO_MEMORY;
+    if (status == GALE_OK) {
+        status = gale__compose(file, e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, &e->composed);
+        if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, &options, &p->model);
+        else gale__onnx_close(&file);
+        if (status != GALE_OK) gale__fail_within(status, "%s", e->folder.model);
+    }
+    if (status != GALE_OK) return gale__free(p), status;
+    p->device = device;
+    p->own = own;
+    *out = p;
+    return GALE_OK;
+}
+
+/* The next device of the chain that opens the model, with a line about each step. */
+static gale_status step_down(gale_embedder *e, gale__encoder_site *s, gale_device *from, gale_status status)
+{
+    char why[1024];
+    gale__encoder_place *p = NULL;
+    gale_device *tried = NULL;
+    while (gale__encoder_may_move(status)) {
+        gale_device *next = NULL;
+        snprintf(why, sizeof why, "%s", *gale_error() ? gale_error() : gale_status_text(status));
+        gale_status asked = gale__device_next(tried ? tried : from, status, &next);
+        gale_device_close(&tried);
+        if (asked != GALE_OK) return asked;
+        tried = next;
+        gale__log(GALE__WARN, "%s; falling back to %s", why, gale_device_get_info(next)->backend);
+        status = open_place(e, next, true, &p);
+    }
+    if (status != GALE_OK) return gale_device_close(&tried), status;
+    p->before = atomic_load(&s->place);
+    atomic_store(&s->place, p);
+    return GALE_OK;
+}
+
+static int count_alive(const gale_embedder *e)
+{
+    int alive = 0;
+    for (int i = 0; i < e->n_sites; i++) alive += !atomic_load(&e->sites[i].lost);
+    return alive;
+}
+
+/* Many threads may see the device fail: the first one falls back, the others find it done. */
+gale_status gale__encoder_move(gale_embedder *e, gale__encoder_site *s, gale__encoder_place *failed, gale_status status)
+{
+    gale__mutex_lock(&e->lock);
+    bool done = atomic_load(&s->place) != failed || atomic_load(&s->lost);
+    status = done ? GALE_OK : step_down(e, s, failed->device, status);
+    if (status != GALE_OK && gale__encoder_may_move(status) && count_alive(e) > 1) {
+        gale__log(GALE__WARN, "%s; its work goes to the other devices", gale_error());
+        atomic_store(&s->lost, true);
+        status = GALE_OK;
+    }
+    gale__mutex_unlock(&e->lock);
+    return status;
+}
+
+/* The site, or the next that is not lost. */
+static gale__encoder_site *find_site(gale_embedder *e, int site)
+{
+    for (int i = 0; i < e->n_sites; i++) {
+        gale__encoder_site *s = &e->sites[(site + i) % e->n_sites];
+        if (!atomic_load(&s->lost)) return s;
+    }
+    return &e->sites[0];
+}
+
+/* Half of it, then the rest; batches to come have the smaller size from the start. */
+static gale_status run_halves(
+    gale_embedder *e, int site, const gale__row *rows, size_t count, size_t slots, size_t length)
+{
+    size_t half = slots / 2, first = count < half ? count : half;
+    size_t fits = atomic_load(&e->fits);
+    if (!fits || fits > half * length) {
+        atomic_store(&e->fits, half * length);
+        gale__log(GALE__WARN, "%s; halving the batch to %zu texts", gale_error(), half);
+    }
+    GALE_TRY(gale__embedder_run(e, site, rows, first, half, length));
+    return count > first ? gale__embedder_run(e, site, rows + first, count - first, slots - half, length) : GALE_OK;
+}
+
+gale_status gale__embedder_run(
+    gale_embedder *e, int site, const gale__row *rows, size_t count, size_t slots, size_t length)
+{
+    gale__encoder_site *s = find_site(e, site);
+    gale__encoder_place *p = atomic_load(&s->place);
+    for (size_t i = 0; e->heuristic && i < count; i++)
+        memcpy(rows[i].out, rows[i].tokens, rows[i].count * sizeof *rows[i].out);
+    if (e->heuristic) return GALE_OK;
+    gale_status status = gale__encoder_run_at(e, p, rows, count, slots, length);
+    if (status == GALE_NO_MEMORY && slots > 1) return run_halves(e, site, rows, count, slots, length);
+    if (status == GALE_OK || !gale__encoder_may_move(status)) return status;
+    GALE_TRY(gale__encoder_move(e, s, p, status));
+    return gale__embedder_run(e, site, rows, count, slots, length);
+}
+
+/* --- Opening and closing. --- */
+
+gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device)
+{
+    gale__encoder_site *s = &e->sites[e->n_sites];
+    gale__encoder_place *p = NULL;
+    gale_status status = open_place(e, device, false, &p);
+    if (status == GALE_OK) atomic_store(&s->place, p);
+    else GALE_TRY(step_down(e, s, device, status));
+    const gale_device_caps *caps = &gale_device_get_info(atomic_load(&s->place)->device)->caps;
+    size_t tokens = caps->host_functions || caps->software ? TOKENS_HOST : TOKENS_DEVICE;
+    if (!e->n_sites || tokens < atomic_load(&e->tokens)) atomic_store(&e->tokens, tokens);
+    e->n_sites++;
+    return GALE_OK;
+}
+
+void gale__encoder_site_close(gale__encoder_site *s)
+{
+    for (gale__encoder_place *p = atomic_load(&s->place), *before; p; p = before) {
+        before = p->before;
+        gale_model_close(&p->model);
+        if (p->own) gale_device_close(&p->device);
+        gale__free(p);
+    }
+}
+
+size_t gale__embedder_tokens(const gale_embedder *e, size_t wanted)
+{
+    size_t tokens = wanted ? wanted : atomic_load(&e->tokens), fits = atomic_load(&e->fits);
+    return fits && fits < tokens ? fits : tokens;
+}
+
+int gale__embedder_sites(const gale_embedder *e) { return e->n_sites; }
+gale_device *gale__embedder_device(const gale_embedder *e, int site)
+{
+    return atomic_load(&e->sites[site].place)->device;
+}
