@@ -110,6 +110,8 @@ expect 3 'unknown provider "nix"' check --provider nix
 expect 1 "nothing was checked: no case name contains 'Nonsense'" check --provider cpu --filter Nonsense
 expect 3 'unknown provider "nix"; known are .*cuda.*cpu' bench --provider nix
 expect 3 'unknown provider "nix"; known are' bench --provider cpu,nix
+expect 2 '^gale: --part 3/2: K/N is expected, with K from 1 to N, such as 2/4$' check --provider cpu --part 3/2
+expect 2 '^gale: --part 2x: K/N is expected' check --provider cpu --part 2x
 expect 3 'device index 7 is out of range: cpu has 1 device here, counted from 0' bench --provider cpu --device 7
 expect 3 'device index 7 is out of range: cpu has 1 device here, counted from 0' check --provider cpu --device 7
 GALE_DEVICE=two expect 1 'GALE_DEVICE=two is not a device index' bench --provider cpu

@@ -47,6 +47,28 @@ TEST(check_cpu)
     gale_check_result_destroy(NULL);
 }
 
+/* Parts have every case between them, and each of them once. */
+TEST(check_parts)
+{
+    gale_check_result *r = NULL;
+    gale_check_options o = {.chain = "cpu", .filter = "Relu"};
+    int whole = 0, sum = 0, most = 0;
+    if (CHECK_OK(gale_check_run(&o, &r))) whole = r->passed;
+    gale_check_result_destroy(&r);
+    for (o.parts = 3; o.part < o.parts; o.part++) {
+        if (!CHECK_OK(gale_check_run(&o, &r))) return;
+        sum += r->passed;
+        if (r->passed > most) most = r->passed;
+        gale_check_result_destroy(&r);
+    }
+    CHECK_EQ(sum, whole);
+    CHECK(most < whole);
+    CHECK_FAILS(gale_check_run(&o, &r), INVALID); /* part 3 of 3, counted from 0 */
+    CHECK_FAILS(gale_check_run(&(gale_check_options){.chain = "cpu", .part = -1}, &r), INVALID);
+    CHECK_FAILS(gale_check_run(&(gale_check_options){.chain = "cpu", .part = 1}, &r), INVALID);
+    CHECK_FAILS(gale_check_run(&(gale_check_options){.chain = "cpu", .parts = 2, .bench = true}, &r), INVALID);
+}
+
 /* The null device keeps nothing, so it is told as a skip; an unknown name is a mistake. */
 TEST(check_skips)
 {
@@ -366,10 +388,10 @@ TEST(texts_faults)
     job_faults(NULL, texts_once, 100, false);
 }
 
-static const test_row rows[] = {ROW(check_cpu), ROW(check_skips), ROW(check_times), ROW(check_cancelled),
-    ROW(check_faults), ROW(conformance), ROW(conformance_refuses), ROW(conformance_faults), ROW(kernels),
-    ROW(kernels_refuses), ROW(planning_and_start), ROW(kernels_faults), ROW(tiles), ROW(tiles_faults), ROW(texts),
-    ROW(texts_faults)};
+static const test_row rows[] = {ROW(check_cpu), ROW(check_parts), ROW(check_skips), ROW(check_times),
+    ROW(check_cancelled), ROW(check_faults), ROW(conformance), ROW(conformance_refuses), ROW(conformance_faults),
+    ROW(kernels), ROW(kernels_refuses), ROW(planning_and_start), ROW(kernels_faults), ROW(tiles), ROW(tiles_faults),
+    ROW(texts), ROW(texts_faults)};
 
 int main(int argc, char **argv)
 {

@@ -55,7 +55,10 @@ typedef struct gale_check_options {
     void (*device_done)(void *user, const gale_check_device *device);
     void *user;
     gale_job_control control; /* stages are devices */
-    uint64_t reserved[4];     /* 0 */
+    /* Only every parts-th case, from number `part` on (from 0), so that several processes share the work: compilers of
+     * software drivers use one core.  parts 0: all cases.  Not for `bench`. */
+    int part, parts;
+    uint64_t reserved[4]; /* 0 */
 } gale_check_options;
 typedef struct gale_check_result {
     const gale_check_device *devices;

@@ -11,6 +11,8 @@ static const gale__arg args[] = {
     {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL,
         "only cases whose name contains TEXT, such as Conv or 'Softmax f16'"},
     {"all", 'a', GALE__ARG_FLAG, NULL, NULL, NULL, "test all types and views on software drivers too; slow"},
+    {"part", 0, GALE__ARG_TEXT, "K/N", NULL, NULL,
+        "only part K of N (from 1) of the cases, so that several processes share the work"},
     {"bench", 'b', GALE__ARG_FLAG, NULL, NULL, NULL,
         "time large cases instead: median, GB/s, GFLOP/s, share of the measured peak"},
     {"compare", 0, GALE__ARG_FILE, NULL, NULL, NULL, "output of an earlier --bench --json to compare with"},
@@ -124,6 +126,16 @@ static gale_status check_any(const gale__args *given, const gale_check_result *r
     return GALE_OK;
 }
 
+/* K/N, with K from 1 to N; without a text all is one part. */
+static bool read_part(const char *text, int *part, int *parts)
+{
+    int used = 0;
+    *part = *parts = 0;
+    if (!text) return true;
+    bool numbers = sscanf(text, "%6d/%6d%n", part, parts, &used) == 2 && !text[used];
+    return numbers && *part >= 1 && (*part)-- <= *parts;
+}
+
 static gale_status check(const gale__args *given, printer *p, gale_check_result **out)
 {
     bool json = gale__args_flag(given, "json");
@@ -136,6 +148,7 @@ static gale_status check(const gale__args *given, printer *p, gale_check_result 
         .device_done = print_done,
         .user = p,
         .control = {.progress = gale__job_progress_show, .user = &p->progress}};
+    read_part(gale__args_text(given, "part"), &options.part, &options.parts);
     gale_status status = gale_check_run(&options, out);
     gale__job_progress_end(&p->progress);
     return status == GALE_OK ? p->status : status;
@@ -145,10 +158,13 @@ static int run(const gale__args *given)
 {
     printer p = {.args = given};
     gale_check_result *r = NULL;
-    const char *compare = gale__args_text(given, "compare");
+    const char *compare = gale__args_text(given, "compare"), *share = gale__args_text(given, "part");
+    int part, parts;
     char *text = NULL;
     int code = GALE__EXIT_OK;
     gale_status status;
+    if (!read_part(share, &part, &parts))
+        return gale__usage("check", "--part %s: K/N is expected, with K from 1 to N, such as 2/4", share);
     if (compare) GALE_GO(read_earlier(compare, &p.earlier));
     GALE_GO(check(given, &p, &r));
     if (gale__args_flag(given, "json")) code = gale__print_json(gale_check_result_json(r, &text), &text);

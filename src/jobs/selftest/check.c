@@ -115,6 +115,16 @@ static gale_status check_parts(const gale_check_options *o, const parts *p, gale
     return GALE_OK;
 }
 
+static gale_status check_share(const gale_check_options *o)
+{
+    int last = o->parts > 0 ? o->parts - 1 : 0;
+    if (o->parts < 0 || o->part < 0 || o->part > last)
+        return gale__fail(
+            GALE_INVALID, "check: part %d of %d does not exist; parts are counted from 0", o->part, o->parts);
+    if (o->parts && o->bench) return gale__fail(GALE_INVALID, "check: timing cannot be divided into parts");
+    return GALE_OK;
+}
+
 gale_status gale_check_run(const gale_check_options *options, gale_check_result **out)
 {
     GALE__NEED({"out", out});
@@ -123,6 +133,7 @@ gale_status gale_check_run(const gale_check_options *options, gale_check_result 
     const gale_check_options *o = options ? options : &usual;
     parts p = {0};
     if (o->index < 0) return gale__fail(GALE_INVALID, "check: device index %d is negative", o->index);
+    GALE_TRY(check_share(o));
     GALE_TRY(gale__job_tell(&o->control, "probe", "devices", 0, 0));
     gale_check_result *result = gale__result_create(sizeof *result);
     gale_status status = !result ? GALE_NO_MEMORY : o->chain ? add_chain(&p, o->chain, o->index) : add_all(&p);

@@ -360,15 +360,23 @@ static gale_status flush(batch *b, item *items, int *n)
     return status;
 }
 
+/* Whether a case belongs to the part that is asked for. */
+static bool is_ours(const gale__check *check, int c)
+{
+    const gale_check_options *o = check->options;
+    return !o->parts || c % o->parts == o->part;
+}
+
 static gale_status run_cases(batch *b, item *items)
 {
     bool software = b->device->info.caps.software;
     int n = 0, size = software ? BATCH_SLOW : BATCH;
     uint64_t total = 0, done = 0;
     gale_status status = GALE_OK;
-    for (int c = 0; c < gale__cases_count; c++) total += (uint64_t)gale__case_variants(&gale__cases[c]) + 1;
+    for (int c = 0; c < gale__cases_count; c++)
+        if (is_ours(b->check, c)) total += (uint64_t)gale__case_variants(&gale__cases[c]) + 1;
     for (int c = 0; c < gale__cases_count && status == GALE_OK; c++)
-        for (int v = 0; v <= gale__case_variants(&gale__cases[c]) && status == GALE_OK; v++) {
+        for (int v = 0; is_ours(b->check, c) && v <= gale__case_variants(&gale__cases[c]) && status == GALE_OK; v++) {
             bool turned = v == gale__case_variants(&gale__cases[c]); /* the last round: the first type through views */
             bool left = software && !b->check->options->all && v > 0;
             status = gale__job_tell(&b->check->options->control, b->device->info.backend, "cases", ++done, total);
