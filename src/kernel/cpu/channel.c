@@ -4,7 +4,16 @@
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
-enum { BAND_FLOATS = 8192, TOGETHER_LANES = 768, TOGETHER_MOST = 64, VECTOR = 16, TASKS_EACH = 4, TASK_LANES = 4096 };
+enum {
+    BAND_FLOATS = 8192,
+    TOGETHER_LANES = 768,
+    ALONE_LANES = 96,
+    GRID_LANES = 14,
+    TOGETHER_MOST = 64,
+    VECTOR = 16,
+    TASKS_EACH = 4,
+    TASK_LANES = 4096
+};
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
@@ -69,7 +78,8 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
     for (lay_band(c, w); c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w)) c->rows = parts(c->rows, 2);
     c->row_blocks = parts(w->y.lanes, c->rows);
     int64_t fit = least(TOGETHER_LANES / (w->x.lanes * w->y.lanes), batches * w->far.count / wanted);
-    c->together = c->row_blocks > 1 || fit < 1 ? 1 : least(fit, TOGETHER_MOST);
+    bool alone = w->x.lanes * w->y.lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
+    c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
     c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
     for (int64_t t = 0; t < k->count; t++) {
         int64_t left = t, y = 0, x = 0, at = 0;
@@ -138,20 +148,6 @@ static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
     }
 }
 
-/* Rows are often shorter than it takes to call a function. */
-static inline void copy_floats(float *to, const float *from, int64_t n)
-{
-    int64_t i = 0;
-    if (n > 64) {
-        memcpy(to, from, (size_t)n * sizeof *to);
-        return;
-    }
-    for (; i + 4 <= n; i += 4) memcpy(to + i, from + i, 16);
-    if (i < n && n >= 4) memcpy(to + n - 4, from + n - 4, 16);
-    else
-        for (; i < n; i++) to[i] = from[i];
-}
-
 static void fill_bytes(const run *r, bench *b)
 {
     const gale__cpu_window *w = &r->contract->window;
@@ -174,7 +170,7 @@ static void fill_band(const run *r, bench *b)
     int64_t stride = w->x.unit * w->phases;
     for (int d = 0; d < b->f.tape->n_dims; d++) memory += w->access->stride[d] * b->f.at[d];
     for (const piece *p = b->pieces; p < b->pieces + b->n_pieces; p++) {
-        if (stride == 1) copy_floats(b->band + p->to, memory + p->from, p->n);
+        if (stride == 1) gale__cpu_copy_floats(b->band + p->to, memory + p->from, p->n);
         else b->f.tape->simd->gather[2](b->band + p->to, memory + p->from, stride, (size_t)p->n);
     }
 }
@@ -201,8 +197,14 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
     read_weights(r, f, weights);
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
+    if (!dense && w->x.lanes >= GRID_LANES) {
+        f->tape->simd->rows.grid(
+            sums, band, c->offset, weights, (size_t)c->taps, (size_t)rows, (size_t)w->x.lanes, (size_t)c->pitch);
+        return;
+    }
     f->tape->simd->rows.flat(dense ? sums : flat, band, c->offset, weights, (size_t)c->taps, (size_t)n);
-    for (int64_t y = 0; y < rows && !dense; y++) copy_floats(sums + y * w->x.lanes, flat + y * c->pitch, w->x.lanes);
+    for (int64_t y = 0; y < rows && !dense; y++)
+        gale__cpu_copy_floats(sums + y * w->x.lanes, flat + y * c->pitch, w->x.lanes);
 }
 
 static void finish_channels(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t start, int64_t n, float *sums)

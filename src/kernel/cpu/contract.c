@@ -19,7 +19,7 @@
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
-#define JOINT_LANES 200
+#define JOINT_LANES 100
 #define JOINT_BLOCK 1024
 #define NARROW_LANES 8
 #define NARROW_K 16
@@ -209,6 +209,17 @@ static gale_status make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int
     return gale__cpu_tape_finish_build(&o->tape, sections, 1, NULL, 0, 512);
 }
 
+/* Dimensions that one run of the tail may walk; values that are the same along all of them are loaded once. */
+static uint32_t tail_dims(const gale__cpu_contract *c)
+{
+    const gale__cpu_span *span = c->joint.count && !c->channel.weights ? &c->joint : &c->b.rows;
+    uint32_t mask = 0;
+    if (c->channel.weights && c->channel.together > 1) return 0;
+    for (int i = 0; i < span->n; i++) mask |= 1u << span->dim[i];
+    for (int i = 0; i < c->b.rows.n; i++) mask |= 1u << c->b.rows.dim[i];
+    return mask;
+}
+
 static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *info)
 {
     uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
@@ -217,6 +228,7 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     gale_type type = (gale_type)c->nest->code[info->reduce].type;
     gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
     gale__cpu_tape_init(t, c->nest);
+    t->lane_dims = tail_dims(c);
     for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
     mark_below(c->nest, wanted, info->reduce);
     c->sum = gale__cpu_tape_reg(t, (int)c->size);
@@ -292,11 +304,12 @@ static const gale__nest_access *constant_of(const gale__cpu_contract *c, const g
 static uint64_t panels_key(
     const gale__cpu_contract *c, const gale__nest_access *x, const gale__cpu_operand *o, const gale__cpu_span *batch)
 {
-    uint64_t words[10 + 6 * GALE__NEST_DIMS];
+    uint64_t words[11 + 6 * GALE__NEST_DIMS];
     int n = 0;
     const int32_t *order = c->window.order;
-    const uint64_t numbers[] = {order ? gale__hash(order, (size_t)(c->window.units * c->group) * sizeof *order, 1) : 0,
-        (uint64_t)x->offset, (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
+    const uint64_t numbers[] = {(uint64_t)c->winograd.m,
+        order ? gale__hash(order, (size_t)(c->window.units * c->group) * sizeof *order, 1) : 0, (uint64_t)x->offset,
+        (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
         c->narrow ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
         c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
@@ -332,9 +345,11 @@ static void find_a_panels(gale__cpu_contract *c, int value)
         if (x->stride[c->b.rows.dim[i]]) return;
     for (int i = 0; i < c->batch.n; i++)
         if (!x->stride[c->batch.dim[i]]) shared *= c->batch.extent[i];
-    size_t bytes = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c)) * (size_t)c->batch.count,
+    size_t bytes = (c->winograd.m ? gale__cpu_winograd_weights_bytes(c)
+                                  : gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c))) *
+                   (size_t)c->batch.count,
            given = (size_t)c->nest->buffers[x->buffer].elements * c->size;
-    if ((shared > 1 && shared < c->batch.count) || bytes > 2 * given + (64u << 10)) return;
+    if ((shared > 1 && shared < c->batch.count) || (!c->winograd.m && bytes > 2 * given + (64u << 10))) return;
     if (shared > 1) bytes /= (size_t)shared;
     c->a_panels = (gale__cpu_panels){x->buffer, bytes, panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
 }
@@ -399,6 +414,45 @@ static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *
     gale__cpu_span_init(&c->joint, c->nest, dims, n);
     GALE_TRY(make_tail(c, info));
     c->private_bytes = gale__cpu_channel_bytes(c);
+    return GALE_OK;
+}
+
+/* Whether fewer multiplications are worth their transforms; weights must be constants, which are transformed once. */
+static bool find_winograd(gale__cpu_contract *c, const gale__contraction *info, bool turned)
+{
+    int lanes = turned ? info->a : info->b, rows = turned ? info->b : info->a;
+    const gale__nest_access *x = constant_of(c, &c->a, rows);
+    c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->sum_type));
+    c->window = (gale__cpu_window){0};
+    if (c->sum_type != GALE__SIMD_TYPE_F32 || !x ||
+        !gale__cpu_window_find(&c->window, c->nest, lanes, &c->b.rows, &c->k, c->sum_type))
+        return false;
+    c->winograd.m = gale__cpu_winograd_choose(&c->window, x, &c->batch, c->a.rows.count, &c->gemm);
+    if (!c->winograd.m) return false;
+    c->winograd.points = (c->winograd.m + 2) * (c->winograd.m + 2);
+    c->winograd.channels = c->window.rest.count;
+    c->kc = equal_parts(c->winograd.channels, K_BYTES / (int64_t)c->size, 1);
+    find_a_panels(c, rows);
+    if (c->a_panels.bytes) c->winograd.weights = x;
+    return c->a_panels.bytes != 0;
+}
+
+static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction *info)
+{
+    int64_t width = gale__parallel_width();
+    c->group = c->groups = 1;
+    c->unit = c->size;
+    c->by_batch = c->batch.count >= 2 * width;
+    c->window.phases = 1;
+    GALE_TRY(gale__cpu_winograd_init(
+        &c->winograd, &c->window, c->winograd.m, c->a.rows.count, c->kc, &c->gemm, c->by_batch ? 1 : width));
+    c->tile_lanes = least(c->b.rows.count, TILE_LANES);
+    c->window.rows = c->window.y.lanes;
+    c->window.columns = c->window.x.lanes;
+    join_rows(c);
+    GALE_TRY(make_tail(c, info));
+    gale__cpu_winograd_bytes(c, &c->private_bytes, &c->shared_bytes);
+    c->shared_pieces = c->by_batch ? (int)width : 1;
     return GALE_OK;
 }
 
@@ -471,6 +525,9 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     turned = is_turned(nest, info);
     c->window = (gale__cpu_window){0};
     find_spans(c, info, turned ? 'N' : 'M');
+    if (find_winograd(c, info, turned)) return init_winograd(c, info);
+    c->winograd = (gale__cpu_winograd){0};
+    c->window = (gale__cpu_window){0};
     choose_gemm(c, info, turned);
     c->a.width = c->gemm.mr;
     c->b.width = c->gemm.nr;
@@ -502,6 +559,7 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
 void gale__cpu_contract_finish(gale__cpu_contract *c)
 {
     gale__cpu_window_finish(&c->window);
+    gale__cpu_winograd_finish(&c->winograd);
     gale__cpu_tape_finish(&c->a.tape);
     gale__cpu_tape_finish(&c->b.tape);
     gale__cpu_tape_finish(&c->a.narrow.tape);

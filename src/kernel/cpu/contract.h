@@ -10,6 +10,7 @@
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/narrow.h"
 #include "kernel/cpu/requant.h"
+#include "kernel/cpu/winograd.h"
 
 /* One operand: its expression, and the dimensions that its rows walk. */
 typedef struct gale__cpu_operand {
@@ -44,6 +45,7 @@ typedef struct gale__cpu_contract {
     bool by_batch;                            /* batches run side by side, each on one thread */
     gale__cpu_window window;                  /* how b's lanes are read, where that is better than packing them */
     gale__cpu_channel channel;                /* each batch by one row of weights; the window is the lanes' */
+    gale__cpu_winograd winograd;              /* fewer multiplications; a's panels hold transformed weights */
     gale__cpu_panels panels;                  /* of b, made before; none: each run packs them */
     gale__cpu_panels a_panels;                /* of a, for every batch that has its own; one of the two at most */
     gale__cpu_span joint; /* rows and lanes of a block that is whole, for what follows short rows; count 0: none */
@@ -82,6 +84,12 @@ void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, voi
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 size_t gale__cpu_channel_bytes(const gale__cpu_contract *c); /* scratch of a task */
+void gale__cpu_winograd_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
+void gale__cpu_winograd_bytes(const gale__cpu_contract *c, size_t *private_bytes, size_t *shared_bytes); /* scratch */
+/* Transformed weights of one batch, and where those of each begin. */
+size_t gale__cpu_winograd_weights_bytes(const gale__cpu_contract *c);
+size_t gale__cpu_winograd_weights_at(const gale__cpu_contract *c, int64_t batch);
+void gale__cpu_winograd_make(const gale__cpu_contract *c, const void *from, void *to);
 /* Rows [r0, r0 + rows) of an operand as panels of kn steps from k0 on; temp: gale__cpu_contract_temp bytes; sums: of
  * the rows, where the operand has them. */
 size_t gale__cpu_contract_temp(const gale__cpu_contract *c);

@@ -432,6 +432,10 @@ static void run_batch(run *r)
 
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to)
 {
+    if (c->winograd.weights) {
+        gale__cpu_winograd_make(c, from, to);
+        return;
+    }
     void *buffers[GALE__CPU_PANELS_BUFFERS];
     run r = {.contract = c, .buffers = buffers, .packed = to, .lane_count = c->b.rows.count};
     for (int i = 0; i < c->nest->n_buffers; i++) buffers[i] = from; /* the others are not read */
@@ -528,6 +532,7 @@ static void run_products(const gale__cpu_contract *c, void *const *buffers, bool
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     if (c->channel.weights) gale__cpu_channel_run(c, buffers, aliased);
+    else if (c->winograd.weights) gale__cpu_winograd_run(c, buffers, aliased);
     else if (c->window.access) gale__cpu_window_run(c, buffers, aliased);
     else run_products(c, buffers, aliased);
 }

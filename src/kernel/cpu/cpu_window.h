@@ -6,6 +6,7 @@
 #ifndef GALE_KERNEL_CPU_WINDOW_H
 #define GALE_KERNEL_CPU_WINDOW_H
 #include "kernel/cpu/narrow.h"
+#include <string.h>
 
 /* Lanes of one dimension, and the taps of the dimension of k that moves over the same places: lane l with tap t is at
  * place l * step + t * hop. */
@@ -71,4 +72,17 @@ void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, co
  * is narrow (else NULL); at: coordinates of the batch and the far lanes, others 0. */
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const int64_t *at, int n_dims, int64_t row, int64_t column, char *band, size_t size);
+/* Rows are often shorter than it takes to call a function. */
+static inline void gale__cpu_copy_floats(float *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+    if (n > 64) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+        return;
+    }
+    for (; i + 4 <= n; i += 4) memcpy(to + i, from + i, 16);
+    if (i < n && n >= 4) memcpy(to + n - 4, from + n - 4, 16);
+    else
+        for (; i < n; i++) to[i] = from[i];
+}
 #endif

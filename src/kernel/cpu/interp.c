@@ -112,6 +112,7 @@ void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *t
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
     if (k->contracts && k->contract.channel.weights) return "by channel";
+    if (k->contracts && k->contract.winograd.weights) return "winograd";
     if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";
     if (!k->nest.n_inner) return "map";
     return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row"

@@ -4,27 +4,29 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-#define ISA_PARTS(isa)                          \
-    void gale__simd_ops_##isa(gale__simd *t);   \
-    void gale__simd_pair_##isa(gale__simd *t);  \
-    void gale__simd_math_##isa(gale__simd *t);  \
-    void gale__simd_cast_##isa(gale__simd *t);  \
-    void gale__simd_move_##isa(gale__simd *t);  \
-    void gale__simd_fold_##isa(gale__simd *t);  \
-    void gale__simd_gemm_##isa(gale__simd *t);  \
-    void gale__simd_rows_##isa(gale__simd *t);  \
-    void gale__simd_bytes_##isa(gale__simd *t); \
-    static void make_##isa(gale__simd *t)       \
-    {                                           \
-        gale__simd_ops_##isa(t);                \
-        gale__simd_pair_##isa(t);               \
-        gale__simd_math_##isa(t);               \
-        gale__simd_cast_##isa(t);               \
-        gale__simd_move_##isa(t);               \
-        gale__simd_fold_##isa(t);               \
-        gale__simd_gemm_##isa(t);               \
-        gale__simd_rows_##isa(t);               \
-        gale__simd_bytes_##isa(t);              \
+#define ISA_PARTS(isa)                             \
+    void gale__simd_ops_##isa(gale__simd *t);      \
+    void gale__simd_pair_##isa(gale__simd *t);     \
+    void gale__simd_math_##isa(gale__simd *t);     \
+    void gale__simd_cast_##isa(gale__simd *t);     \
+    void gale__simd_move_##isa(gale__simd *t);     \
+    void gale__simd_fold_##isa(gale__simd *t);     \
+    void gale__simd_gemm_##isa(gale__simd *t);     \
+    void gale__simd_rows_##isa(gale__simd *t);     \
+    void gale__simd_bytes_##isa(gale__simd *t);    \
+    void gale__simd_winograd_##isa(gale__simd *t); \
+    static void make_##isa(gale__simd *t)          \
+    {                                              \
+        gale__simd_ops_##isa(t);                   \
+        gale__simd_pair_##isa(t);                  \
+        gale__simd_math_##isa(t);                  \
+        gale__simd_cast_##isa(t);                  \
+        gale__simd_move_##isa(t);                  \
+        gale__simd_fold_##isa(t);                  \
+        gale__simd_gemm_##isa(t);                  \
+        gale__simd_rows_##isa(t);                  \
+        gale__simd_bytes_##isa(t);                 \
+        gale__simd_winograd_##isa(t);              \
     }
 ISA_PARTS(scalar)
 #ifdef GALE_HAVE_ISA_NEON

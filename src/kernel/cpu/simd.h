@@ -34,6 +34,7 @@ typedef struct gale__simd_part {
     int rows;
     gale__simd_tile *tile;
     gale__simd_tile_at *tile_at;
+    gale__simd_tile_at *slim_at; /* the first `slim` lanes only; NULL: there is none */
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
@@ -47,6 +48,7 @@ typedef struct gale__simd_gemm {
     gale__simd_key key;
     uint64_t needs; /* features (base/cpu.h) beyond those of its build */
     int mr, nr;
+    int slim;    /* lanes of slim_at; 0: there is none */
     int b_group; /* tiles: steps side by side in b's panels, whose units come in whole rows of a's; 0: as in a's */
     gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */
 } gale__simd_gemm;
@@ -89,6 +91,7 @@ typedef struct gale__simd_sum {
     int32_t x_zero, y_zero;
 } gale__simd_sum;
 
+enum { GALE__SIMD_SLACK = 16 }; /* elements of a vector, at most */
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
     float (*exp)(float *y, const float *x, size_t n); /* y = exp(x - max x); gives the sum of y */
@@ -104,6 +107,10 @@ typedef struct gale__simd_rows {
         float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);
     /* y[i] = the sum of w[t] x[offset[t] + i], n a multiple of 16 */
     void (*flat)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t n);
+    /* the same for rows of x that are `pitch` apart, and of y one after the other; whole vectors are read and written,
+     * so that up to GALE__SIMD_SLACK elements behind the last row are */
+    void (*grid)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t rows,
+        size_t width, size_t pitch);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
     void (*add_scaled)(float *y, const float *x, float by, size_t n); /* y += by x */
@@ -117,6 +124,18 @@ typedef struct gale__simd_rows {
         float *z, int64_t z_pitch, const float *x, size_t quads, const float *rows, size_t parts, size_t n);
     void (*cell[3])(const gale__simd_cell *v, size_t n); /* RNN, GRU, LSTM */
 } gale__simd_rows;
+
+/* Winograd's transforms of tiles of m x m results (winograd.h).  Lanes are whole vectors: up to GALE__SIMD_SLACK of
+ * them behind n are read and written too. */
+#define GALE__WINOGRAD_A 0.75f
+#define GALE__WINOGRAD_B 1.5f
+typedef struct gale__simd_winograd {
+    void (*split)(float *d, int64_t pitch, const float *s, size_t n); /* d[p][i] = s[m i + p] */
+    /* the m + 2 (m) rows of d from the m + 2 rows of s, of which only the beginnings are known */
+    void (*in)(float *d, int64_t pitch, const float *const *s, size_t n);
+    void (*out)(float *d, int64_t pitch, const float *const *s, size_t n);
+    void (*woven)(float *d, const float *const *s, size_t n); /* out, row p in d[m i + p] */
+} gale__simd_winograd;
 
 typedef struct gale__simd {
     gale__simd_fn
@@ -157,6 +176,7 @@ typedef struct gale__simd {
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
     gale__simd_rows rows;
+    gale__simd_winograd winograd[2]; /* m = 2, 4 */
 } gale__simd;
 
 /* The table for this processor. */

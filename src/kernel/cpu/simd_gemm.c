@@ -97,9 +97,53 @@ TILE(tile_i32, 8, int32_t, ALL4)
 #define ADD vaddq_f64
 #define FMA vfmaq_laneq_f64
 TILE(tile_f64, 8, double, ALL2)
-#define GEMM_F32                                                                                     \
-    {                                                                                                \
-        .mr = 8, .nr = 12, .part = { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8) } \
+/* The first two vectors of f32 only.  With so few lanes weights come from far memory: fetching them ahead is worth a
+ * tenth of a convolution of 256 channels at 14 x 14. */
+#undef ROW
+#undef SUMS
+#undef PUT
+#undef V
+#undef LANES
+#undef ZERO
+#undef LOAD
+#undef STORE
+#undef ADD
+#undef FMA
+#define V float32x4_t
+#define LANES 4
+#define ZERO vdupq_n_f32(0)
+#define LOAD vld1q_f32
+#define STORE vst1q_f32
+#define ADD vaddq_f32
+#define FMA vfmaq_laneq_f32
+#define ROW(r, x, lane)                  \
+    s##r##0 = FMA(s##r##0, b0, x, lane); \
+    s##r##1 = FMA(s##r##1, b1, x, lane);
+#define SUMS(r) V s##r##0 = ZERO, s##r##1 = ZERO;
+#define PUT(r)                                           \
+    STORE(c + r * ldc, ADD(LOAD(c + r * ldc), s##r##0)); \
+    STORE(c + r * ldc + LANES, ADD(LOAD(c + r * ldc + LANES), s##r##1));
+#define SLIM(rows, MULTIPLY)                                                                   \
+    static void tile_f32_slim_##rows(                                                          \
+        void *c_, size_t ldc, const void *a_, const void *b_, const int32_t *offset, size_t k) \
+    {                                                                                          \
+        const float *a = a_, *b = b_;                                                          \
+        float *c = c_;                                                                         \
+        SUMS##rows _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8)              \
+        {                                                                                      \
+            const float *p = b + offset[i];                                                    \
+            V b0 = LOAD(p), b1 = LOAD(p + LANES);                                              \
+            __builtin_prefetch(a + 320);                                                       \
+            MULTIPLY()                                                                         \
+        }                                                                                      \
+        PUT##rows                                                                              \
+    }
+SLIM(1, FIRST1)
+SLIM(4, FIRST4)
+SLIM(8, ALL4)
+#define GEMM_F32                                                                                                      \
+    {                                                                                                                 \
+        .mr = 8, .nr = 12, .slim = 8, .part = { ROW_SLIM(tile_f32, 1), ROW_SLIM(tile_f32, 4), ROW_SLIM(tile_f32, 8) } \
     }
 #define GEMM_F64                                          \
     {                                                     \
@@ -171,9 +215,49 @@ TILE(tile_i32, 8, int32_t, svptrue_b32, svcntw)
 #define V svfloat64_t
 #define DUP svdup_f64
 TILE(tile_f64, 8, double, svptrue_b64, svcntd)
-#define GEMM_F32                                                                                                      \
-    {                                                                                                                 \
-        .mr = 8, .nr = (int)(3 * svcntw()), .part = { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 4), ROW_OF(tile_f32, 8) } \
+/* The first two vectors of f32 only. */
+#undef ROW
+#undef SUMS
+#undef PUT
+#undef V
+#undef DUP
+#define V svfloat32_t
+#define DUP svdup_f32
+#define ROW(r)                          \
+    x = DUP(a[r]);                      \
+    s##r##0 = FMA(all, s##r##0, b0, x); \
+    s##r##1 = FMA(all, s##r##1, b1, x);
+#define SUMS(r) V s##r##0 = DUP(0), s##r##1 = DUP(0);
+#define PUT(r)                                                          \
+    STORE(all, c + r * ldc, ADD(all, LOAD(all, c + r * ldc), s##r##0)); \
+    STORE(all, c + r * ldc + w, ADD(all, LOAD(all, c + r * ldc + w), s##r##1));
+#define SLIM(rows)                                                                             \
+    static void tile_f32_slim_##rows(                                                          \
+        void *c_, size_t ldc, const void *a_, const void *b_, const int32_t *offset, size_t k) \
+    {                                                                                          \
+        const float *a = a_, *b = b_;                                                          \
+        float *c = c_;                                                                         \
+        svbool_t all = svptrue_b32();                                                          \
+        size_t w = svcntw();                                                                   \
+        V x;                                                                                   \
+        SUMS##rows for (size_t i = 0; i < k; i++, a += 8)                                      \
+        {                                                                                      \
+            const float *p = b + offset[i];                                                    \
+            V b0 = LOAD(all, p), b1 = LOAD(all, p + w);                                        \
+            ROWS##rows                                                                         \
+        }                                                                                      \
+        PUT##rows                                                                              \
+    }
+SLIM(1)
+SLIM(4)
+SLIM(8)
+#define GEMM_F32                                                                   \
+    {                                                                              \
+        .mr = 8, .nr = (int)(3 * svcntw()), .slim = (int)(2 * svcntw()), .part = { \
+            ROW_SLIM(tile_f32, 1),                                                 \
+            ROW_SLIM(tile_f32, 4),                                                 \
+            ROW_SLIM(tile_f32, 8)                                                  \
+        }                                                                          \
     }
 #define GEMM_F64                                                            \
     {                                                                       \
@@ -197,6 +281,7 @@ static inline __m256i fma_pairs(__m256i x, __m256i y, __m256i z)
 #define MR 6
 #define PARTS X(1) X(3) X(6)
 #define NAME tile_f32
+#define SLIM
 #define T float
 #define V __m256
 #define LANES 8
@@ -242,9 +327,9 @@ static inline __m256i fma_pairs(__m256i x, __m256i y, __m256i z)
 #define ADD _mm256_add_epi32
 #define FMA fma_pairs
 #include "simd_gemm.inc"
-#define GEMM_F32                                                                                     \
-    {                                                                                                \
-        .mr = 6, .nr = 16, .part = { ROW_OF(tile_f32, 1), ROW_OF(tile_f32, 3), ROW_OF(tile_f32, 6) } \
+#define GEMM_F32                                                                                                      \
+    {                                                                                                                 \
+        .mr = 6, .nr = 16, .slim = 8, .part = { ROW_SLIM(tile_f32, 1), ROW_SLIM(tile_f32, 3), ROW_SLIM(tile_f32, 6) } \
     }
 #define GEMM_F64                                          \
     {                                                     \
@@ -272,6 +357,7 @@ static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z)
 #define MR 14
 #define PARTS X(1) X(4) X(8) X(14)
 #define NAME tile_f32
+#define SLIM
 #define T float
 #define V __m512
 #define LANES 16
@@ -317,14 +403,14 @@ static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z)
 #define ADD _mm512_add_epi32
 #define FMA fma_pairs
 #include "simd_gemm.inc"
-#define GEMM_F32                      \
-    {                                 \
-        .mr = 14, .nr = 32, .part = { \
-            ROW_OF(tile_f32, 1),      \
-            ROW_OF(tile_f32, 4),      \
-            ROW_OF(tile_f32, 8),      \
-            ROW_OF(tile_f32, 14)      \
-        }                             \
+#define GEMM_F32                                  \
+    {                                             \
+        .mr = 14, .nr = 32, .slim = 16, .part = { \
+            ROW_SLIM(tile_f32, 1),                \
+            ROW_SLIM(tile_f32, 4),                \
+            ROW_SLIM(tile_f32, 8),                \
+            ROW_SLIM(tile_f32, 14)                \
+        }                                         \
     }
 #define GEMM_F64                                             \
     {                                                        \

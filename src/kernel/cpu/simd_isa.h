@@ -17,6 +17,7 @@ void SIMD(fold)(gale__simd *t);
 void SIMD(gemm)(gale__simd *t);
 void SIMD(rows)(gale__simd *t);
 void SIMD(bytes)(gale__simd *t);
+void SIMD(winograd)(gale__simd *t);
 void SIMD(dot)(gale__simd *t);
 
 /* Names of the micro-kernels of so many rows, and their entry in a table. */
@@ -24,9 +25,16 @@ void SIMD(dot)(gale__simd *t);
 #define PART(name, rows) PART2(name, rows)
 #define PART_AT2(name, rows) name##_at_##rows
 #define PART_AT(name, rows) PART_AT2(name, rows)
-#define ROW_OF(name, rows)                          \
-    {                                               \
-        rows, PART(name, rows), PART_AT(name, rows) \
+#define ROW_OF(name, rows)                                \
+    {                                                     \
+        rows, PART(name, rows), PART_AT(name, rows), NULL \
+    }
+/* The same with a slim one. */
+#define PART_SLIM2(name, rows) name##_slim_##rows
+#define PART_SLIM(name, rows) PART_SLIM2(name, rows)
+#define ROW_SLIM(name, rows)                                               \
+    {                                                                      \
+        rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows) \
     }
 
 /* Blocks are equal or apart: no element depends on one before it. */

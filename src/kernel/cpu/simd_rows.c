@@ -320,6 +320,33 @@ static void flat_taps(float *y, const float *x, const int32_t *offset, const flo
     FLAT(1)
 }
 
+/* One row after the other, in whole vectors: what a row has too much is written over by the next. */
+#define GRID(N)                                                                                                   \
+    {                                                                                                             \
+        lanes s[N] = {{0}};                                                                                       \
+        for (size_t t = 0; t < taps; t++) {                                                                       \
+            const float *p = from + offset[t];                                                                    \
+            lanes k = all(w[t]);                                                                                  \
+            _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] = fma_of(s[j], k, load(p + j * (int)LANES)); \
+        }                                                                                                         \
+        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) store(to + j * (int)LANES, s[j]);                     \
+        left -= N, from += N * LANES, to += N * LANES;                                                            \
+    }
+static void grid_taps(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t rows,
+    size_t width, size_t pitch)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const float *from = x + r * pitch;
+        float *to = y + r * width;
+        for (size_t left = (width + LANES - 1) / LANES; left;) {
+            if (left % 7 == 0) GRID(7)
+            else if (left >= 4) GRID(4)
+            else if (left >= 2) GRID(2)
+            else GRID(1)
+        }
+    }
+}
+
 static void taps_2(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n)
 {
     SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = start;
@@ -362,6 +389,7 @@ void SIMD(rows)(gale__simd *t)
         .dots = dots_of_rows,
         .taps = {taps_1, taps_2},
         .flat = flat_taps,
+        .grid = grid_taps,
         .tops = {tops_1, tops_2},
         .mix = mix_rows,
         .mix_quads = mix_quads,
