@@ -456,6 +456,26 @@ TEST(shapes_have_the_last_word)
 
 /* --- Fast paths. --- */
 
+/* The routines a program uses, by name. */
+static int routines_of(builder *build, const gale_program_options *options, const char *routine)
+{
+    og t;
+    gale_program *p = NULL;
+    gale__instance *i = NULL;
+    int n = 0;
+    og_begin(&t);
+    build(&t);
+    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, options, &p)) &&
+        CHECK_OK(og_tensors(&t, NULL)) && CHECK_OK(gale__program_instance(p, t.inputs, &i))) {
+        for (int k = 0; k < i->plan->n_steps; k++)
+            n += i->plan->steps[k].routine && (!routine || strstr(i->plan->steps[k].tag.name, routine));
+        gale__instance_release(p, i);
+    }
+    gale_program_destroy(&p);
+    og_end(&t);
+    return n;
+}
+
 static gale_value attend(og *t, gale_value scores, gale_value v) { return matmul(t, og_softmax(t, scores, -1), v); }
 static void attention_plain(og *t)
 {
@@ -471,6 +491,12 @@ static void attention_masked(og *t)
 {
     gale_value v, s = qk(t, &v);
     og_output(t, attend(t, add(t, mul(t, s, num(t, 0.3)), OG_INPUT(t, 2, 1, 1, 5)), v));
+}
+/* As exporters write scaled_dot_product_attention: the root of the scale is a factor of queries and of keys. */
+static void attention_factors(og *t)
+{
+    gale_value q = mul(t, OG_INPUT(t, 2, 3, 7, 8), num(t, 0.6)), k = mul(t, num(t, 0.6), OG_INPUT(t, 2, 3, 8, 5));
+    og_output(t, attend(t, matmul(t, q, k), OG_INPUT(t, 2, 3, 5, 6)));
 }
 static void attention_bias(og *t)
 {
@@ -545,6 +571,7 @@ TEST(attention_is_one_kernel)
         {"plain", attention_plain, 1},
         {"scaled", attention_scaled, 1},
         {"masked", attention_masked, 1},
+        {"factors", attention_factors, 1},
         {"bias", attention_bias, 1},
         {"long", attention_long, 1},
         {"one key", attention_one_key, 1},
@@ -562,6 +589,40 @@ TEST(attention_is_one_kernel)
                 CHECK(without > with) <
             3)
             printf("  %s\n", rows[i].name);
+    }
+}
+
+/* Queries, keys and values that products make, so that they are narrow; with a mask or with factors. */
+static void attention_products(og *t, int64_t rows, bool mask, bool factors)
+{
+    gale_value x = OG_INPUT(t, 2, 1, rows, 16), part[3];
+    for (int i = 0; i < 3; i++) part[i] = matmul(t, x, OG_INPUT(t, 1, 3, 16, 8));
+    for (int i = 0; i < 2 && factors; i++) part[i] = mul(t, part[i], num(t, 0.5));
+    gale_value s = matmul(t, part[0], OG_TRANSPOSE(t, part[1], 0, 1, 3, 2));
+    if (!factors) s = mul(t, s, num(t, 0.3));
+    if (mask) s = add(t, s, OG_INPUT(t, 2, 1, 1, rows));
+    og_output(t, attend(t, s, part[2]));
+}
+static void attention_of_products(og *t) { attention_products(t, 70, false, false); }
+static void attention_of_products_masked(og *t) { attention_products(t, 9, true, false); }
+static void attention_of_products_factors(og *t) { attention_products(t, 3, false, true); }
+
+TEST(narrow_attention)
+{
+    static builder *const builders[] = {
+        attention_of_products, attention_of_products_masked, attention_of_products_factors};
+    for (size_t i = 0; i < 2 * sizeof builders / sizeof *builders; i++) {
+        gale_program_options options = {.precision = i % 2 ? GALE_PRECISION_BF16 : GALE_PRECISION_F16};
+        og t;
+        result want = {0}, narrow = {0};
+        CHECK_EQ(routines_of(builders[i / 2], &options, "attention"), 1);
+        og_begin(&t);
+        builders[i / 2](&t);
+        if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run_reference(&t, &want) &&
+            run_with(&t, &options, &narrow) && !CHECK(difference(&want, &narrow) <= (i % 2 ? 0.1 : 0.0125)))
+            printf("  builder %zu, %s: %g\n", i / 2, i % 2 ? "bf16" : "f16", difference(&want, &narrow));
+        result_free(&want), result_free(&narrow);
+        og_end(&t);
     }
 }
 
@@ -666,26 +727,6 @@ TEST(convolution_by_channel)
         CHECK_EQ(with, 1);
         CHECK_EQ(without, 1);
     }
-}
-
-/* The routines a program uses, by name. */
-static int routines_of(builder *build, const gale_program_options *options, const char *routine)
-{
-    og t;
-    gale_program *p = NULL;
-    gale__instance *i = NULL;
-    int n = 0;
-    og_begin(&t);
-    build(&t);
-    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, options, &p)) &&
-        CHECK_OK(og_tensors(&t, NULL)) && CHECK_OK(gale__program_instance(p, t.inputs, &i))) {
-        for (int k = 0; k < i->plan->n_steps; k++)
-            n += i->plan->steps[k].routine && (!routine || strstr(i->plan->steps[k].tag.name, routine));
-        gale__instance_release(p, i);
-    }
-    gale_program_destroy(&p);
-    og_end(&t);
-    return n;
 }
 
 static void gate_of_channels(og *t)
@@ -1111,6 +1152,7 @@ int main(int argc, char **argv)
         ROW(near_misses_are_left_alone),
         ROW(shapes_have_the_last_word),
         ROW(attention_is_one_kernel),
+        ROW(narrow_attention),
         ROW(attention_operator_is_one_kernel),
         ROW(convolution_by_channel),
         ROW(recurrent_steps),

@@ -42,12 +42,13 @@ typedef struct gale_device_caps {
     uint32_t shared_bytes;      /* work-group memory */
     uint32_t shared_most_bytes; /* available on request at launch; 0: no more than shared_bytes */
     uint32_t push_bytes;        /* Vulkan: size of the push constants */
-    uint32_t arch;              /* CUDA: 90 for compute capability 9.0 */
-    const char *dialect;        /* C dialect of its kernel compiler: "cuda", "hip", "opencl"; NULL: none */
-    bool spirv;                 /* it builds kernels from SPIR-V */
-    bool host_functions;        /* it runs functions of this process on host memory, on all cores, without a compiler */
-    bool in_place;              /* work runs synchronously on the caller's thread, and host memory is used in place */
-    bool holds_data;            /* what is written can be read back; the null device runs nothing and keeps nothing */
+    uint32_t arch;              /* NVIDIA: 90 for compute capability 9.0 */
+    const char *dialect; /* C dialect of its kernel compiler: "cuda", "hip", "opencl", "opencl+ptx" (with NVIDIA's
+                            instructions); NULL: none */
+    bool spirv;          /* it builds kernels from SPIR-V */
+    bool host_functions; /* it runs functions of this process on host memory, on all cores, without a compiler */
+    bool in_place;       /* work runs synchronously on the caller's thread, and host memory is used in place */
+    bool holds_data;     /* what is written can be read back; the null device runs nothing and keeps nothing */
     uint32_t kernels_per_module; /* kernels to compile together, if the compiler is slow to start; 0: one */
     uint32_t products_side;      /* matrix products with all sides this long go to the vendor's library, where it is
                                     installed (GALE_BLAS); 0: none do */

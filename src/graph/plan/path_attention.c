@@ -99,7 +99,10 @@ static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__
 bool gale__claim_attention(gale__claim *c)
 {
     gale__cpu_attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
-    if (!a || gale__claim_node(c, c->out).type != GALE_F32 || !describe(c, GALE_F32, GALE_F32, a)) return false;
+    gale_type type = (gale_type)gale__claim_node(c, c->out).type;
+    if (!a || (type != GALE_F32 && type != GALE_F16 && type != GALE_BF16) || !describe(c, type, GALE_F32, a))
+        return false;
+    a->type = type;
     c->scratch_bytes = gale__cpu_attention_scratch(a);
     return c->scratch_bytes <= SCRATCH_MAX;
 }

@@ -1,6 +1,7 @@
 /* Attention without storing scores in memory: keys and values of a head are packed once, then a few rows of queries at
  * a time go through product, softmax and product while everything is in the L1 and L2 caches. */
 #include "kernel/cpu/routines.h"
+#include "base/num.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
 #include <math.h>
@@ -11,7 +12,8 @@ enum { BLOCK = 64, FEW = 2 }; /* rows of q in a task; rows for which nothing is 
 /* Sizes of the packed parts, in floats. */
 typedef struct layout {
     size_t mr, nr, n, c; /* n, c: up to whole panels */
-    size_t keys, values, q, scores, p, out, total;
+    size_t keys, values, q, scores, p, out, wide, rows,
+        total; /* wide: operands in f32; rows: results before rounding */
 } layout;
 
 static layout make_layout(const gale__cpu_attention *a)
@@ -26,7 +28,10 @@ static layout make_layout(const gale__cpu_attention *a)
     l.scores = l.q + l.mr * d;
     l.p = l.scores + l.mr * l.n;
     l.out = l.p + l.mr * n;
-    l.total = l.out + l.mr * l.c;
+    l.wide = l.out + l.mr * l.c;
+    size_t most = (d > c ? d : c) * (n > l.mr ? n : l.mr);
+    l.rows = l.wide + (a->type == GALE_F32 ? 0 : most);
+    l.total = l.rows + (a->type == GALE_F32 ? 0 : c);
     return l;
 }
 
@@ -61,8 +66,9 @@ typedef struct job {
     const gale__cpu_attention *args;
     const gale__simd *simd;
     layout layout;
-    float *out;
-    const float *q, *k, *v, *mask;
+    void *out;
+    const void *q, *k, *v;
+    const float *mask;
     const uint8_t *hide;
     gale__cpu_scratch_space scratch;
     size_t blocks; /* of one head */
@@ -75,6 +81,43 @@ static int64_t head(const gale__cpu_attention *a, const gale__cpu_view *v, size_
     for (int i = GALE__CPU_LEAD - 1; i >= 0; number /= (size_t)a->lead[i], i--)
         at += (int64_t)(number % (size_t)a->lead[i]) * v->lead[i];
     return at;
+}
+
+/* An operand's [rows, columns] from an element on, as f32: where it lies, or made dense in `to`. */
+typedef struct operand {
+    const float *at;
+    int64_t row, column;
+} operand;
+
+static operand widen(
+    const job *j, const void *base, int64_t at, const gale__cpu_view *v, size_t rows, size_t columns, float *to)
+{
+    gale_type type = (gale_type)j->args->type;
+    if (type == GALE_F32) return (operand){(const float *)base + at, v->row, v->column};
+    const uint16_t *from = (const uint16_t *)base + at;
+    bool turned = v->row == 1 && v->column != 1; /* then a column is what lies together */
+    size_t lines = turned ? columns : rows, length = turned ? rows : columns;
+    int64_t line = turned ? v->column : v->row, step = turned ? v->row : v->column;
+    for (size_t i = 0; i < lines; i++, from += line) {
+        if (step == 1) j->simd->widen[type](to + i * length, from, NULL, NULL, length);
+        else
+            for (size_t k = 0; k < length; k++)
+                to[i * length + k] = (float)gale__load_f64(type, from + (int64_t)k * step);
+    }
+    return turned ? (operand){to, 1, (int64_t)length} : (operand){to, (int64_t)length, 1};
+}
+
+/* One row of the result, times a factor. */
+static void store_row(const job *j, float *s, const float *row, float factor, size_t at)
+{
+    const gale__cpu_attention *a = j->args;
+    gale_type type = (gale_type)a->type;
+    if (type == GALE_F32) {
+        j->simd->rows.scale((float *)j->out + at, row, factor, (size_t)a->c);
+        return;
+    }
+    j->simd->rows.scale(s + j->layout.rows, row, factor, (size_t)a->c);
+    j->simd->narrow[type]((uint16_t *)j->out + at, s + j->layout.rows, NULL, NULL, (size_t)a->c);
 }
 
 /* How many keys the row sees. */
@@ -129,10 +172,10 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
     const layout *l = &j->layout;
     gale__simd_tile *tile =
         gale__simd_part_for(gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32)), (int64_t)rows)->tile;
-    float *scores = s + l->scores, *mixed = s + l->out, *out = j->out + (number * (size_t)a->m + first) * (size_t)a->c,
-          total[64];
-    const float *q = j->q + head(a, &a->q, number);
-    pack(s + l->q, q + (int64_t)first * a->q.row, a->q.row, a->q.column, rows, l->mr, (size_t)a->d);
+    float *scores = s + l->scores, *mixed = s + l->out, total[64];
+    operand q =
+        widen(j, j->q, head(a, &a->q, number) + (int64_t)first * a->q.row, &a->q, rows, (size_t)a->d, s + l->wide);
+    pack(s + l->q, q.at, q.row, q.column, rows, l->mr, (size_t)a->d);
     j->simd->rows.scale(s + l->q, s + l->q, (float)a->scale, l->mr * (size_t)a->d);
     size_t n = visible(a, first + rows - 1);
     memset(scores, 0, l->mr * l->n * sizeof *scores);
@@ -148,22 +191,22 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
     memset(mixed, 0, l->mr * l->c * sizeof *mixed);
     for (size_t at = 0; at < l->c; at += l->nr) tile(mixed + at, l->c, s + l->p, s + l->values + at * keys, n);
     for (size_t r = 0; r < rows; r++)
-        j->simd->rows.scale(out + r * (size_t)a->c, mixed + r * l->c, 1 / total[r], (size_t)a->c);
+        store_row(j, s, mixed + r * l->c, 1 / total[r], (number * (size_t)a->m + first + r) * (size_t)a->c);
 }
 
 /* A few rows read keys and values once each: packing them would cost more than it saves. */
 static bool is_few(const gale__cpu_attention *a)
 {
-    return a->m <= FEW && a->k.column == 1 && a->v.column == 1 && a->d >= 2;
+    return a->m <= FEW && a->k.column == 1 && a->v.column == 1 && a->d >= 2 && a->type == GALE_F32;
 }
 
 static void attend_few(const job *j, float *s, size_t number)
 {
     const gale__cpu_attention *a = j->args;
     const layout *l = &j->layout;
-    const float *q = j->q + head(a, &a->q, number), *k = j->k + head(a, &a->k, number),
-                *v = j->v + head(a, &a->v, number);
-    float *out = j->out + number * (size_t)(a->m * a->c), *row = s + l->q, *scores = s + l->scores;
+    const float *q = (const float *)j->q + head(a, &a->q, number), *k = (const float *)j->k + head(a, &a->k, number),
+                *v = (const float *)j->v + head(a, &a->v, number);
+    float *out = (float *)j->out + number * (size_t)(a->m * a->c), *row = s + l->q, *scores = s + l->scores;
     int64_t *place = (int64_t *)(void *)(s + l->keys); /* where packed keys would lie: two floats and more for each */
     for (int64_t i = 0; i < a->n; i++) place[i] = i * a->v.row;
     for (int64_t r = 0; r < a->m; r++, out += a->c) {
@@ -187,11 +230,12 @@ static void run_block(void *arg, size_t i, int worker)
         attend_few(j, s, number);
         return;
     }
-    size_t keys = visible(a, end - 1);
-    pack_all(
-        s + j->layout.keys, j->k + head(a, &a->k, number), a->k.row, a->k.column, keys, j->layout.nr, (size_t)a->d);
-    pack_all(
-        s + j->layout.values, j->v + head(a, &a->v, number), a->v.column, a->v.row, (size_t)a->c, j->layout.nr, keys);
+    size_t keys = visible(a, end - 1), d = (size_t)a->d, c = (size_t)a->c;
+    float *wide = s + j->layout.wide;
+    operand k = widen(j, j->k, head(a, &a->k, number), &a->k, keys, d, wide);
+    pack_all(s + j->layout.keys, k.at, k.row, k.column, keys, j->layout.nr, d);
+    operand v = widen(j, j->v, head(a, &a->v, number), &a->v, keys, c, wide);
+    pack_all(s + j->layout.values, v.at, v.column, v.row, c, j->layout.nr, keys);
     for (; first < end; first += j->layout.mr)
         attend(j, s, number, first, end - first < j->layout.mr ? end - first : j->layout.mr, keys);
 }

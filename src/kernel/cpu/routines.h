@@ -17,12 +17,14 @@ typedef struct gale__cpu_view {
     int64_t offset, lead[GALE__CPU_LEAD], row, column;
 } gale__cpu_view;
 
-/* softmax(scale q k + mask) v, f32: q [lead, m, d], k [lead, n, d], v [lead, n, c], mask [lead, m, n]; result [lead, m,
+/* softmax(scale q k + mask) v: q [lead, m, d], k [lead, n, d], v [lead, n, c], mask [lead, m, n]; result [lead, m,
  * c].  Where hide [lead, m, n], bytes, is hidden (1 or 0) the score is fill.  When causal, row i sees the first i +
- * seen keys alone.  Buffers: result, q, k, v, then mask and hide where they are. */
+ * seen keys alone.  Buffers: result, q, k, v, then mask and hide where they are.  The first
+ * four are f32, f16 or bf16; masks and everything inside are f32. */
 typedef struct gale__cpu_attention {
     int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden, causal, seen,
-        blind; /* rows that see no key give 0, not NaN */
+        blind, /* rows that see no key give 0, not NaN */
+        type;
     gale__cpu_view q, k, v, mask, hide;
     double scale, fill;
 } gale__cpu_attention;
