@@ -294,6 +294,7 @@ TEST(cuda) { run_target(2); }
 static gale_device_caps with_units(void)
 {
     gale_device_caps caps = ir_full_caps;
+    caps.dialect = "cuda";
     caps.arch = 80, caps.compute_units = 1, caps.shared_most_bytes = 160 << 10, caps.memory_model = true;
     caps.matrix[0] = (gale_matrix_shape){16, 16, 16, GALE_F16, GALE_F32};
     caps.matrix[1] = (gale_matrix_shape){16, 16, 16, GALE_BF16, GALE_F32};
@@ -313,9 +314,27 @@ static void compile(const char *text, const char *target)
 #endif
 }
 
+/* OpenCL C with inline PTX, by clang for NVIDIA's target: as near to NVIDIA's compiler as a machine without a card
+ * gets. */
+static void compile_opencl(const char *text, const char *target)
+{
+    const char *path = ir_save("ptx.cl", text, strlen(text));
+    char command[500];
+    if (!CHECK(path != NULL)) return;
+    snprintf(command, sizeof command,
+        "clang -x cl -Dasm=__asm__ -cl-std=CL1.2 -target nvptx64-nvidia-cuda -Xclang -finclude-default-header -Xclang "
+        "-target-cpu -Xclang %s -Xclang -target-feature -Xclang +ptx70 -w -O1 -S -o /dev/null %s",
+        target, path);
+    fflush(stdout);
+    if (CHECK(system(command) == 0)) unlink(path);
+    else printf("  kept as %s\n", path);
+}
+
 /* All cases as these capabilities have them, in one text. */
 static void compile_cases(const gale_device_caps *caps, const char *const *wanted, const char *const *targets)
 {
+    gale__dialect dialect;
+    if (!CHECK_OK(gale__dialect_find(caps->dialect, &dialect))) return;
     gale__str text = {0};
     gale__ir irs[CASES];
     const gale__ir *list[CASES];
@@ -324,9 +343,9 @@ static void compile_cases(const gale_device_caps *caps, const char *const *wante
         gale__schedule s;
         if (build_case(i, caps, &s, &irs[n])) list[n] = &irs[n], n++;
     }
-    if (CHECK_OK(gale__ir_print_c(list, n, GALE__DIALECT_CUDA, caps, &text))) {
+    if (CHECK_OK(gale__ir_print_c(list, n, dialect, caps, &text))) {
         for (; *wanted; wanted++) CHECK(strstr(text.text, *wanted));
-        for (; *targets; targets++) compile(text.text, *targets);
+        for (; *targets; targets++) (strcmp(caps->dialect, "cuda") ? compile_opencl : compile)(text.text, *targets);
     }
     if (getenv("GALE_TEST_KEEP")) printf("%s", text.text);
     for (int i = 0; i < n; i++) gale__ir_finish(&irs[i]);
@@ -353,6 +372,17 @@ TEST(nvrtc)
     compile_cases(&caps,
         (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n96k16.f32.f16", "m64n128k16.f32.bf16", NULL},
         (const char *const[]){newer ? "sm_90a" : NULL, NULL});
+}
+
+TEST(opencl_with_ptx)
+{
+    gale_device_caps caps = with_units();
+    caps.dialect = "opencl+ptx", caps.shared_most_bytes = caps.shared_bytes = 48 << 10;
+    if (test_sanitized()) SKIP("what the sanitizer would look at is clang");
+    bool clang = system("clang --version >/dev/null 2>&1") == 0;
+    compile_cases(&caps, (const char *const[]){"mma.sync", "sums_add_bf16(&v", "copy_16(&v", "__local", NULL},
+        (const char *const[]){clang ? "sm_80" : NULL, NULL});
+    if (!clang) printf("SKIP compiling OpenCL C with PTX: clang is not installed\n");
 }
 
 static bool knows_matrices(void)
@@ -438,7 +468,8 @@ TEST(close)
     ir_close_devices();
 }
 
-static const test_row rows[] = {ROW(choices), ROW(nvrtc), ROW(spirv), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(close)};
+static const test_row rows[] = {
+    ROW(choices), ROW(nvrtc), ROW(opencl_with_ptx), ROW(spirv), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(close)};
 int main(int argc, char **argv)
 {
     make_cases();
