@@ -104,4 +104,19 @@ static inline gale__nest_access *dense_access(build *b, gale_type type, uint32_t
     b->buffers[a->buffer].elements = dense(b, a, mask);
     return a;
 }
+/* Every allocation of creating a kernel may fail; nothing is left behind. */
+static inline void check_create_faults(const gale__nest *nest)
+{
+    int64_t live = gale__alloc_live();
+    for (uint64_t n = 1; n < 100; n++) {
+        gale__cpu_kernel *k = NULL;
+        gale__alloc_fail_at(n);
+        gale_status status = gale__cpu_kernel_create(nest, &k);
+        gale__alloc_fail_at(0);
+        CHECK((status == GALE_OK) == (k != NULL));
+        gale__cpu_kernel_destroy(&k);
+        CHECK_EQ(gale__alloc_live(), live);
+        if (status == GALE_OK) return;
+    }
+}
 #endif

@@ -707,22 +707,11 @@ TEST(scratch_grows)
     gale__parallel_set_width(0);
 }
 
-/* Every allocation of creating a kernel may fail; nothing is left behind. */
 TEST(faults)
 {
     build b;
     product(&b, GALE_F32, GALE_F32, 1, 100, 80, 60, false, false);
-    int64_t live = gale__alloc_live();
-    for (uint64_t n = 1; n < 100; n++) {
-        gale__cpu_kernel *k = NULL;
-        gale__alloc_fail_at(n);
-        gale_status status = gale__cpu_kernel_create(&b.nest, &k);
-        gale__alloc_fail_at(0);
-        CHECK((status == GALE_OK) == (k != NULL));
-        gale__cpu_kernel_destroy(&k);
-        CHECK_EQ(gale__alloc_live(), live);
-        if (status == GALE_OK) return;
-    }
+    check_create_faults(&b.nest);
 }
 
 /* Micro-kernels go by what they multiply; one that nobody wrote is not found. */

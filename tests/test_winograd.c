@@ -250,17 +250,7 @@ TEST(faults)
     build b;
     make_nest(&b, &s, 1);
     setenv("GALE_WINOGRAD", "4", 1);
-    int64_t live = gale__alloc_live();
-    for (uint64_t n = 1; n < 100; n++) {
-        gale__cpu_kernel *k = NULL;
-        gale__alloc_fail_at(n);
-        gale_status status = gale__cpu_kernel_create(&b.nest, &k);
-        gale__alloc_fail_at(0);
-        CHECK((status == GALE_OK) == (k != NULL));
-        gale__cpu_kernel_destroy(&k);
-        CHECK_EQ(gale__alloc_live(), live);
-        if (status == GALE_OK) return;
-    }
+    check_create_faults(&b.nest);
 }
 
 TESTS(ROW(shapes), ROW(batches), ROW(choice), ROW(faults))

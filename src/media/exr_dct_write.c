@@ -81,7 +81,7 @@ static void transform(float v[64])
         }
 }
 
-/* The half with the most zeros at its end that is no farther from v than `error`. */
+/* Of all f16 values within `error` of v, the one with the most trailing zero bits. */
 static uint16_t rounded(float v, float error)
 {
     uint16_t best = gale__f32_to_f16(v);

@@ -5,22 +5,7 @@
 #include "base/num.h"
 #include <string.h>
 
-enum { SIZES = 11, HEADER = 8 * SIZES, RULES_MOST = 64, NAME_MOST = 128 };
-enum {
-    VERSION,
-    OTHER_SIZE,
-    OTHER_PACKED,
-    AC_PACKED,
-    DC_PACKED,
-    RLE_PACKED,
-    RLE_SIZE,
-    RLE_RAW,
-    AC_COUNT,
-    DC_COUNT,
-    AC_HOW
-};
-enum { BY_OTHER, BY_DCT, BY_RLE };
-
+enum { RULES_MOST = 64, NAME_MOST = 128 };
 typedef struct rule {
     char suffix[NAME_MOST];
     int colour, scheme, type; /* colour: 0 to 2 of a set of three; -1: alone */
@@ -29,7 +14,7 @@ typedef struct rule {
 
 typedef struct dwa {
     exr_decode_pipeline_t *d;
-    uint64_t size[SIZES];
+    uint64_t size[GALE__DWA_SIZES];
     rule rules[RULES_MOST];
     int n_rules;
     const uint8_t *at; /* of the streams */
@@ -52,16 +37,16 @@ static void old_rules(dwa *w)
 {
     static const char *const colours[] = {"r", "red", "g", "grn", "green", "b", "blu", "blue"};
     static const int places[] = {0, 0, 1, 1, 1, 2, 2, 2};
-    for (int i = 0; i < 8; i++) add_rule(w, colours[i], places[i], BY_DCT, EXR_PIXEL_HALF, true);
-    add_rule(w, "y", -1, BY_DCT, EXR_PIXEL_HALF, true);
-    add_rule(w, "by", -1, BY_DCT, EXR_PIXEL_HALF, true);
-    add_rule(w, "ry", -1, BY_DCT, EXR_PIXEL_HALF, true);
-    for (int type = 0; type < 3; type++) add_rule(w, "a", -1, BY_RLE, type, true);
+    for (int i = 0; i < 8; i++) add_rule(w, colours[i], places[i], GALE__DWA_BY_DCT, EXR_PIXEL_HALF, true);
+    add_rule(w, "y", -1, GALE__DWA_BY_DCT, EXR_PIXEL_HALF, true);
+    add_rule(w, "by", -1, GALE__DWA_BY_DCT, EXR_PIXEL_HALF, true);
+    add_rule(w, "ry", -1, GALE__DWA_BY_DCT, EXR_PIXEL_HALF, true);
+    for (int type = 0; type < 3; type++) add_rule(w, "a", -1, GALE__DWA_BY_RLE, type, true);
 }
 
 static bool read_rules(dwa *w)
 {
-    if (w->size[VERSION] < 2) return old_rules(w), true;
+    if (w->size[GALE__DWA_VERSION] < 2) return old_rules(w), true;
     if (w->left < 2) return false;
     size_t bytes = gale__le16(w->at);
     if (bytes < 2 || bytes > w->left) return false;
@@ -77,7 +62,7 @@ static bool read_rules(dwa *w)
         r->any_case = p[0] & 1;
         r->type = p[1];
         p += 2;
-        if (r->scheme > BY_RLE || r->colour > 2) return false;
+        if (r->scheme > GALE__DWA_BY_RLE || r->colour > 2) return false;
     }
     w->at += bytes, w->left -= bytes;
     return true;
@@ -107,7 +92,7 @@ static size_t plane_offset(const dwa *w, int i, int scheme)
     size_t sum = 0;
     for (int k = 0; k < i; k++) {
         const rule *r = rule_of(w, &w->d->channels[k]);
-        if (scheme < 0 || (r ? r->scheme : BY_OTHER) == scheme) sum += plane_bytes(&w->d->channels[k]);
+        if (scheme < 0 || (r ? r->scheme : GALE__DWA_BY_OTHER) == scheme) sum += plane_bytes(&w->d->channels[k]);
     }
     return sum;
 }
@@ -137,43 +122,44 @@ static bool unrun(const uint8_t *from, size_t n, uint8_t *to, size_t size)
 
 static exr_result_t open_ac(dwa *w, const uint8_t *from)
 {
-    size_t packed = (size_t)w->size[AC_PACKED], n = (size_t)w->size[AC_COUNT];
+    size_t packed = (size_t)w->size[GALE__DWA_AC_PACKED], n = (size_t)w->size[GALE__DWA_AC_COUNT];
     if (!packed || !n) return n ? EXR_ERR_CORRUPT_CHUNK : EXR_ERR_SUCCESS;
-    if (w->size[AC_HOW] == 0) return gale__exr_huffman(from, packed, w->ac, n);
-    return w->size[AC_HOW] == 1 ? gale__exr_inflate(w->d, from, packed, w->ac, 2 * n) : EXR_ERR_CORRUPT_CHUNK;
+    if (w->size[GALE__DWA_AC_HOW] == 0) return gale__exr_huffman(from, packed, w->ac, n);
+    return w->size[GALE__DWA_AC_HOW] == 1 ? gale__exr_inflate(w->d, from, packed, w->ac, 2 * n) : EXR_ERR_CORRUPT_CHUNK;
 }
 
 static exr_result_t open_dc(dwa *w, const uint8_t *from)
 {
-    size_t n = 2 * (size_t)w->size[DC_COUNT];
+    size_t n = 2 * (size_t)w->size[GALE__DWA_DC_COUNT];
     if (!n) return EXR_ERR_SUCCESS;
     uint8_t *room = gale__exr_scratch(&w->d->scratch_buffer_2, &w->d->scratch_alloc_size_2, n);
     if (!room) return EXR_ERR_OUT_OF_MEMORY;
-    exr_result_t e = gale__exr_inflate(w->d, from, (size_t)w->size[DC_PACKED], room, n);
+    exr_result_t e = gale__exr_inflate(w->d, from, (size_t)w->size[GALE__DWA_DC_PACKED], room, n);
     if (e == EXR_ERR_SUCCESS) gale__exr_unpredict(room, (uint8_t *)w->dc, n);
     return e;
 }
 
 static exr_result_t open_rle(dwa *w, const uint8_t *from)
 {
-    size_t n = (size_t)w->size[RLE_SIZE];
-    if (!w->size[RLE_RAW]) return EXR_ERR_SUCCESS;
+    size_t n = (size_t)w->size[GALE__DWA_RLE_SIZE];
+    if (!w->size[GALE__DWA_RLE_RAW]) return EXR_ERR_SUCCESS;
     uint8_t *room = gale__exr_scratch(&w->d->scratch_buffer_2, &w->d->scratch_alloc_size_2, n);
     if (!room) return EXR_ERR_OUT_OF_MEMORY;
-    exr_result_t e = gale__exr_inflate(w->d, from, (size_t)w->size[RLE_PACKED], room, n);
+    exr_result_t e = gale__exr_inflate(w->d, from, (size_t)w->size[GALE__DWA_RLE_PACKED], room, n);
     if (e != EXR_ERR_SUCCESS) return e;
-    return unrun(room, n, w->rle, (size_t)w->size[RLE_RAW]) ? e : EXR_ERR_CORRUPT_CHUNK;
+    return unrun(room, n, w->rle, (size_t)w->size[GALE__DWA_RLE_RAW]) ? e : EXR_ERR_CORRUPT_CHUNK;
 }
 
 static exr_result_t open_streams(dwa *w)
 {
     const uint8_t *other, *ac, *dc, *rle;
-    if (!take(w, w->size[OTHER_PACKED], &other) || !take(w, w->size[AC_PACKED], &ac) ||
-        !take(w, w->size[DC_PACKED], &dc) || !take(w, w->size[RLE_PACKED], &rle))
+    if (!take(w, w->size[GALE__DWA_OTHER_PACKED], &other) || !take(w, w->size[GALE__DWA_AC_PACKED], &ac) ||
+        !take(w, w->size[GALE__DWA_DC_PACKED], &dc) || !take(w, w->size[GALE__DWA_RLE_PACKED], &rle))
         return EXR_ERR_CORRUPT_CHUNK;
     exr_result_t e = EXR_ERR_SUCCESS;
-    if (w->size[OTHER_SIZE])
-        e = gale__exr_inflate(w->d, other, (size_t)w->size[OTHER_PACKED], w->other, (size_t)w->size[OTHER_SIZE]);
+    if (w->size[GALE__DWA_OTHER_SIZE])
+        e = gale__exr_inflate(
+            w->d, other, (size_t)w->size[GALE__DWA_OTHER_PACKED], w->other, (size_t)w->size[GALE__DWA_OTHER_SIZE]);
     if (e == EXR_ERR_SUCCESS) e = open_ac(w, ac);
     if (e == EXR_ERR_SUCCESS) e = open_dc(w, dc);
     return e == EXR_ERR_SUCCESS ? open_rle(w, rle) : e;
@@ -183,12 +169,14 @@ static exr_result_t open_streams(dwa *w)
 static exr_result_t begin(dwa *w)
 {
     uint64_t most = w->d->chunk.unpacked_size;
-    size_t planes = plane_offset(w, w->d->channel_count, -1), others = plane_offset(w, w->d->channel_count, BY_OTHER),
-           runs = plane_offset(w, w->d->channel_count, BY_RLE);
-    if (w->size[OTHER_SIZE] != others || w->size[RLE_RAW] != runs || w->size[RLE_SIZE] > 2 * most + 1024 ||
-        w->size[AC_COUNT] > 2 * most + 1024 || w->size[DC_COUNT] > most + 1024)
+    size_t planes = plane_offset(w, w->d->channel_count, -1),
+           others = plane_offset(w, w->d->channel_count, GALE__DWA_BY_OTHER),
+           runs = plane_offset(w, w->d->channel_count, GALE__DWA_BY_RLE);
+    if (w->size[GALE__DWA_OTHER_SIZE] != others || w->size[GALE__DWA_RLE_RAW] != runs ||
+        w->size[GALE__DWA_RLE_SIZE] > 2 * most + 1024 || w->size[GALE__DWA_AC_COUNT] > 2 * most + 1024 ||
+        w->size[GALE__DWA_DC_COUNT] > most + 1024)
         return EXR_ERR_CORRUPT_CHUNK;
-    size_t ac = 2 * (size_t)w->size[AC_COUNT], dc = 2 * (size_t)w->size[DC_COUNT];
+    size_t ac = 2 * (size_t)w->size[GALE__DWA_AC_COUNT], dc = 2 * (size_t)w->size[GALE__DWA_DC_COUNT];
     size_t evens[4] = {
         (planes + 15) & ~(size_t)15, (others + 15) & ~(size_t)15, (runs + 15) & ~(size_t)15, (ac + 15) & ~(size_t)15};
     w->memory = gale__exr_scratch(
@@ -213,7 +201,7 @@ static bool find_set(const dwa *w, int i, int set[3])
         const rule *r = rule_of(w, &all[k]);
         const char *end = strrchr(all[k].channel_name, '.');
         size_t length = end ? (size_t)(end - all[k].channel_name) + 1 : 0;
-        if (!r || r->scheme != BY_DCT || r->colour < 0 || length != prefix ||
+        if (!r || r->scheme != GALE__DWA_BY_DCT || r->colour < 0 || length != prefix ||
             memcmp(all[k].channel_name, c->channel_name, prefix))
             continue;
         set[r->colour] = k;
@@ -260,8 +248,10 @@ static void join_bytes(const uint8_t *from, uint8_t *to, size_t samples, size_t 
 
 static exr_result_t open_planes(dwa *w)
 {
-    gale__dwa_blocks b = {
-        .ac = w->ac, .ac_end = w->ac + w->size[AC_COUNT], .dc = w->dc, .dc_end = w->dc + w->size[DC_COUNT]};
+    gale__dwa_blocks b = {.ac = w->ac,
+        .ac_end = w->ac + w->size[GALE__DWA_AC_COUNT],
+        .dc = w->dc,
+        .dc_end = w->dc + w->size[GALE__DWA_DC_COUNT]};
     exr_result_t e = EXR_ERR_SUCCESS;
     int set[3];
     /* Sets come first, by their prefixes in the order of the alphabet, which is that of channels too. */
@@ -270,14 +260,15 @@ static exr_result_t open_planes(dwa *w)
     for (int i = 0; i < w->d->channel_count && e == EXR_ERR_SUCCESS; i++) {
         const exr_coding_channel_info_t *c = &w->d->channels[i];
         const rule *r = rule_of(w, c);
-        int scheme = r ? r->scheme : BY_OTHER;
+        int scheme = r ? r->scheme : GALE__DWA_BY_OTHER;
         size_t bytes = plane_bytes(c);
         uint8_t *to = w->planes + plane_offset(w, i, -1);
-        if (scheme == BY_DCT && !find_set(w, i, set)) e = open_set(w, &b, &i, 1);
-        else if (scheme == BY_RLE)
-            join_bytes(w->rle + plane_offset(w, i, BY_RLE), to, bytes / (size_t)c->bytes_per_element,
+        if (scheme == GALE__DWA_BY_DCT && !find_set(w, i, set)) e = open_set(w, &b, &i, 1);
+        else if (scheme == GALE__DWA_BY_RLE)
+            join_bytes(w->rle + plane_offset(w, i, GALE__DWA_BY_RLE), to, bytes / (size_t)c->bytes_per_element,
                 (size_t)c->bytes_per_element);
-        else if (scheme == BY_OTHER && bytes) memcpy(to, w->other + plane_offset(w, i, BY_OTHER), bytes);
+        else if (scheme == GALE__DWA_BY_OTHER && bytes)
+            memcpy(to, w->other + plane_offset(w, i, GALE__DWA_BY_OTHER), bytes);
     }
     return e;
 }
@@ -285,10 +276,10 @@ static exr_result_t open_planes(dwa *w)
 exr_result_t gale__exr_undwa(exr_decode_pipeline_t *d)
 {
     dwa w = {.d = d, .at = d->packed_buffer, .left = (size_t)d->chunk.packed_size};
-    if (w.left < HEADER) return EXR_ERR_CORRUPT_CHUNK;
-    for (int i = 0; i < SIZES; i++) w.size[i] = le64(w.at + 8 * i);
-    w.at += HEADER, w.left -= HEADER;
-    if (w.size[VERSION] > 2 || !read_rules(&w)) return EXR_ERR_CORRUPT_CHUNK;
+    if (w.left < GALE__DWA_HEADER) return EXR_ERR_CORRUPT_CHUNK;
+    for (int i = 0; i < GALE__DWA_SIZES; i++) w.size[i] = le64(w.at + 8 * i);
+    w.at += GALE__DWA_HEADER, w.left -= GALE__DWA_HEADER;
+    if (w.size[GALE__DWA_VERSION] > 2 || !read_rules(&w)) return EXR_ERR_CORRUPT_CHUNK;
     exr_result_t e = begin(&w);
     if (e == EXR_ERR_SUCCESS) e = open_streams(&w);
     if (e == EXR_ERR_SUCCESS) e = open_planes(&w);

@@ -6,34 +6,20 @@
 #ifdef GALE_HAVE_DEFLATE
 #include <libdeflate.h>
 
-enum { SIZES = 11, HEADER = 8 * SIZES, LEVEL = 6 };
-enum {
-    VERSION,
-    OTHER_SIZE,
-    OTHER_PACKED,
-    AC_PACKED,
-    DC_PACKED,
-    RLE_PACKED,
-    RLE_SIZE,
-    RLE_RAW,
-    AC_COUNT,
-    DC_COUNT,
-    AC_HOW
-};
-enum { BY_OTHER, BY_DCT, BY_RLE };
-
+enum { LEVEL = 6 };
 typedef struct rule {
     const char *suffix;
     int colour, scheme;
 } rule;
-static const rule rules[] = {{"R", 0, BY_DCT}, {"G", 1, BY_DCT}, {"B", 2, BY_DCT}, {"Y", -1, BY_DCT},
-    {"BY", -1, BY_DCT}, {"RY", -1, BY_DCT}, {"A", -1, BY_RLE}};
+static const rule rules[] = {{"R", 0, GALE__DWA_BY_DCT}, {"G", 1, GALE__DWA_BY_DCT}, {"B", 2, GALE__DWA_BY_DCT},
+    {"Y", -1, GALE__DWA_BY_DCT}, {"BY", -1, GALE__DWA_BY_DCT}, {"RY", -1, GALE__DWA_BY_DCT},
+    {"A", -1, GALE__DWA_BY_RLE}};
 enum { RULES = sizeof rules / sizeof *rules };
 
 typedef struct dwa {
     exr_encode_pipeline_t *e;
     struct libdeflate_compressor *tool;
-    uint64_t size[SIZES];
+    uint64_t size[GALE__DWA_SIZES];
     uint8_t *memory, *planes, *other, *rle, *room;
     uint16_t *halves, *ac, *dc; /* halves: of three channels that are floats */
     size_t samples;             /* of one channel */
@@ -51,12 +37,15 @@ static const rule *rule_of(const exr_coding_channel_info_t *c)
 {
     const char *suffix = c->channel_name + suffix_at(c->channel_name);
     for (int i = 0; i < RULES; i++)
-        if (!strcmp(rules[i].suffix, suffix) && (rules[i].scheme == BY_RLE || c->data_type != EXR_PIXEL_UINT))
+        if (!strcmp(rules[i].suffix, suffix) && (rules[i].scheme == GALE__DWA_BY_RLE || c->data_type != EXR_PIXEL_UINT))
             return &rules[i];
     return NULL;
 }
 
-static int scheme_of(const exr_coding_channel_info_t *c) { return rule_of(c) ? rule_of(c)->scheme : BY_OTHER; }
+static int scheme_of(const exr_coding_channel_info_t *c)
+{
+    return rule_of(c) ? rule_of(c)->scheme : GALE__DWA_BY_OTHER;
+}
 
 /* Channels of the set of three that channel i belongs to; false: it is alone. */
 static bool find_set(const exr_encode_pipeline_t *e, int i, int set[3])
@@ -122,9 +111,9 @@ static void close_blocks(dwa *w)
     for (int i = 0; i < w->e->channel_count; i++)
         if (find_set(w->e, i, set) && set[0] >= i && set[1] >= i && set[2] >= i) close_set(w, &s, set, 3);
     for (int i = 0; i < w->e->channel_count; i++)
-        if (scheme_of(&w->e->channels[i]) == BY_DCT && !find_set(w->e, i, set)) close_set(w, &s, &i, 1);
-    w->size[AC_COUNT] = (uint64_t)(s.ac - w->ac);
-    w->size[DC_COUNT] = (uint64_t)(s.dc - w->dc);
+        if (scheme_of(&w->e->channels[i]) == GALE__DWA_BY_DCT && !find_set(w->e, i, set)) close_set(w, &s, &i, 1);
+    w->size[GALE__DWA_AC_COUNT] = (uint64_t)(s.ac - w->ac);
+    w->size[GALE__DWA_DC_COUNT] = (uint64_t)(s.dc - w->dc);
 }
 
 /* A count of repetitions less one and the byte, or a negative count and so many bytes. */
@@ -157,12 +146,12 @@ static void collect(dwa *w)
         size_t size = (size_t)w->e->channels[i].bytes_per_element;
         const uint8_t *plane = plane_of(w, i);
         int scheme = scheme_of(&w->e->channels[i]);
-        for (size_t k = 0; scheme == BY_RLE && k < size; k++)
+        for (size_t k = 0; scheme == GALE__DWA_BY_RLE && k < size; k++)
             for (size_t n = 0; n < w->samples; n++) *rle++ = plane[n * size + k];
-        if (scheme == BY_OTHER) memcpy(other, plane, size * w->samples), other += size * w->samples;
+        if (scheme == GALE__DWA_BY_OTHER) memcpy(other, plane, size * w->samples), other += size * w->samples;
     }
-    w->size[RLE_RAW] = (uint64_t)(rle - w->rle);
-    w->size[OTHER_SIZE] = (uint64_t)(other - w->other);
+    w->size[GALE__DWA_RLE_RAW] = (uint64_t)(rle - w->rle);
+    w->size[GALE__DWA_OTHER_SIZE] = (uint64_t)(other - w->other);
 }
 
 /* Appends a zlib stream. */
@@ -175,10 +164,10 @@ static bool deflate(dwa *w, const void *from, size_t n, uint64_t *packed)
 
 static bool huffman(dwa *w)
 {
-    size_t n = (size_t)w->size[AC_COUNT];
-    w->size[AC_PACKED] = gale__exr_huffman_pack(w->ac, n, w->at, (size_t)(w->end - w->at));
-    w->at += w->size[AC_PACKED];
-    return w->size[AC_PACKED] || !n;
+    size_t n = (size_t)w->size[GALE__DWA_AC_COUNT];
+    w->size[GALE__DWA_AC_PACKED] = gale__exr_huffman_pack(w->ac, n, w->at, (size_t)(w->end - w->at));
+    w->at += w->size[GALE__DWA_AC_PACKED];
+    return w->size[GALE__DWA_AC_PACKED] || !n;
 }
 
 static void put_rules(dwa *w)
@@ -186,7 +175,8 @@ static void put_rules(dwa *w)
     uint8_t *begin = w->at;
     w->at += 2;
     for (int i = 0; i < RULES; i++)
-        for (int type = rules[i].scheme == BY_RLE ? EXR_PIXEL_UINT : EXR_PIXEL_HALF; type <= EXR_PIXEL_FLOAT; type++) {
+        for (int type = rules[i].scheme == GALE__DWA_BY_RLE ? EXR_PIXEL_UINT : EXR_PIXEL_HALF; type <= EXR_PIXEL_FLOAT;
+             type++) {
             size_t n = strlen(rules[i].suffix) + 1;
             memcpy(w->at, rules[i].suffix, n);
             w->at[n] = (uint8_t)((rules[i].colour + 1) << 4 | rules[i].scheme << 2);
@@ -199,20 +189,20 @@ static void put_rules(dwa *w)
 
 static void put_sizes(dwa *w, uint8_t *to)
 {
-    for (int i = 0; i < SIZES; i++)
+    for (int i = 0; i < GALE__DWA_SIZES; i++)
         for (int k = 0; k < 8; k++) *to++ = (uint8_t)(w->size[i] >> 8 * k);
 }
 
 /* False: it would be longer than what it packs. */
 static bool put_streams(dwa *w)
 {
-    size_t dc = 2 * (size_t)w->size[DC_COUNT];
-    if (!deflate(w, w->other, (size_t)w->size[OTHER_SIZE], &w->size[OTHER_PACKED])) return false;
+    size_t dc = 2 * (size_t)w->size[GALE__DWA_DC_COUNT];
+    if (!deflate(w, w->other, (size_t)w->size[GALE__DWA_OTHER_SIZE], &w->size[GALE__DWA_OTHER_PACKED])) return false;
     if (!huffman(w)) return false;
     gale__exr_predict((const uint8_t *)w->dc, w->room, dc);
-    if (!deflate(w, w->room, dc, &w->size[DC_PACKED])) return false;
-    w->size[RLE_SIZE] = run(w->rle, (size_t)w->size[RLE_RAW], w->room);
-    return deflate(w, w->room, (size_t)w->size[RLE_SIZE], &w->size[RLE_PACKED]);
+    if (!deflate(w, w->room, dc, &w->size[GALE__DWA_DC_PACKED])) return false;
+    w->size[GALE__DWA_RLE_SIZE] = run(w->rle, (size_t)w->size[GALE__DWA_RLE_RAW], w->room);
+    return deflate(w, w->room, (size_t)w->size[GALE__DWA_RLE_SIZE], &w->size[GALE__DWA_RLE_PACKED]);
 }
 
 static bool take_memory(dwa *w)
@@ -235,14 +225,14 @@ static bool take_memory(dwa *w)
 
 exr_result_t gale__exr_dwa(exr_encode_pipeline_t *e)
 {
-    dwa w = {.e = e, .size[VERSION] = 2};
+    dwa w = {.e = e, .size[GALE__DWA_VERSION] = 2};
     size_t most = (size_t)e->packed_bytes;
     w.samples = (size_t)e->chunk.width * (size_t)e->chunk.height;
-    uint8_t *out = gale__exr_scratch(&e->compressed_buffer, &e->compressed_alloc_size, most + HEADER + 256);
+    uint8_t *out = gale__exr_scratch(&e->compressed_buffer, &e->compressed_alloc_size, most + GALE__DWA_HEADER + 256);
     if (!out || !take_memory(&w)) return EXR_ERR_OUT_OF_MEMORY;
     w.tool = libdeflate_alloc_compressor(LEVEL);
     if (!w.tool) return EXR_ERR_OUT_OF_MEMORY;
-    w.at = out + HEADER, w.end = out + most + HEADER + 256;
+    w.at = out + GALE__DWA_HEADER, w.end = out + most + GALE__DWA_HEADER + 256;
     split_lines(&w);
     collect(&w);
     close_blocks(&w);

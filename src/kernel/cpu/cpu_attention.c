@@ -83,7 +83,7 @@ static int64_t head(const gale__cpu_attention *a, const gale__cpu_view *v, size_
     return at;
 }
 
-/* An operand's [rows, columns] from an element on, as f32: where it lies, or made dense in `to`. */
+/* An operand's [rows, columns] in f32: its own memory, or a dense copy of it in `to`. */
 typedef struct operand {
     const float *at;
     int64_t row, column;

@@ -1,32 +1,10 @@
 /* Operations on whole rows of f32, for softmax, normalisation and depthwise convolution when rows are too short to go
  * through the interpreter one instruction at a time. */
 #include "kernel/cpu/simd_isa.h"
-#include "kernel/cpu/math.h"
+#include "kernel/cpu/simd_lanes.h"
 
-#if defined(__AVX__)
-#include <immintrin.h>
-#elif defined(__ARM_NEON) && defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
-/* Registers of the instruction set, four at a time. */
-#if defined(__AVX512F__)
-enum { WIDTH = 64 };
-#elif defined(__AVX__)
-enum { WIDTH = 32 };
-#else
-enum { WIDTH = 16 };
-#endif
-enum { LANES = WIDTH / sizeof(float), STEP = 4 * LANES };
-typedef float lanes __attribute__((vector_size(WIDTH)));
+enum { STEP = 4 * LANES }; /* four registers at a time */
 typedef int32_t masks __attribute__((vector_size(WIDTH)));
-M_INLINE lanes load(const float *p)
-{
-    lanes v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-M_INLINE void store(float *p, lanes v) { memcpy(p, &v, sizeof v); }
 M_INLINE lanes all(float x)
 {
     lanes v = {0};

@@ -1,33 +1,10 @@
 /* Winograd's transforms for convolutions by 3 x 3, over rows of f32 whose lanes are tiles (see winograd.h).  One
  * function serves both directions of a tile: only where its rows begin differs. */
 #include "kernel/cpu/simd_isa.h"
-#include "kernel/cpu/math.h"
-#include <string.h>
+#include "kernel/cpu/simd_lanes.h"
 
-#if defined(__AVX__)
-#include <immintrin.h>
-#elif defined(__ARM_NEON) && defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
-#if defined(__AVX512F__)
-enum { WIDTH = 64 };
-#elif defined(__AVX__)
-enum { WIDTH = 32 };
-#else
-enum { WIDTH = 16 };
-#endif
-enum { LANES = WIDTH / sizeof(float) };
-typedef float lanes __attribute__((vector_size(WIDTH)));
 typedef float quad __attribute__((vector_size(16)));
 
-M_INLINE lanes load(const float *p)
-{
-    lanes v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-M_INLINE void store(float *p, lanes v) { memcpy(p, &v, sizeof v); }
 M_INLINE quad load4(const float *p)
 {
     quad v;

@@ -320,12 +320,10 @@ static bool choose_tile_sizes(
            (!caps->shared_bytes || shared <= caps->shared_bytes);
 }
 
-/* Whether four neighbours along the columns can be stored at once; compilers for processors gain nothing from it. */
+/* Whether four neighbours along the columns can be stored at once. */
 static bool stores_vectors(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
 {
-    int last = -1;
-    for (int d = 0; d < nest->n_outer; d++)
-        if (c->kind[d] == (uint8_t)gale__schedule_tile_kind(s, 1)) last = d;
+    int last = gale__schedule_matrix_vector_dim(nest, s, c);
     return last >= 0 && nest->extent[last] % 4 == 0 && gale_type_size(gale__emit_acc_type(nest, c->reduce)) == 4;
 }
 
