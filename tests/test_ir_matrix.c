@@ -1,5 +1,5 @@
 /* Kernel IR for matrix units, piece by piece: small elements and vectors in work-group memory, arrays that take over
- * memory, copies, 16 x 16 products in every layout; and what the validator refuses. */
+ * memory, copies, 16 x 16 products in every layout and of bytes; and what the validator refuses. */
 #include "ir_run.h"
 #include "base/num.h"
 #include <math.h>
@@ -135,58 +135,68 @@ TEST(copy)
 /* --- products --- */
 
 typedef struct product {
-    gale_type type;
-    bool turned[2];
+    gale_type type, other; /* of the first operand and the second */
+    bool turned[2], bytes;
     float want[2][256];
 } product;
 
 static bool check_product(const ir_job *job, const char *device)
 {
     const product *p = job->user;
-    const float *out = job->buffers[1].data;
     for (int i = 0; i < 512; i++) {
-        if (fabsf(out[i] - p->want[i / 256][i % 256]) < 1e-4f) continue;
-        printf("  %s, %s, turned %d %d: sum %d is %g, not %g\n", device, gale_type_name(p->type), p->turned[0],
-            p->turned[1], i, (double)out[i], (double)p->want[i / 256][i % 256]);
+        float want = p->want[i / 256][i % 256], out = p->bytes ? (float)((const int32_t *)job->buffers[1].data)[i]
+                                                               : ((const float *)job->buffers[1].data)[i];
+        if (fabsf(out - want) < 1e-4f) continue;
+        printf("  %s, %s by %s, turned %d %d: sum %d is %g, not %g\n", device, gale_type_name(p->type),
+            gale_type_name(p->other), p->turned[0], p->turned[1], i, (double)out, (double)want);
         return false;
     }
     return true;
 }
 
-#define STRIDE 24 /* elements from row to row */
+#define LINE 48 /* bytes from row to row */
 
-static void expect_product(product *p, const uint16_t *in)
+static double element(gale_type type, const char *in, int row, int column)
 {
-    const uint16_t *a = in, *b = in + 16 * STRIDE;
+    const char *at = in + row * LINE + column * (int)gale_type_size(type);
+    return gale__type_is_float(type) ? gale__load_f64(type, at) : (double)gale__load_i64(type, at);
+}
+
+static void expect_product(product *p, const char *in)
+{
+    const char *b = in + 16 * LINE;
     for (int m = 0; m < 16; m++)
         for (int n = 0; n < 16; n++) {
             double sum = 0;
-            for (int k = 0; k < 16; k++)
-                sum += gale__load_f64(p->type, a + (p->turned[0] ? k * STRIDE + m : m * STRIDE + k)) *
-                       gale__load_f64(p->type, b + (p->turned[1] ? n * STRIDE + k : k * STRIDE + n));
+            for (int k = 0; k < (p->bytes ? 32 : 16); k++)
+                sum += (p->turned[0] ? element(p->type, in, k, m) : element(p->type, in, m, k)) *
+                       (p->turned[1] ? element(p->other, b, n, k) : element(p->other, b, k, n));
             p->want[0][m * 16 + n] = (float)sum;
             p->want[1][m * 16 + n] = (float)(2 * sum);
         }
 }
 
 /* Two subgroups: the second adds the product twice.  Sums go through memory that the operands were in. */
-static void run_product(gale_type type, bool turn_a, bool turn_b)
+static void run_product(gale_type type, gale_type other, bool turn_a, bool turn_b)
 {
     gale__ir ir;
-    static uint16_t in[32 * STRIDE];
+    static char in[32 * LINE];
     static float out[512];
-    product p = {.type = type, .turned = {turn_a, turn_b}};
-    for (int i = 0; i < 32 * STRIDE; i++) gale__store_f64(type, &in[i], (i * 37 % 64 - 31) / 16.0);
+    product p = {.type = type, .other = other, .turned = {turn_a, turn_b}, .bytes = type == GALE_I8 || type == GALE_U8};
+    gale_type sum = p.bytes ? GALE_I32 : GALE_F32;
+    uint32_t unit = p.bytes ? 16 : 8, row = p.bytes ? LINE : LINE / 2; /* elements */
+    for (int i = 0; i < 32 * LINE; i++) in[i] = (char)(i * 37 % 251);
+    for (int i = 0; i < 16 * LINE && !p.bytes; i++) gale__store_f64(type, &in[2 * i], (i * 37 % 64 - 31) / 16.0);
     expect_product(&p, in);
     gale__ir_init(&ir, "product");
     ir.n_pointers = 2, ir.group[0] = 64, ir.readonly = 1, ir.subgroup = 32;
-    gale__ir_val operands = gale__ir_add(&ir, shared(GALE_U16, 2048, 0)),
-                 results = gale__ir_add(&ir, shared(GALE_F32, 2 * 16 * 20, operands)), t = local_id(&ir);
-    gale__ir_val sums = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_SUMS, .type = GALE_F32, .imm = 2});
+    gale__ir_val operands = gale__ir_add(&ir, shared(p.bytes ? GALE_U8 : GALE_U16, 4096, 0)),
+                 results = gale__ir_add(&ir, shared(sum, 2 * 16 * 20, operands)), t = local_id(&ir);
+    gale__ir_val sums = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_SUMS, .type = (uint8_t)sum, .imm = 2});
     gale__ir_val yes = gale__ir_const(&ir, GALE_BOOL, 1),
                  second = gale__ir_op2(&ir, GALE__IR_DIV, GALE_U32, t, gale__ir_u32(&ir, 32));
-    for (uint32_t i = 0; i < 2; i++) { /* 96 copies of 8 */
-        gale__ir_val at = times(&ir, plus(&ir, t, i * 64), 8);
+    for (uint32_t i = 0; i < 2; i++) { /* 96 copies of 16 bytes */
+        gale__ir_val at = times(&ir, plus(&ir, t, i * 64), unit);
         if (i)
             gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_IF,
                                   .a = gale__ir_op2(&ir, GALE__LT, GALE_BOOL, t, gale__ir_u32(&ir, 32))});
@@ -202,13 +212,13 @@ static void run_product(gale_type type, bool turn_a, bool turn_b)
                                            .mem = turn_a,
                                            .a = operands,
                                            .b = gale__ir_u32(&ir, 0),
-                                           .imm = STRIDE});
+                                           .imm = row});
     gale__ir_val b = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_MATRIX_B,
-                                           .type = (uint8_t)type,
+                                           .type = (uint8_t)other,
                                            .mem = turn_b,
                                            .a = operands,
-                                           .b = gale__ir_u32(&ir, 16 * STRIDE),
-                                           .imm = STRIDE});
+                                           .b = gale__ir_u32(&ir, 16 * row),
+                                           .imm = row});
     gale__ir_instr add = {.op = GALE__IR_SUMS_ADD, .a = sums, .b = a, .c = b, .imm = 1};
     gale__ir_add(&ir, add);
     gale__ir_add(&ir,
@@ -224,11 +234,11 @@ static void run_product(gale_type type, bool turn_a, bool turn_b)
     plain(&ir, GALE__IR_BARRIER);
     for (uint32_t i = 0; i < 8; i++) {
         gale__ir_val at = plus(&ir, t, i * 64),
-                     row = gale__ir_op2(&ir, GALE__IR_SHR, GALE_U32, at, gale__ir_u32(&ir, 4)), v;
+                     line = gale__ir_op2(&ir, GALE__IR_SHR, GALE_U32, at, gale__ir_u32(&ir, 4)), v;
         gale__ir_val column = gale__ir_op2(&ir, GALE__AND, GALE_U32, at, gale__ir_u32(&ir, 15));
         gale__ir_get_lanes(
-            &ir, results, GALE_F32, 1, gale__ir_op2(&ir, GALE__ADD, GALE_U32, times(&ir, row, 20), column), &v);
-        gale__ir_store(&ir, 1, GALE_F32, 1, at, v);
+            &ir, results, sum, 1, gale__ir_op2(&ir, GALE__ADD, GALE_U32, times(&ir, line, 20), column), &v);
+        gale__ir_store(&ir, 1, sum, 1, at, v);
     }
     ir_job job = {.ir = &ir,
         .buffers = {{in, sizeof in}, {out, sizeof out}},
@@ -240,7 +250,11 @@ static void run_product(gale_type type, bool turn_a, bool turn_b)
 
 TEST(products)
 {
-    for (int i = 0; i < 8; i++) run_product(i & 4 ? GALE_BF16 : GALE_F16, i & 1, i & 2);
+    for (int i = 0; i < 8; i++) {
+        gale_type type = i & 4 ? GALE_BF16 : GALE_F16;
+        run_product(type, type, i & 1, i & 2);
+    }
+    for (int i = 0; i < 4; i++) run_product(i & 1 ? GALE_U8 : GALE_I8, i & 2 ? GALE_U8 : GALE_I8, false, true);
 }
 
 /* --- what is refused --- */
@@ -250,7 +264,7 @@ typedef struct refused {
     gale__ir_instr in;
 } refused;
 /* Values there: 1 an array of U16, 2 one of F32, 3 index 0, 4 BOOL, 5 SUMS of 1, 6 MATRIX_A of F16, 7 MATRIX_B of BF16,
- * 8 an F32. */
+ * 8 an F32, 9 an array of U8, 10 MATRIX_A of U8, 11 MATRIX_B of I8. */
 static const refused wrong[] = {
     {"larger than the array whose memory", {.op = GALE__IR_SHARED, .type = GALE_F32, .a = 1, .imm = 4096}},
     {"takes over the memory of no", {.op = GALE__IR_SHARED, .type = GALE_F32, .a = 3, .imm = 4}},
@@ -259,12 +273,18 @@ static const refused wrong[] = {
     {"no such pointer", {.op = GALE__IR_COPY, .a = 1, .b = 3, .c = 3, .d = 4, .imm = 1}},
     {"not a work-group array", {.op = GALE__IR_COPY, .a = 3, .b = 3, .c = 3, .d = 4}},
     {"condition must be BOOL", {.op = GALE__IR_COPY, .a = 1, .b = 3, .c = 3, .d = 3}},
-    {"F16 or BF16", {.op = GALE__IR_MATRIX_A, .type = GALE_F32, .a = 1, .b = 3, .imm = 16}},
+    {"F16, BF16, I8 or U8", {.op = GALE__IR_MATRIX_A, .type = GALE_F32, .a = 1, .b = 3, .imm = 16}},
     {"not a work-group array of U16", {.op = GALE__IR_MATRIX_A, .type = GALE_F16, .a = 2, .b = 3, .imm = 16}},
     {"index or row", {.op = GALE__IR_MATRIX_B, .type = GALE_F16, .a = 1, .b = 3, .imm = 12}},
     {"count or type", {.op = GALE__IR_SUMS, .type = GALE_F16, .imm = 1}},
     {"no such sums", {.op = GALE__IR_SUMS_ZERO, .a = 5, .imm = 1}},
-    {"not matrices of the same type", {.op = GALE__IR_SUMS_ADD, .a = 5, .b = 6, .c = 7}},
+    {"not matrices that these sums take", {.op = GALE__IR_SUMS_ADD, .a = 5, .b = 6, .c = 7}},
+    {"not matrices that these sums take", {.op = GALE__IR_SUMS_ADD, .a = 5, .b = 10, .c = 11}},
+    {"not a work-group array of U8", {.op = GALE__IR_MATRIX_A, .type = GALE_I8, .a = 1, .b = 3, .imm = 32}},
+    {"index or row", {.op = GALE__IR_MATRIX_A, .type = GALE_U8, .a = 9, .b = 3, .imm = 24}},
+    {"do not run along k", {.op = GALE__IR_MATRIX_A, .type = GALE_U8, .a = 9, .b = 3, .imm = 32, .mem = 1}},
+    {"do not run along k", {.op = GALE__IR_MATRIX_B, .type = GALE_I8, .a = 9, .b = 3, .imm = 32}},
+    {"not rounded to bytes", {.op = GALE__IR_MATRIX_SUMS, .type = GALE_I8, .a = 5, .b = 3}},
     {"array, index or row", {.op = GALE__IR_SUMS_STORE, .a = 5, .b = 1, .c = 3, .imm = (uint64_t)16 << 32}},
     {"operands differ in type", {.op = GALE__ADD, .type = GALE_F32, .a = 8, .b = 6}},
 };
@@ -283,6 +303,10 @@ TEST(refusals)
         gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_MATRIX_A, .type = GALE_F16, .a = 1, .b = 3, .imm = 16});
         gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_MATRIX_B, .type = GALE_BF16, .a = 1, .b = 3, .imm = 16});
         gale__ir_f32(&ir, 1);
+        gale__ir_add(&ir, shared(GALE_U8, 512, 0));
+        gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_MATRIX_A, .type = GALE_U8, .a = 9, .b = 3, .imm = 32});
+        gale__ir_add(
+            &ir, (gale__ir_instr){.op = GALE__IR_MATRIX_B, .type = GALE_I8, .a = 9, .b = 3, .imm = 32, .mem = 1});
         if (i == sizeof wrong / sizeof *wrong) {
             CHECK_OK(gale__ir_validate(&ir));
             ir.subgroup = 8;

@@ -93,6 +93,9 @@ void gale__caps_add_mma(gale_device_caps *caps)
     static const gale_type operands[] = {GALE_F16, GALE_BF16};
     for (int i = 0; i < 2; i++)
         caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 16, (uint8_t)operands[i], GALE_F32};
+    static const gale_type bytes[] = {GALE_I8, GALE_U8};
+    for (int i = 0; i < 2; i++)
+        caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 32, (uint8_t)bytes[i], GALE_I32};
     caps->matrix_quads = true;
 }
 

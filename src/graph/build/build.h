@@ -38,6 +38,11 @@ gale_status gale__reference_fold(const gale__prim_graph *g, const gale__prim_nod
 /* Of dequantised bytes, where the graph takes those products in whole numbers; NIL: to be taken as they are. */
 gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node b);
 gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
+/* A number that all elements have, as rank 0; n itself where they differ. */
+gale__node gale__prim_one_number(gale__prim_graph *g, gale__node n);
+/* Of bytes less zero points, where the graph keeps these outside of products; NIL: to be taken as they are. */
+gale__node gale__prim_apart_matmul(gale__prim_graph *g, gale__node a, gale__node b);
+gale__node gale__prim_apart_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
 /* x padded as c says, which then says nothing of it, where x is bytes less a known number; else x. */
 gale__node gale__prim_pad_bytes(gale__prim_graph *g, gale__node x, gale__prim_conv_args *c);
 #endif

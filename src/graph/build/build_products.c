@@ -10,6 +10,7 @@ gale__node gale__prim_matmul(gale__prim_graph *g, gale__node a, gale__node b)
 {
     if (!gale__prim_ok(g, a) || !gale__prim_ok(g, b)) return GALE__NIL;
     gale__node whole = gale__prim_whole_matmul(g, a, b);
+    if (whole < 0 && g->status == GALE_OK) whole = gale__prim_apart_matmul(g, a, b);
     if (whole >= 0 || g->status != GALE_OK) return whole;
     gale_type type = g->nodes[a].type;
     gale__node wide_a = gale__prim_cast(g, a, sum_type(type)), wide_b = gale__prim_cast(g, b, sum_type(type));
@@ -102,6 +103,8 @@ gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, cons
     gale__node whole = gale__prim_whole_conv(g, x, w, c);
     if (whole >= 0 || g->status != GALE_OK) return whole;
     if ((x = gale__prim_pad_bytes(g, x, c)) < 0) return GALE__NIL;
+    whole = gale__prim_apart_conv(g, x, w, c);
+    if (whole >= 0 || g->status != GALE_OK) return whole;
     int64_t out[3];
     for (int i = 0; i < c->spatial; i++) {
         int64_t n = g->nodes[x].dims[2 + i], k = g->nodes[w].dims[2 + i];

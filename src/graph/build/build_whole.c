@@ -14,8 +14,7 @@ enum {
 
 static bool is_byte(const gale__prim_node *p) { return p->type == GALE_I8 || p->type == GALE_U8; }
 
-/* A number that all elements have, as rank 0; n itself where they differ. */
-static gale__node one_number(gale__prim_graph *g, gale__node n)
+gale__node gale__prim_one_number(gale__prim_graph *g, gale__node n)
 {
     double value;
     if (gale__prim_is_splat(g, n, &value)) return gale__prim_respread(g, n, 0, NULL);
@@ -38,7 +37,7 @@ static bool find_in_order(gale__prim_graph *g, gale__node x, gale__node *numbers
     if (!is_byte(gale__prim_at(g, byte))) return false;
     if (gale__prim_at(g, s)->op == GALE__PRIM_EXPAND) s = gale__prim_at(g, s)->in[0];
     *numbers = gale__prim_cast(g, inner, GALE_I32);
-    *scale = one_number(g, s);
+    *scale = gale__prim_one_number(g, s);
     return *numbers >= 0 && *scale >= 0;
 }
 

@@ -192,12 +192,15 @@ static bool reduce_conflicts(grouper *s, gale__node n)
     return false;
 }
 
-/* A narrow float as f32: what lies in memory should be the narrow one. */
+static bool is_byte(int type) { return type == GALE_I8 || type == GALE_U8; }
+
+/* A narrow float as f32, or a byte that matrix units may multiply: what lies in memory should be the narrow one. */
 static bool widens(const grouper *s, const gale__prim_node *p)
 {
-    if (p->op != GALE__CAST || p->type != GALE_F32) return false;
+    if (p->op != GALE__CAST) return false;
     uint8_t from = gale__prim_at(s->g, p->in[0])->type;
-    return from == GALE_F16 || from == GALE_BF16;
+    if (s->fusion->options.bytes && is_byte(from)) return p->type == GALE_F32 || p->type == GALE_I32;
+    return p->type == GALE_F32 && (from == GALE_F16 || from == GALE_BF16);
 }
 
 /* An input of n, views aside, is a reduction that n's kernel cannot take: n then goes with the reduction. */
@@ -233,13 +236,11 @@ static bool stored_once(const grouper *s, gale__node n)
     return false;
 }
 
-static bool is_byte(int type) { return type == GALE_I8 || type == GALE_U8; }
-
 /* A cast to a narrower float, or of a float to bytes where bytes are multiplied: where the value goes through memory,
  * this is what should lie there. */
 static bool narrows(const grouper *s, const gale__prim_node *p)
 {
-    bool bytes = is_byte(p->type) && s->fusion->options.store_operands;
+    bool bytes = is_byte(p->type) && (s->fusion->options.store_operands || s->fusion->options.bytes);
     if (p->op != GALE__CAST || (p->type != GALE_F16 && p->type != GALE_BF16 && !bytes)) return false;
     gale_type from = (gale_type)gale__prim_at(s->g, p->in[0])->type;
     return from == GALE_F32 || from == GALE_F64;

@@ -1,10 +1,10 @@
-/* Which values lie channels-last.  Matrix units want eight neighbours of an operand at once, and what a window shifts
+/* Which values lie channels-last.  Matrix units want 16 bytes of an operand at once, and what a window shifts
  * has them only along its channels.  So the kernels are emitted once with every value as declared; from their accesses
  * follows what each value costs in either layout, given those it meets; and values are turned over one after the other
  * until none gains.  The kernels are then emitted again.
  *
  * Costs are bytes: what is read across the direction in which a kernel walks counts once more, and a product whose
- * operand cannot be copied by eights counts the time it loses. */
+ * operand cannot be copied so counts the time it loses. */
 #include "graph/fuse/layout.h"
 #include "kernel/schedule/schedule.h"
 #include <string.h>
@@ -47,13 +47,18 @@ static bool may_turn(const gale__fusion *f, gale__node n)
     return !f->dense[n] && !gale__fuse_written_dense(p->op) && has_channels(p);
 }
 
+static bool multiplied_bytes(const gale__fusion *f, int type)
+{
+    return f->options.bytes && (type == GALE_I8 || type == GALE_U8);
+}
+
 /* Constants are turned on their way to the device. */
 static bool may_choose(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
     if (p->op != GALE__PRIM_CONST) return f->root[n] && may_turn(f, n);
     if (!f->live[n] || f->dense[n] || p->splat) return false;
-    return has_channels(p) || (f->options.groups && p->rank == 2);
+    return has_channels(p) || (p->rank == 2 && (f->options.groups || multiplied_bytes(f, p->type)));
 }
 
 /* A matrix has one axis of channels and another. */
@@ -121,28 +126,29 @@ static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
     return found;
 }
 
-/* The dimension along which groups of eight can be copied directly; NONE if there is none. */
+/* The dimension along which groups of 16 bytes can be copied directly; NONE if there is none. */
 static int copies_along(const gale__fusion *f, const use *u, bool last)
 {
     const gale__nest *nest = &u->kernel->nest;
     const gale__nest_access *a = u->access;
-    int vector = NONE, dims = nest->n_outer + nest->n_inner;
+    int vector = NONE, dims = nest->n_outer + nest->n_inner, unit = 16 / (int)gale_type_size(a->type);
     for (int d = 0; d < dims; d++)
-        if (step_of(f, u->from, a->stride[d], last) == 1 && nest->extent[d] % 8 == 0) vector = d;
-    if (vector == NONE || offset_of(f, u->from, a->offset, last) % 8) return NONE;
+        if (step_of(f, u->from, a->stride[d], last) == 1 && nest->extent[d] % unit == 0) vector = d;
+    if (vector == NONE || offset_of(f, u->from, a->offset, last) % unit) return NONE;
     for (int d = 0; d < dims; d++)
-        if (d != vector && step_of(f, u->from, a->stride[d], last) % 8) return NONE;
+        if (d != vector && step_of(f, u->from, a->stride[d], last) % unit) return NONE;
     for (int g = 0; g < a->n_guards; g++)
         if (a->guards[g].coef[vector] || a->guards[g].div > 1) return NONE;
     return vector;
 }
 
-/* Four subgroups at once take only operands that run along k. */
+/* Four subgroups at once take only operands that run along k; bytes are turned by threads otherwise. */
 static double operand_cost(const gale__fusion *f, const use *u, bool last)
 {
     int along = copies_along(f, u, last);
     if (along == NONE) return u->loss;
-    return u->grouped && along < u->kernel->nest.n_outer ? u->loss * ACROSS : 0;
+    if (along >= u->kernel->nest.n_outer) return 0;
+    return gale_type_size(u->access->type) == 1 ? u->loss : u->grouped ? u->loss * ACROSS : 0;
 }
 
 /* Whether threads that share a sum find neighbours in one of its rows. */
@@ -194,7 +200,7 @@ static use *add_use(chooser *c, const gale__fused *k, const gale__nest_access *a
     const gale__prim_graph *g = c->f->g;
     gale__node from = k->buffers[a->buffer];
     gale_type type = (gale_type)gale__prim_at(g, from)->type;
-    bool narrow = type == GALE_F16 || type == GALE_BF16;
+    bool narrow = type == GALE_F16 || type == GALE_BF16 || multiplied_bytes(c->f, type);
     use *u = &c->uses[c->n_uses];
     *u = (use){.kernel = k,
         .access = a,

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "graph/run/run.h"
 #include "kernel/cpu/interp.h"
+#include "kernel/ir/ir_util.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -91,8 +92,9 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
     }
     GALE_GO(gale__prim_reserve(&g, atomic_load(&p->nodes)));
     g.steady = p->options.batch_invariant;
-    g.whole_products = !p->options.no_paths && !p->options.no_fusion && p->device->info.caps.host_functions &&
-                       gale__cpu_narrow_bytes();
+    bool bytes = gale__caps_run_matrix(&p->device->info.caps, GALE_I8), host = p->device->info.caps.host_functions;
+    g.whole_products = !p->options.no_paths && !p->options.no_fusion && (host ? gale__cpu_narrow_bytes() : bytes);
+    g.zeros_apart = g.whole_products && !host;
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data,
         p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
     atomic_store(&p->nodes, g.count);
@@ -100,6 +102,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .layout = p->options.layout,
         .groups = p->device->info.caps.matrix_groups,
         .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
+        .bytes = bytes,
         .fast = p->options.fast,
         .steady = p->options.batch_invariant,
         .wraps = !p->device->info.caps.host_functions,

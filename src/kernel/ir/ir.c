@@ -264,7 +264,8 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if (in->op == GALE__IR_COPY) needs.copies = true;
         bool element = in->op == GALE__IR_GET || in->op == GALE__IR_SET;
         if ((element && in->width > 1) || (in->op == GALE__IR_SHARED && in->a)) needs.wide = true;
-        if (in->op == GALE__IR_MATRIX_A || in->op == GALE__IR_MATRIX_B) needs.matrix |= in->type == GALE_F16 ? 1 : 2;
+        if (in->op == GALE__IR_MATRIX_A || in->op == GALE__IR_MATRIX_B)
+            needs.matrix |= gale__ir_is_byte(in->type) ? 4 : in->type == GALE_F16 ? 1 : 2;
         if (in->op == GALE__IR_SUMS) needs.sums = true;
         if (in->op == GALE__IR_MATRIX_SUMS || (element && ir->code[in->a].op == GALE__IR_SUMS)) needs.quads = true;
         if (in->op != GALE__IR_LOAD && in->op != GALE__IR_STORE) continue;

@@ -10,8 +10,9 @@
  * the MATRIX and SUMS instructions at once, with the same operands.  Where it is known which thread holds what (the
  * device's matrix_quads, subgroups of 32), GET and SET take SUMS for an array of this thread's own: 8 of each matrix.
  * Thread l has rows l / 4 (numbers 0, 1, 4, 5) and l / 4 + 8 (2, 3, 6, 7), columns 2 (l % 4) and the next (0 to 3) and
- * those 8 further (4 to 7).  Devices without such units get the same kernel
- * with these instructions written out for plain threads (ir_matrix.c). */
+ * those 8 further (4 to 7).  Operands are F16 or BF16, both the same and 16 long, with sums in F32; or bytes, I8 or U8
+ * each, 32 long, with sums in I32.  Devices without such units get the same kernel with these instructions written out
+ * for plain threads (ir_matrix.c). */
 #ifndef GALE_KERNEL_IR_H
 #define GALE_KERNEL_IR_H
 #include "base/str.h"
@@ -80,17 +81,20 @@ typedef enum gale__ir_op {
     GALE__IR_COMMIT,   /* the copies of this thread since the last COMMIT are a group */
     GALE__IR_WAIT,     /* until at most imm groups of this thread are on their way; others see them after a BARRIER */
     GALE__IR_MATRIX_A, /* a: work-group array of U16; b: first element (U32, a multiple of 8); imm: elements from row to
-                          row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: they lie there as [k][m] */
-    GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: they lie there as [n][k].  Used up before the array changes. */
-    GALE__IR_SUMS,     /* declares imm matrices of F32, held by the subgroup */
+                          row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: they lie there as [k][m].
+                          Type I8 or U8: array of U8, multiples of 16, 16 x 32, mem 0 */
+    GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: they lie there as [n][k]; I8, U8: 32 x 16, mem 1.  Used up before the
+                          array changes. */
+    GALE__IR_SUMS,     /* declares imm matrices of F32 or I32, held by the subgroup */
     GALE__IR_SUMS_ZERO,   /* a: SUMS; imm: which */
     GALE__IR_SUMS_ADD,    /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
-    GALE__IR_SUMS_STORE,  /* a: SUMS; b: work-group array of F32; c: first element (a multiple of 4); imm: which, and in
-                             the upper half elements from row to row (a multiple of 4) */
+    GALE__IR_SUMS_STORE,  /* a: SUMS; b: work-group array of their type; c: first element (a multiple of 4); imm: which,
+                             and in the upper half elements from row to row (a multiple of 4) */
     GALE__IR_GROUP_ADD,   /* four subgroups at once, where the device has matrix_groups.  a: SUMS, imm of them for 16 x
                              (16 imm) results of each; b: work-group array of U16; c, d: first elements of 64 x 16 [m][k]
                              and (16 imm) x 16 [n][k], rows of 64 whose groups of 8 are exchanged: group g of row r lies
-                             where g ^ (r & 7) would.  It may take until GROUP_WAIT. */
+                             where g ^ (r & 7) would.  Bytes: an array of U8, 32 of k, rows of 128 in groups of 16; type
+                             is that of c, mem that of d.  It may take until GROUP_WAIT. */
     GALE__IR_GROUP_BEGIN, /* before the first GROUP_ADD of several */
     GALE__IR_GROUP_END,   /* after the last */
     GALE__IR_GROUP_WAIT,  /* until they are done */

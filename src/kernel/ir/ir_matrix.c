@@ -20,7 +20,10 @@ bool gale__ir_caps_have_matrix(const gale_device_caps *caps, gale_type operand)
 {
     for (uint32_t i = 0; i < caps->n_matrix; i++) {
         const gale_matrix_shape *s = &caps->matrix[i];
-        if (s->m == 16 && s->n == 16 && s->k == 16 && s->operand == operand && s->sum == GALE_F32) return true;
+        bool bytes = gale__ir_is_byte(operand);
+        if (s->m == 16 && s->n == 16 && s->k == (bytes ? 32 : 16) && s->operand == operand &&
+            s->sum == (bytes ? GALE_I32 : GALE_F32))
+            return true;
     }
     return false;
 }
@@ -28,7 +31,7 @@ bool gale__ir_caps_have_matrix(const gale_device_caps *caps, gale_type operand)
 bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand)
 {
     bool native = gale__ir_caps_have_matrix(caps, operand) && caps->subgroup >= 16 && caps->subgroup <= 128;
-    return (native || caps->matrix_emulated) && caps->storage16;
+    return (native || caps->matrix_emulated) && (gale__ir_is_byte(operand) ? caps->storage8 : caps->storage16);
 }
 
 uint32_t gale__caps_matrix_bytes(const gale_device_caps *caps)
@@ -43,6 +46,7 @@ gale__ir_plainly gale__ir_plainly_for(const gale__ir *ir, const gale_device_caps
     bool native = caps->subgroup == ir->subgroup;
     if (needs.matrix & 1) native = native && gale__ir_caps_have_matrix(caps, GALE_F16);
     if (needs.matrix & 2) native = native && gale__ir_caps_have_matrix(caps, GALE_BF16);
+    if (needs.matrix & 4) native = native && gale__ir_caps_have_matrix(caps, GALE_I8);
     if (needs.quads) native = native && caps->matrix_quads;
     return (gale__ir_plainly){.matrix = needs.sums && !native, .copies = needs.copies && !copies};
 }
@@ -70,13 +74,15 @@ static gale__ir_val declare_sums(writer *w, const gale__ir_instr *in)
         w->column =
             quads ? op_const(w, GALE__MUL, op_const(w, GALE__AND, lane, 3), 2) : op_const(w, GALE__AND, first, 15);
     }
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_F32, .imm = in->imm * w->per});
+    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = in->type, .imm = in->imm * w->per});
 }
 
 static gale__ir_val index_of_sum(writer *w, const gale__ir_instr *in, uint32_t i)
 {
     return gale__ir_u32(w->ir, (uint32_t)in->imm * w->per + i);
 }
+
+static gale_type sum_type(const writer *w, const gale__ir_instr *in) { return (gale_type)w->from->code[in->a].type; }
 
 /* Which of a thread's sums lies in its row r and column c. */
 static uint32_t number_of(const writer *w, uint32_t r, uint32_t c)
@@ -91,8 +97,9 @@ static gale__ir_val column_of(writer *w, uint32_t c)
 
 static void zero_sums(writer *w, const gale__ir_instr *in)
 {
+    gale_type type = sum_type(w, in);
     for (uint32_t i = 0; i < w->per; i++)
-        gale__ir_op3(w->ir, GALE__IR_SET, GALE_F32, w->now[in->a], index_of_sum(w, in, i), gale__ir_f32(w->ir, 0));
+        gale__ir_op3(w->ir, GALE__IR_SET, type, w->now[in->a], index_of_sum(w, in, i), gale__ir_const(w->ir, type, 0));
 }
 
 /* Where this subgroup's matrix of rounded sums begins. */
@@ -114,10 +121,13 @@ static gale__ir_val element(writer *w, const gale__ir_instr *matrix, bool along_
     }
     gale__ir_val at = op2(w, GALE__ADD, w->now[matrix->b], op_const(w, GALE__MUL, row, matrix->imm));
     gale__ir_val code = gale__ir_op2(ir, GALE__IR_GET, GALE_U32, w->now[matrix->a], op2(w, GALE__ADD, at, column));
-    return gale__ir_decode(ir, (gale_type)matrix->type, code);
+    if (!gale__ir_is_byte(matrix->type)) return gale__ir_decode(ir, (gale_type)matrix->type, code);
+    code = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, code);
+    return matrix->type == GALE_I8 ? gale__ir_narrow(ir, GALE_I8, code) : code;
 }
 
-/* Products of f16 and of bf16 are exact in f32, so a multiplication and an addition do what one instruction would. */
+/* Products of f16 and of bf16 are exact in f32, and those of bytes in i32, so a multiplication and an addition do what
+ * one instruction would. */
 static void add_product(writer *w, const gale__ir_instr *in)
 {
     gale__ir *ir = w->ir;
@@ -125,8 +135,9 @@ static void add_product(writer *w, const gale__ir_instr *in)
     gale__ir_val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
                                           .type = GALE_U32,
                                           .a = gale__ir_u32(ir, 0),
-                                          .b = gale__ir_u32(ir, 16),
+                                          .b = gale__ir_u32(ir, gale__ir_is_byte(a->type) ? 32 : 16),
                                           .c = gale__ir_u32(ir, 1)});
+    gale_type type = sum_type(w, in);
     uint32_t columns = w->per / w->rows;
     gale__ir_val x[2], y[16];
     for (uint32_t r = 0; r < w->rows; r++) x[r] = element(w, a, !a->mem, row_of(w, r), k);
@@ -134,10 +145,9 @@ static void add_product(writer *w, const gale__ir_instr *in)
     for (uint32_t i = 0; i < w->per; i++) {
         uint32_t r = i / columns, c = i % columns;
         gale__ir_val at = index_of_sum(w, in, number_of(w, r, c)),
-                     old = gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], at);
-        gale__ir_val sum =
-            gale__ir_op2(ir, GALE__ADD, GALE_F32, old, gale__ir_op2(ir, GALE__MUL, GALE_F32, x[r], y[c]));
-        gale__ir_op3(ir, GALE__IR_SET, GALE_F32, w->now[in->a], at, sum);
+                     old = gale__ir_op2(ir, GALE__IR_GET, type, w->now[in->a], at);
+        gale__ir_val sum = gale__ir_op2(ir, GALE__ADD, type, old, gale__ir_op2(ir, GALE__MUL, type, x[r], y[c]));
+        gale__ir_op3(ir, GALE__IR_SET, type, w->now[in->a], at, sum);
     }
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_END});
 }
@@ -145,13 +155,13 @@ static void add_product(writer *w, const gale__ir_instr *in)
 static void store_sums(writer *w, const gale__ir_instr *in)
 {
     gale__ir *ir = w->ir;
+    gale_type type = sum_type(w, in);
     uint32_t columns = w->per / w->rows;
     for (uint32_t i = 0; i < w->per; i++) {
         uint32_t r = i / columns, c = i % columns;
         gale__ir_val at = op2(w, GALE__ADD, w->now[in->c], op_const(w, GALE__MUL, row_of(w, r), in->imm >> 32));
-        gale__ir_val v =
-            gale__ir_op2(ir, GALE__IR_GET, GALE_F32, w->now[in->a], index_of_sum(w, in, number_of(w, r, c)));
-        gale__ir_op3(ir, GALE__IR_SET, GALE_F32, w->now[in->b], op2(w, GALE__ADD, at, column_of(w, c)), v);
+        gale__ir_val v = gale__ir_op2(ir, GALE__IR_GET, type, w->now[in->a], index_of_sum(w, in, number_of(w, r, c)));
+        gale__ir_op3(ir, GALE__IR_SET, type, w->now[in->b], op2(w, GALE__ADD, at, column_of(w, c)), v);
     }
 }
 

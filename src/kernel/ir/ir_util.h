@@ -31,13 +31,14 @@ typedef struct gale__ir_needs {
     bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16;
     bool copies, sums, wide; /* wide: vectors in work-group arrays, or arrays that lie where another did */
     bool quads;              /* it must be known which thread holds what of a sum */
-    uint8_t matrix;          /* operands of matrix units: 1 F16, 2 BF16 */
+    uint8_t matrix;          /* operands of matrix units: 1 F16, 2 BF16, 4 bytes */
 } gale__ir_needs;
 gale__ir_needs gale__ir_get_needs(const gale__ir *ir);
 /* GALE_UNSUPPORTED, with the reason, when the device lacks what the kernel needs. */
 gale_status gale__ir_check_device(const gale__ir *ir, const gale_device_caps *caps);
 
 static inline bool gale__ir_is_compare(int op) { return op >= GALE__EQ && op <= GALE__GE; }
+static inline bool gale__ir_is_byte(int type) { return type == GALE_I8 || type == GALE_U8; }
 static inline int gale__ir_bits(gale_type compute) { return compute == GALE_BOOL ? 1 : gale__type_table[compute].bits; }
 static inline gale_type gale__ir_unsigned(gale_type t)
 {
@@ -66,7 +67,8 @@ typedef struct gale__ir_plainly {
 /* What of a kernel the device has no instructions for; `copies`: whether the printer has some. */
 gale__ir_plainly gale__ir_plainly_for(const gale__ir *ir, const gale_device_caps *caps, bool copies);
 gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, gale__ir *out);
-/* Whether the device multiplies 16 x 16 x 16 matrices of this type into F32. */
+/* Whether the device multiplies 16 x 16 x 16 matrices of this type into F32; GALE_I8: 16 x 16 x 32 matrices of bytes,
+ * signed or not each, into I32. */
 bool gale__ir_caps_have_matrix(const gale_device_caps *caps, gale_type operand);
 /* Whether it runs kernels that do: with its own units, or as plain threads because that was asked for. */
 bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand);

@@ -205,6 +205,24 @@ static gale_status check_copy(const checker *c, gale__ir_val v, const gale__ir_i
     return type_of(c, in->d) == GALE_BOOL && is_scalar(c, in->d) ? GALE_OK : bad(c, v, "condition must be BOOL");
 }
 
+/* Whether matrices of these types have a product that the sums take. */
+static bool summed(const gale__ir_instr *sums, int a, int b)
+{
+    if (sums->type == GALE_I32) return gale__ir_is_byte(a) && gale__ir_is_byte(b);
+    return a == b && (a == GALE_F16 || a == GALE_BF16);
+}
+
+static int group_columns(const gale__ir_instr *in) { return gale__ir_is_byte(in->type) ? in->mem : in->type; }
+
+/* Bytes lie along k: there is no way to turn them. */
+static gale_status check_bytes(const checker *c, gale__ir_val v, const gale__ir_instr *in)
+{
+    if (in->op == GALE__IR_MATRIX_SUMS) return bad(c, v, "sums are not rounded to bytes");
+    if (!is_shared(c, in->a) || type_of(c, in->a) != GALE_U8) return bad(c, v, "not a work-group array of U8");
+    if (!is_index(c, in->b) || !in->imm || in->imm % 16) return bad(c, v, "index or row");
+    return in->mem == (in->op == GALE__IR_MATRIX_B) ? GALE_OK : bad(c, v, "bytes that do not run along k");
+}
+
 static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     const gale__ir_instr *from = &c->ir->code[in->a];
@@ -214,9 +232,11 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
     if (c->ir->group[0] % threads || c->ir->group[1] != 1 || c->ir->group[2] != 1)
         return bad(c, v, "the work-group is not a row of whole subgroups");
     if (in->op == GALE__IR_SUMS)
-        return in->type == GALE_F32 && in->imm && in->imm <= 64 ? GALE_OK : bad(c, v, "count or type");
+        return (in->type == GALE_F32 || in->type == GALE_I32) && in->imm && in->imm <= 64 ? GALE_OK
+                                                                                          : bad(c, v, "count or type");
     if (is_matrix(c, v)) {
-        if (in->type != GALE_F16 && in->type != GALE_BF16) return bad(c, v, "F16 or BF16");
+        if (gale__ir_is_byte(in->type)) return check_bytes(c, v, in);
+        if (in->type != GALE_F16 && in->type != GALE_BF16) return bad(c, v, "F16, BF16, I8 or U8");
         if (in->op == GALE__IR_MATRIX_SUMS)
             return from->op == GALE__IR_SUMS && is_index(c, in->b) && threads == 32 ? GALE_OK
                                                                                     : bad(c, v, "no such sums");
@@ -228,15 +248,15 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
         return bad(c, v, "no such sums");
     if (in->op == GALE__IR_GROUP_ADD)
         return in->imm && in->imm <= from->imm && threads == 32 && c->ir->group[0] % 128 == 0 && is_shared(c, in->b) &&
-                       is_index(c, in->c) && is_index(c, in->d) && (in->type == GALE_F16 || in->type == GALE_BF16)
+                       is_index(c, in->c) && is_index(c, in->d) && summed(from, in->type, group_columns(in))
                    ? GALE_OK
                    : bad(c, v, "array, index or type");
     if (in->op == GALE__IR_SUMS_ADD)
         return is_matrix(c, in->b) && c->ir->code[in->b].op != GALE__IR_MATRIX_B &&
-                       c->ir->code[in->c].op == GALE__IR_MATRIX_B && type_of(c, in->b) == type_of(c, in->c)
+                       c->ir->code[in->c].op == GALE__IR_MATRIX_B && summed(from, type_of(c, in->b), type_of(c, in->c))
                    ? GALE_OK
-                   : bad(c, v, "operands are not matrices of the same type");
-    if (in->op == GALE__IR_SUMS_STORE && (!is_shared(c, in->b) || type_of(c, in->b) != GALE_F32 ||
+                   : bad(c, v, "operands are not matrices that these sums take");
+    if (in->op == GALE__IR_SUMS_STORE && (!is_shared(c, in->b) || type_of(c, in->b) != from->type ||
                                              !is_index(c, in->c) || !(in->imm >> 32) || (in->imm >> 32) % 4))
         return bad(c, v, "array, index or row");
     return GALE_OK;

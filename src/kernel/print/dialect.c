@@ -107,8 +107,8 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 /* The four ways to load a matrix: rows of 16 or halves of 8 in the register order of mma.sync, as stored
  * or transposed.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them.
  * space: of work-group memory; a head defines shared_at, PUT_2 and copy_from beside it. */
-#define PTX_MATRIX_LOAD(fn, space, name, row, column, turn) \
-    fn "matrix " name "(const " space "u16*p,u32 row){u32 l=THREAD&31u;matrix m;\n" \
+#define PTX_MATRIX_LOAD(fn, space, type, name, row, column, turn) \
+    fn "matrix " name "(const " space type "*p,u32 row){u32 l=THREAD&31u;matrix m;\n" \
     "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" turn ".shared.b16 {%0,%1,%2,%3},[%4];\":\"=r\"(m.x),\"=r\"(m.y),\"=r\"(m.z),\"=r\"(m.w)" \
     ":\"r\"(shared_at(p+(" row ")*row+(" column "))));return m;}\n"
 #define PTX_SUMS_ADD(fn, type) \
@@ -125,8 +125,8 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     fn "void copy_" bytes "(" space "void*to,const " global "void*from,bool ok){asm volatile(\"cp.async." level ".shared.global [%0],[%1]," bytes ",%2;\"" \
     "::\"r\"(shared_at(to)),\"l\"(copy_from(from)),\"r\"(ok?" bytes ":0):\"memory\");}\n"
 #define PTX_MATRIX(fn, space, global) \
-    PTX_MATRIX_LOAD(fn, space, "matrix_a", "l&15u", "l>>4<<3", "") PTX_MATRIX_LOAD(fn, space, "matrix_a_turned", "(l&7u)+(l>>4<<3)", "l&8u", ".trans") \
-    PTX_MATRIX_LOAD(fn, space, "matrix_b", "l&15u", "l>>4<<3", ".trans") PTX_MATRIX_LOAD(fn, space, "matrix_b_turned", "(l&7u)+(l>>4<<3)", "l&8u", "") \
+    PTX_MATRIX_LOAD(fn, space, "u16", "matrix_a", "l&15u", "l>>4<<3", "") PTX_MATRIX_LOAD(fn, space, "u16", "matrix_a_turned", "(l&7u)+(l>>4<<3)", "l&8u", ".trans") \
+    PTX_MATRIX_LOAD(fn, space, "u16", "matrix_b", "l&15u", "l>>4<<3", ".trans") PTX_MATRIX_LOAD(fn, space, "u16", "matrix_b_turned", "(l&7u)+(l>>4<<3)", "l&8u", "") \
     PTX_SUMS_ADD(fn, "f16") PTX_SUMS_ADD(fn, "bf16") PTX_PAIR(fn, "f16") PTX_PAIR(fn, "bf16") \
     fn "void sums_zero(sums*s){\n#pragma unroll\nfor(u32 i=0;i<8u;i++)s->r[i]=0.0f;}\n" \
     fn "void sums_store(const sums*s," space "f32*p,u32 row){u32 l=THREAD&31u;p+=(l>>2)*row+(l&3u)*2u;\n" \
@@ -134,6 +134,22 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     PTX_COPY(fn, space, global, "4", "ca") PTX_COPY(fn, space, global, "8", "ca") PTX_COPY(fn, space, global, "16", "cg") \
     "#define copy_commit() asm volatile(\"cp.async.commit_group;\":::\"memory\")\n" \
     "#define copy_wait(n) asm volatile(\"cp.async.wait_group \" #n \";\":::\"memory\")\n"
+/* Bytes, 32 of k, lie as 16 pairs would: a register holds four of them in the order of mma.sync. */
+#define PTX_MMA_BYTES(a, b, sums, columns) \
+    "asm(\"mma.sync.aligned.m16n8k32.row.col.s32." a "." b ".s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};\":" sums \
+    ":\"r\"(a.x),\"r\"(a.y),\"r\"(a.z),\"r\"(a.w)," columns ");\n"
+#define PTX_SUMS_ADD_BYTES(fn, a, b) \
+    fn "void sums_add_" a "_" b "(sums_i32*s,matrix a,matrix b){\n" \
+    PTX_MMA_BYTES(a, b, "\"+r\"(s->r[0]),\"+r\"(s->r[1]),\"+r\"(s->r[2]),\"+r\"(s->r[3])", "\"r\"(b.x),\"r\"(b.y)") \
+    PTX_MMA_BYTES(a, b, "\"+r\"(s->r[4]),\"+r\"(s->r[5]),\"+r\"(s->r[6]),\"+r\"(s->r[7])", "\"r\"(b.z),\"r\"(b.w)") "}\n"
+#define PTX_BYTES(fn, space) \
+    "typedef struct{i32 r[8];}sums_i32;\n" \
+    PTX_MATRIX_LOAD(fn, space, "u8", "matrix_a_bytes", "l&15u", "l>>4<<4", "") \
+    PTX_MATRIX_LOAD(fn, space, "u8", "matrix_b_bytes", "(l&7u)+(l>>4<<3)", "(l&8u)<<1", "") \
+    PTX_SUMS_ADD_BYTES(fn, "s8", "s8") PTX_SUMS_ADD_BYTES(fn, "s8", "u8") PTX_SUMS_ADD_BYTES(fn, "u8", "s8") PTX_SUMS_ADD_BYTES(fn, "u8", "u8") \
+    fn "void sums_zero_i32(sums_i32*s){\n#pragma unroll\nfor(u32 i=0;i<8u;i++)s->r[i]=0;}\n" \
+    fn "void sums_store_i32(const sums_i32*s," space "i32*p,u32 row){u32 l=THREAD&31u;p+=(l>>2)*row+(l&3u)*2u;\n" \
+    "PUT_2I(p,s->r[0],s->r[1]);PUT_2I(p+8u*row,s->r[2],s->r[3]);PUT_2I(p+8,s->r[4],s->r[5]);PUT_2I(p+8u*row+8,s->r[6],s->r[7]);}\n"
 #define PTX_MATRIX_TYPES "typedef struct{u32 x,y,z,w;}matrix;typedef struct{f32 r[8];}sums;\n"
 
 #define CUDA_FN "static __device__ __forceinline__ "
@@ -142,12 +158,17 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define THREAD threadIdx.x\n#define copy_from __cvta_generic_to_global\n#define PUT_2(p,a,b) (*(float2*)(p)=make_float2(a,b))\n" \
     PTX_MATRIX(CUDA_FN, "", "")
 
+#define CUDA_BYTES "#define PUT_2I(p,a,b) (*(int2*)(p)=make_int2(a,b))\n" PTX_BYTES(CUDA_FN, "")
+
 /* The driver's compiler keeps addresses of work-group memory in 64 bits; they fit in 32. */
 #define CL_PTX_FN "static inline "
 #define CL_PTX_MATRIX \
     PTX_MATRIX_TYPES CL_PTX_FN "u32 shared_at(const __local void*p){return (u32)(size_t)p;}\ntypedef float2 __attribute__((may_alias)) pair_o;\n" \
     "#define THREAD (u32)get_local_id(0)\n#define copy_from(p) (p)\n#define PUT_2(p,a,b) (*(__local pair_o*)(p)=(float2)(a,b))\n" \
     PTX_MATRIX(CL_PTX_FN, "__local ", "__global ")
+#define CL_PTX_BYTES \
+    "typedef int2 __attribute__((may_alias)) pair_i;\n#define PUT_2I(p,a,b) (*(__local pair_i*)(p)=(int2)(a,b))\n" \
+    PTX_BYTES(CL_PTX_FN, "__local ")
 #define CL_PTX_SUBGROUP \
     PTX_LANE(CL_PTX_FN) \
     CL_PTX_FN "u32 shuffle_u32(u32 x,u32 lanes){u32 r;asm volatile(\"shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;\":\"=r\"(r):\"r\"(x),\"r\"(lanes));return r;}\n" \
@@ -158,7 +179,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 
 /* Operands of wgmma: rows of 128 bytes, groups of 16 bytes exchanged among eight rows, which lie together. */
 #define CUDA_GROUP \
-    "static __device__ __forceinline__ u64 group_part(const u16*p){return (u64)(shared_at(p)>>4&0x3fffu)|1ull<<16|64ull<<32|1ull<<62;}\n" \
+    "static __device__ __forceinline__ u64 group_part(const void*p){return (u64)(shared_at(p)>>4&0x3fffu)|1ull<<16|64ull<<32|1ull<<62;}\n" \
     "#define group_begin() asm volatile(\"wgmma.fence.sync.aligned;\":::\"memory\")\n" \
     "#define group_end() asm volatile(\"wgmma.commit_group.sync.aligned;\":::\"memory\")\n" \
     "#define group_wait() asm volatile(\"wgmma.wait_group.sync.aligned 0;\":::\"memory\")\n" \
@@ -216,7 +237,7 @@ const gale__dialect_table gale__dialects[] = {
             "#else\n#define WAIT_FOR_LAUNCH const u32 after=0u;\n#endif\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
-        .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP,
+        .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP, .head_bytes = CUDA_BYTES,
         .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
@@ -237,7 +258,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
-        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "",
+        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "", .head_bytes = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "",
@@ -258,7 +279,7 @@ const gale__dialect_table gale__dialects[] = {
         .name = "opencl",
         .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
                     "static inline u32 to_half(f32 f){ushort s;vstore_half_rte(f,0,(half*)&s);return s;}\n",
-        .head_own = "", .head_matrix = "",
+        .head_own = "", .head_matrix = "", .head_bytes = "",
         .head_subgroup = "#pragma OPENCL EXTENSION cl_khr_subgroups:enable\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle:enable\n",
         .barrier_subgroup = "barrier(CLK_LOCAL_MEM_FENCE);",
         CL_FORMS,
@@ -273,7 +294,7 @@ const gale__dialect_table gale__dialects[] = {
     },
     [GALE__DIALECT_OPENCL_PTX] = {
         .name = "opencl+ptx",
-        .head_f16 = PTX_HALF(CL_PTX_FN), .head_own = PTX_OWN(CL_PTX_FN), .head_matrix = CL_PTX_MATRIX,
+        .head_f16 = PTX_HALF(CL_PTX_FN), .head_own = PTX_OWN(CL_PTX_FN), .head_matrix = CL_PTX_MATRIX, .head_bytes = CL_PTX_BYTES,
         .head_subgroup = CL_PTX_SUBGROUP,
         .barrier_subgroup = "asm volatile(\"bar.warp.sync 0xffffffff;\":::\"memory\");",
         CL_FORMS,

@@ -252,28 +252,41 @@ static void emit_set(printer *p, const gale__ir_instr *in)
     gale__str_addf(p->out, "%s;\n", p->text[in->c]);
 }
 
-/* Copies and matrices: calls of what the dialect's head_matrix defines. */
+static const char *operand_name(int type)
+{
+    return type == GALE_F16 ? "f16" : type == GALE_BF16 ? "bf16" : type == GALE_I8 ? "s8" : "u8";
+}
+
 /* One instruction over four subgroups: the sums of this thread, and a descriptor for each operand. */
 static void emit_group_add(printer *p, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
     unsigned n = (unsigned)in->imm * 16, sums = (unsigned)in->imm * 8;
-    const char *type = in->type == GALE_F16 ? "f16" : "bf16";
-    gale__str_addf(out,
-        "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", n, type,
-        type);
+    bool bytes = gale__ir_is_byte(in->type);
+    gale__str_addf(out, "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;wgmma.mma_async.sync.aligned.m64n%uk%s.%s.%s {",
+        n, bytes ? "32.s32" : "16.f32", operand_name(in->type), operand_name(bytes ? in->mem : in->type));
     for (unsigned i = 0; i < sums; i++) gale__str_addf(out, "%s%%%u", i ? "," : "", i);
-    gale__str_addf(out, "},%%%u,%%%u,p,1,1,0,0;}\":", sums, sums + 1);
+    gale__str_addf(out, "},%%%u,%%%u,p%s;}\":", sums, sums + 1, bytes ? "" : ",1,1,0,0");
     for (unsigned i = 0; i < sums; i++)
-        gale__str_addf(out, "%s\"+f\"(v%u[%u].r[%u])", i ? "," : "", in->a, i / 8, i % 8);
+        gale__str_addf(out, "%s\"+%c\"(v%u[%u].r[%u])", i ? "," : "", bytes ? 'r' : 'f', in->a, i / 8, i % 8);
     gale__str_addf(out, ":\"l\"(group_part(&v%u[%s])),\"l\"(group_part(&v%u[%s])));\n", in->b, p->text[in->c], in->b,
         p->text[in->d]);
 }
 
+static void emit_sums_add(printer *p, const gale__ir_instr *in)
+{
+    int a = p->ir->code[in->b].type, b = p->ir->code[in->c].type;
+    gale__str_addf(p->out, "sums_add_%s", operand_name(a));
+    if (gale__ir_is_byte(a)) gale__str_addf(p->out, "_%s", operand_name(b));
+    gale__str_addf(p->out, "(&v%u[%u],v%u,v%u);\n", in->a, (unsigned)in->imm, in->b, in->c);
+}
+
+/* Copies and matrices: calls of what the dialect's head_matrix and head_bytes define. */
 static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
     bool a = in->op == GALE__IR_MATRIX_A;
+    const char *sums = (in->op == GALE__IR_SUMS ? in->type : p->ir->code[in->a].type) == GALE_I32 ? "_i32" : "";
     switch (in->op) {
     case GALE__IR_COPY:
         gale__str_addf(out, "copy_%d(&v%u[%s],AT(%s,%u,%s),%s);\n", in->width * 4, in->a, p->text[in->b],
@@ -281,28 +294,27 @@ static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr 
         break;
     case GALE__IR_COMMIT: gale__str_add(out, "copy_commit();\n"); break;
     case GALE__IR_WAIT: gale__str_addf(out, "copy_wait(%u);\n", (unsigned)in->imm); break;
-    case GALE__IR_SUMS: gale__str_addf(out, "sums v%u[%u];\n", v, (unsigned)in->imm); break;
-    case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero(&v%u[%u]);\n", in->a, (unsigned)in->imm); break;
-    case GALE__IR_SUMS_ADD:
-        gale__str_addf(out, "sums_add_%s(&v%u[%u],v%u,v%u);\n", p->ir->code[in->b].type == GALE_F16 ? "f16" : "bf16",
-            in->a, (unsigned)in->imm, in->b, in->c);
-        break;
+    case GALE__IR_SUMS: gale__str_addf(out, "sums%s v%u[%u];\n", sums, v, (unsigned)in->imm); break;
+    case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero%s(&v%u[%u]);\n", sums, in->a, (unsigned)in->imm); break;
+    case GALE__IR_SUMS_ADD: emit_sums_add(p, in); break;
     case GALE__IR_GROUP_ADD: emit_group_add(p, in); break;
     case GALE__IR_GROUP_BEGIN: gale__str_add(out, "group_begin();\n"); break;
     case GALE__IR_GROUP_END: gale__str_add(out, "group_end();\n"); break;
     case GALE__IR_GROUP_WAIT: gale__str_add(out, "group_wait();\n"); break;
     case GALE__IR_GROUP_FENCE: gale__str_add(out, "group_fence();\n"); break;
     case GALE__IR_SUMS_STORE:
-        gale__str_addf(out, "sums_store(&v%u[%u],&v%u[%s],%uu);\n", in->a, (unsigned)in->imm, in->b, p->text[in->c],
-            (unsigned)(in->imm >> 32));
+        gale__str_addf(out, "sums_store%s(&v%u[%u],&v%u[%s],%uu);\n", sums, in->a, (unsigned)in->imm, in->b,
+            p->text[in->c], (unsigned)(in->imm >> 32));
         break;
     case GALE__IR_MATRIX_SUMS:
-        gale__str_addf(out, "matrix v%u=matrix_of_%s(&v%u[%s]);\n", v, in->type == GALE_F16 ? "f16" : "bf16", in->a,
-            p->text[in->b]);
+        gale__str_addf(out, "matrix v%u=matrix_of_%s(&v%u[%s]);\n", v, operand_name(in->type), in->a, p->text[in->b]);
         break;
     default:
         if (!p->uses[v]) return GALE_OK;
-        gale__str_addf(out, "matrix v%u=matrix_%s%s(&v%u[%s],%uu);\n", v, a ? "a" : "b", in->mem ? "_turned" : "",
+        gale__str_addf(out, "matrix v%u=matrix_%s%s(&v%u[%s],%uu);\n", v, a ? "a" : "b",
+            gale__ir_is_byte(in->type) ? "_bytes"
+            : in->mem                  ? "_turned"
+                                       : "",
             in->a, p->text[in->b], (unsigned)in->imm);
     }
     return GALE_OK;
@@ -518,6 +530,7 @@ gale_status gale__ir_print_c(
         all.f16 |= needs.f16 || (plainly.matrix && needs.matrix & 1);
         all.copies |= needs.copies && !plainly.copies;
         all.sums |= needs.sums && !plainly.matrix;
+        if (!plainly.matrix) all.matrix |= needs.matrix;
         all.wide |= needs.wide || plainly.copies;
         all.subgroup |= needs.subgroup;
         all.corners |= needs.corners;
@@ -530,6 +543,7 @@ gale_status gale__ir_print_c(
     if (all.corners || all.fast) gale__str_add(out, d->head_own);
     if (all.wide) gale__str_add(out, d->head_wide);
     if (all.copies || all.sums) gale__str_add(out, d->head_matrix);
+    if (all.matrix & 4) gale__str_add(out, d->head_bytes);
     for (int i = 0; i < n; i++) GALE_TRY(print_one(kernels[i], d, caps, out));
     return gale__str_check(out);
 }

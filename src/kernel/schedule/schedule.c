@@ -180,11 +180,15 @@ const char *gale__schedule_name(const gale__schedule *s)
 
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps)
 {
-    static const char *const names[][2][3] = {{MATRIX_NAMES("emulated bf16"), MATRIX_NAMES("emulated f16")},
-        {MATRIX_NAMES("mma.sync m16n8k16 bf16"), MATRIX_NAMES("mma.sync m16n8k16 f16")},
-        {MATRIX_NAMES("cooperative 16x16x16 bf16"), MATRIX_NAMES("cooperative 16x16x16 f16")},
-        {MATRIX_NAMES("wgmma m64k16 bf16"), MATRIX_NAMES("wgmma m64k16 f16")}};
+    static const char *const names[][3][3] = {
+        {MATRIX_NAMES("emulated bf16"), MATRIX_NAMES("emulated f16"), MATRIX_NAMES("emulated int8")},
+        {MATRIX_NAMES("mma.sync m16n8k16 bf16"), MATRIX_NAMES("mma.sync m16n8k16 f16"),
+            MATRIX_NAMES("mma.sync m16n8k32 int8")},
+        {MATRIX_NAMES("cooperative 16x16x16 bf16"), MATRIX_NAMES("cooperative 16x16x16 f16"),
+            MATRIX_NAMES("cooperative 16x16x32 int8")},
+        {MATRIX_NAMES("wgmma m64k16 bf16"), MATRIX_NAMES("wgmma m64k16 f16"), MATRIX_NAMES("wgmma m64k32 int8")}};
     if (s->kind != GALE__SCHEDULE_MATRIX) return gale__schedule_name(s);
     int how = s->groups ? 3 : caps->matrix_emulated ? 0 : caps->arch ? 1 : 2;
-    return names[how][s->narrow == GALE_F16][(s->async & 1) + (s->async >> 1)];
+    int type = s->narrow == GALE_I8 ? 2 : s->narrow == GALE_F16;
+    return names[how][type][(s->async & 1) + (s->async >> 1)];
 }

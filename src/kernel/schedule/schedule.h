@@ -24,7 +24,7 @@ typedef enum gale__schedule_kind {
                             * dimensions
                             */
     GALE__SCHEDULE_TILE,   /* a contraction in tiles through work-group memory */
-    GALE__SCHEDULE_MATRIX, /* a contraction of f16 or bf16 by matrix units */
+    GALE__SCHEDULE_MATRIX, /* a contraction of f16, bf16 or bytes by matrix units */
     GALE__SCHEDULE_TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory
                                */
 } gale__schedule_kind;
@@ -54,10 +54,11 @@ typedef struct gale__schedule {
     uint8_t once;   /* bit i: buffer i is larger than caches, and each element is read once */
     uint8_t lanes;  /* MATRIX: threads of a subgroup */
     uint8_t stages; /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
-    uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory */
+    uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory; GALE_I8: bytes, each
+                       operand signed or not, which lie there along k */
     uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
     uint8_t slice;  /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
-    uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 8 elements at once */
+    uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once */
     uint8_t
         few[2]; /* MATRIX: fewer rows, columns than the tile has: none is fetched in place of those that are missing */
 } gale__schedule;

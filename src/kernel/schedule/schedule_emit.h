@@ -158,6 +158,14 @@ void gale__nest_mark_cone(const gale__nest *nest, uint8_t *wanted);
 /* The element an access means at an outer and an inner block; *ok is the guards' answer (0: always true). */
 gale__ir_val gale__emit_address(gale__emit *e, int access, int outer_block, int inner_block, gale__ir_val *ok);
 
+/* MATRIX: whether operands are bytes; how many elements of an operand are 16 bytes; whether the operand's rows in
+ * work-group memory run along k. */
+static inline bool gale__schedule_matrix_bytes(const gale__schedule *s) { return s->narrow == GALE_I8; }
+static inline uint32_t gale__schedule_matrix_unit(const gale__schedule *s) { return s->narrow == GALE_I8 ? 16 : 8; }
+static inline bool gale__schedule_matrix_along_k(const gale__schedule *s, int which)
+{
+    return s->fast[which] || s->narrow == GALE_I8;
+}
 /* MATRIX: the instruction whose value, rounded to `narrow`, the operand is; and the access when it is a plain load,
  * else -1. */
 int gale__schedule_matrix_core(const gale__nest *nest, int operand);

@@ -1,22 +1,25 @@
 /* MATRIX: contractions by matrix units.  A group computes a tile of the result, each of its subgroups a part of the
  * tile in matrices of 16 x 16.  Parts of both operands lie in work-group memory, `stages` of them: while one is
  * multiplied the others are on their way, copied directly if possible, else through registers, where the
- * operand's own instructions run.  At the end each subgroup passes its sums through work-group memory, some rows at a
- * time, to threads that take neighbours, run the instructions after the sum and store. */
+ * operand's own instructions run.  Bytes lie there along k, since nothing turns them later: those that run along a
+ * side in memory are turned by fours on their way.  At the end each subgroup passes its sums through work-group memory,
+ * some rows at a time, to threads that take neighbours, run the instructions after the sum and store. */
 #include "kernel/schedule/schedule_emit.h"
 
-#define ROW_PAD 8 /* as in gale__schedule_matrix_shared */
 #define RESULT_PAD 4
 
 /* One operand on its way into work-group memory: rows of k (fast) or of the tile's side. */
 typedef struct part {
     gale__emit emit;
     int which, core, access;                /* access: copied directly; -1: through registers */
+    gale_type type;                         /* of the core */
+    bool turns;                             /* bytes that run along the side in memory, and along k here */
     uint32_t size, row, at;                 /* side of the tile; elements from row to row; where it begins in a stage */
     uint32_t per;                           /* vectors along a row */
     gale__ir_val first_k, first_side, base; /* of this thread; base: element inside the part */
     uint32_t step_k, step_side;
     gale__ir_val there[GALE__EMIT_OUTER_BLOCKS]; /* copied: whether the row or column is one; 0: always */
+    gale__ir_val fill;                           /* copied, with padding that is not 0: four bytes of it */
     gale__ir_val staging[128];                   /* variables */
 } part;
 
@@ -72,10 +75,13 @@ static gale_status begin_part(matrix *t, int which)
     p->which = which;
     p->core = gale__schedule_matrix_core(t->tiling.emit.nest, operand);
     p->access = s->async >> which & 1 ? gale__schedule_matrix_access(t->tiling.emit.nest, operand) : -1;
+    p->type = (gale_type)t->tiling.emit.nest->code[p->core].type;
     p->size = which ? s->tile_n : s->tile_m;
-    p->row = (s->fast[which] ? s->tile_k : p->size) + (s->groups ? 0 : ROW_PAD);
+    bool along_k = gale__schedule_matrix_along_k(s, which);
+    p->turns = along_k && !s->fast[which];
+    p->row = (along_k ? s->tile_k : p->size) + (s->groups ? 0 : gale__schedule_matrix_unit(s));
     p->at = t->stage;
-    t->stage += p->row * (s->fast[which] ? p->size : s->tile_k);
+    t->stage += p->row * (along_k ? p->size : s->tile_k);
     p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = group[0] / p->per;
@@ -86,12 +92,20 @@ static gale_status begin_part(matrix *t, int which)
         p->emit.outer_blocks = (int)(p->size / across);
     } else {
         p->emit.outer_vector = lanes;
-        p->step_k = across;
+        p->step_k = across; /* turned: four neighbours along k for each thread */
         p->emit.inner_blocks = (int)(s->tile_k / across);
     }
     GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.emit));
     p->emit.vector_dim = gale__schedule_tile_vector_dim(t->tiling.emit.nest, s, &t->tiling.contraction, which);
     return GALE_OK;
+}
+
+/* Padding of copies: a zero point, where it is not 0. */
+static void place_fill(part *p)
+{
+    const gale__nest_access *a = &p->emit.nest->accesses[p->access];
+    uint32_t byte = (uint32_t)(a->fill & 255);
+    if (a->n_guards && byte) p->fill = gale__ir_u32(p->emit.ir, byte * 0x01010101u);
 }
 
 /* Rows or columns past the end repeat the last ones: what they give is never stored.  Where most of them would, none
@@ -104,7 +118,7 @@ static void place_part(matrix *t, part *p)
     uint32_t wide = s->wide[p->which], unit = s->fast[p->which] ? 1 : wide;
     gale__ir_val along = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, p->per), wide);
     gale__ir_val across = op32(ir, GALE__IR_DIV, e->tid, p->per);
-    p->first_k = s->fast[p->which] ? along : across;
+    p->first_k = s->fast[p->which] ? along : p->turns ? op32(ir, GALE__MUL, across, 4) : across;
     p->first_side = s->fast[p->which] ? across : along;
     gale__ir_val lies = along; /* in the row: the order that GROUP_ADD wants, the same in every eighth row */
     if (s->groups)
@@ -112,7 +126,9 @@ static void place_part(matrix *t, part *p)
             gale__ir_op2(
                 ir, GALE__XOR, GALE_U32, op32(ir, GALE__IR_REM, e->tid, p->per), op32(ir, GALE__AND, across, 7)),
             wide);
-    p->base = op32(ir, GALE__ADD, add32(ir, op32(ir, GALE__MUL, across, p->row), lies), p->at);
+    if (p->turns) p->base = add32(ir, op32(ir, GALE__MUL, along, p->row), p->first_k);
+    else p->base = add32(ir, op32(ir, GALE__MUL, across, p->row), lies);
+    p->base = op32(ir, GALE__ADD, p->base, p->at);
     gale__ir_val count = p->which ? e->layout.n : e->layout.m,
                  top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, unit));
     for (int b = 0; b < e->outer_blocks; b++) {
@@ -124,12 +140,15 @@ static void place_part(matrix *t, part *p)
             gale__schedule_tile_kind(s, p->which), coord);
         gale__emit_outer_place(e, b, coord, e->nest->n_outer);
     }
-    if (p->access >= 0) return;
+    if (p->access >= 0) {
+        place_fill(p);
+        return;
+    }
     e->wanted[p->core] = 1;
     gale__nest_mark_cone(e->nest, e->wanted);
     for (int i = 0; i < e->nest->n_code; i++)
         if (e->wanted[i] && !e->nest->code[i].inner) gale__emit_instr(e, i);
-    for (int l = 0; l < e->lanes; l++) p->staging[l] = variable(ir, GALE_F32);
+    for (int l = 0; l < e->lanes; l++) p->staging[l] = variable(ir, gale__compute_type(p->type));
 }
 
 /* Where the inner blocks stand for the part that begins at k; past the end the last point, which is not used. */
@@ -138,8 +157,8 @@ static void place_inner(matrix *t, part *p, gale__ir_val k)
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     for (int b = 0; b < e->inner_blocks; b++) {
-        gale__ir_val at = add32(ir, k, op32(ir, GALE__ADD, p->first_k, (uint32_t)b * p->step_k)),
-                     count = e->layout.inner_count;
+        uint32_t block = (uint32_t)b, further = p->turns ? block / 4 * 4 * p->step_k + block % 4 : block * p->step_k;
+        gale__ir_val at = add32(ir, k, op32(ir, GALE__ADD, p->first_k, further)), count = e->layout.inner_count;
         e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         if (p->access < 0)
             at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, (uint32_t)e->inner_vector));
@@ -152,24 +171,44 @@ static uint32_t offset_of(const part *p, uint32_t outer, uint32_t inner)
     return p->step_side ? outer * p->step_side * p->row : inner * p->step_k * p->row;
 }
 
+/* 16 bytes, or zeros where there is no such row or k; where the guards say no, the padding. */
+static void copy_group(matrix *t, part *p, gale__ir_val to, gale__ir_val from, gale__ir_val there, gale__ir_val ok)
+{
+    gale__emit *e = &p->emit;
+    gale__ir *ir = e->ir;
+    bool filled = p->fill && ok;
+    gale__ir_instr in = {.op = GALE__IR_COPY,
+        .width = 4,
+        .a = t->shared,
+        .b = to,
+        .c = from,
+        .d = filled ? there : gale__emit_and(e, there, ok),
+        .imm = (uint64_t)e->nest->accesses[p->access].buffer};
+    if (!filled) {
+        gale__ir_add(ir, in);
+        return;
+    }
+    gale__ir_val outside = gale__ir_op1(ir, GALE__NOT, GALE_BOOL, ok);
+    gale__ir_val pads = gale__ir_op2(ir, GALE__AND, GALE_BOOL, there, outside);
+    gale__emit_if(e, pads);
+    gale__ir_set_lanes(ir, t->shared, GALE_U32, 4, to, (const gale__ir_val[]){p->fill, p->fill, p->fill, p->fill});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
+    gale__ir_add(ir, in);
+    gale__emit_close(e);
+}
+
 /* Copies the part from k on to the stage that begins at `stage`. */
 static void copy_part(matrix *t, part *p, gale__ir_val stage, gale__ir_val k)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    int buffer = e->nest->accesses[p->access].buffer;
     gale__ir_val to = add32(ir, stage, p->base);
     place_inner(t, p, k);
     for (int b = 0; b < e->outer_blocks; b++)
         for (int i = 0; i < e->inner_blocks; i++) {
             gale__ir_val ok, from = gale__emit_address(e, p->access, b, i, &ok);
-            gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_COPY,
-                                 .width = 4,
-                                 .a = t->shared,
-                                 .b = op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i)),
-                                 .c = from,
-                                 .d = gale__emit_and(e, p->there[b], gale__emit_and(e, e->inner_valid[i], ok)),
-                                 .imm = (uint64_t)buffer});
+            copy_group(t, p, op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i)), from,
+                gale__emit_and(e, p->there[b], e->inner_valid[i]), ok);
         }
 }
 
@@ -178,14 +217,40 @@ static void fetch_part(matrix *t, part *p, gale__ir_val k)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    gale__ir_val none = gale__ir_f32(ir, 0);
+    gale_type type = gale__compute_type(p->type);
+    gale__ir_val none = gale__ir_const(ir, type, 0);
     place_inner(t, p, k);
     gale__emit_inner_cone(e);
     int n_inner = e->inner_blocks * e->inner_vector;
     for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int i = 0; i < n_inner; i++) {
             gale__ir_val v = gale__emit_get(e, p->core, o, i), valid = e->inner_valid[i / e->inner_vector];
-            set(ir, p->staging[o * n_inner + i], gale__ir_op3(ir, GALE__SELECT, GALE_F32, valid, v, none));
+            set(ir, p->staging[o * n_inner + i], gale__ir_op3(ir, GALE__SELECT, type, valid, v, none));
+        }
+}
+
+/* What a staging variable is in work-group memory. */
+static gale__ir_val code_of(part *p, int lane)
+{
+    gale__ir *ir = p->emit.ir;
+    gale__ir_val v = get(ir, p->staging[lane]);
+    if (!gale__schedule_matrix_bytes(p->emit.schedule))
+        return gale__ir_encode(ir, (gale_type)p->emit.schedule->narrow, v);
+    return p->type == GALE_I8 ? gale__ir_op1(ir, GALE__BITCAST, GALE_U32, v) : v;
+}
+
+/* Four neighbours along k of each of the thread's rows or columns. */
+static void deliver_turned(matrix *t, part *p, gale__ir_val stage)
+{
+    gale__emit *e = &p->emit;
+    gale__ir *ir = e->ir;
+    gale__ir_val to = add32(ir, stage, p->base);
+    for (int o = 0; o < e->outer_vector; o++)
+        for (int i = 0; i < e->inner_blocks; i += 4) {
+            gale__ir_val codes[4];
+            for (int v = 0; v < 4; v++) codes[v] = code_of(p, o * e->inner_blocks + i + v);
+            uint32_t further = (uint32_t)o * p->row + (uint32_t)i * p->step_k;
+            gale__ir_set_lanes(ir, t->shared, GALE_U8, 4, op32(ir, GALE__ADD, to, further), codes);
         }
 }
 
@@ -194,7 +259,7 @@ static void deliver_part(matrix *t, part *p, gale__ir_val stage)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
-    gale_type type = (gale_type)e->schedule->narrow;
+    gale_type type = gale__schedule_matrix_bytes(e->schedule) ? GALE_U8 : GALE_U16;
     gale__ir_val to = add32(ir, stage, p->base);
     int vector = e->outer_vector > 1 ? e->outer_vector : e->inner_vector, n_inner = e->inner_blocks * e->inner_vector;
     for (int b = 0; b < e->outer_blocks; b++)
@@ -203,10 +268,10 @@ static void deliver_part(matrix *t, part *p, gale__ir_val stage)
             for (int v = 0; v < vector; v++) {
                 int o = e->outer_vector > 1 ? b * e->outer_vector + v : b,
                     k = e->outer_vector > 1 ? i : i * e->inner_vector + v;
-                codes[v] = gale__ir_encode(ir, type, get(ir, p->staging[o * n_inner + k]));
+                codes[v] = code_of(p, o * n_inner + k);
             }
             gale__ir_val at = op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i));
-            gale__ir_set_lanes(ir, t->shared, GALE_U16, vector, at, codes);
+            gale__ir_set_lanes(ir, t->shared, type, vector, at, codes);
         }
 }
 
@@ -224,7 +289,7 @@ static void fetch(matrix *t, gale__ir_val k)
 static void deliver(matrix *t, gale__ir_val stage)
 {
     for (int w = 0; w < 2; w++)
-        if (t->parts[w].access < 0) deliver_part(t, &t->parts[w], stage);
+        if (t->parts[w].access < 0) (t->parts[w].turns ? deliver_turned : deliver_part)(t, &t->parts[w], stage);
 }
 static void wait_for_copies(matrix *t, uint32_t groups)
 {
@@ -242,11 +307,12 @@ static gale__ir_val load_matrix(matrix *t, int which, uint32_t i, gale__ir_val s
     const part *p = &t->parts[which];
     uint32_t micro = which ? s->micro_n : s->micro_m;
     gale__ir_val side = op32(ir, GALE__ADD, op32(ir, GALE__MUL, which ? t->column : t->row, micro), i * 16);
-    gale__ir_val along = s->fast[which] ? k : side, across = s->fast[which] ? side : k;
+    bool along_k = gale__schedule_matrix_along_k(s, which);
+    gale__ir_val along = along_k ? k : side, across = along_k ? side : k;
     gale__ir_val at = add32(ir, op32(ir, GALE__MUL, across, p->row), along);
     return gale__ir_add(ir, (gale__ir_instr){.op = which ? GALE__IR_MATRIX_B : GALE__IR_MATRIX_A,
-                                .type = s->narrow,
-                                .mem = which ? s->fast[which] : !s->fast[which],
+                                .type = gale__schedule_matrix_bytes(s) ? (uint8_t)p->type : s->narrow,
+                                .mem = which ? along_k : !along_k,
                                 .a = t->shared,
                                 .b = add32(ir, stage, op32(ir, GALE__ADD, at, p->at)),
                                 .imm = p->row});
@@ -262,9 +328,11 @@ static void multiply_groups(matrix *t, gale__ir_val stage)
     const gale__schedule *s = t->tiling.emit.schedule;
     gale__ir_val rows = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->row, 4), 64 * s->tile_k);
     effect(ir, GALE__IR_GROUP_BEGIN);
-    for (uint32_t k = 0; k < s->tile_k; k += 16)
+    bool bytes = gale__schedule_matrix_bytes(s);
+    for (uint32_t k = 0; k < s->tile_k; k += 2 * gale__schedule_matrix_unit(s))
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ADD,
-                             .type = s->narrow,
+                             .type = bytes ? (uint8_t)t->parts[0].type : s->narrow,
+                             .mem = bytes ? (uint8_t)t->parts[1].type : 0,
                              .a = t->sums,
                              .b = t->shared,
                              .c = add32(ir, stage, op32(ir, GALE__ADD, rows, t->parts[0].at + k)),
@@ -283,7 +351,7 @@ static void multiply(matrix *t, gale__ir_val stage)
         return;
     }
     uint32_t rows = s->micro_m / 16, columns = s->micro_n / 16;
-    gale__ir_val b[16], k = loop(ir, s->tile_k, 16, true);
+    gale__ir_val b[16], k = loop(ir, s->tile_k, 2 * gale__schedule_matrix_unit(s), true);
     for (uint32_t j = 0; j < columns; j++) b[j] = load_matrix(t, 1, j, stage, k);
     for (uint32_t i = 0; i < rows; i++) {
         gale__ir_val a = load_matrix(t, 0, i, stage, k);
@@ -379,8 +447,9 @@ static void emit_results(matrix *t, const gale__ir_val *at)
     const gale__nest *nest = e->nest;
     gale__ir_val lanes[4];
     gale__emit_acc sums[4 * GALE__EMIT_OUTER_BLOCKS];
+    gale_type sum = gale__ir_type(e->ir, t->results);
     for (int b = 0; b < e->outer_blocks; b++) {
-        gale__ir_get_lanes(e->ir, t->results, GALE_F32, e->outer_vector, at[b], lanes);
+        gale__ir_get_lanes(e->ir, t->results, sum, e->outer_vector, at[b], lanes);
         for (int i = 0; i < e->outer_vector; i++) sums[b * e->outer_vector + i] = (gale__emit_acc){lanes[i], 0};
     }
     gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
@@ -472,13 +541,15 @@ static void declare(matrix *t)
     gale__ir_val subgroup = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, s->lanes);
     t->row = op32(ir, GALE__IR_DIV, subgroup, columns);
     t->column = op32(ir, GALE__IR_REM, subgroup, columns);
-    t->shared = gale__ir_add(
-        ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_U16, .imm = (parts > results ? parts : results) / 2});
+    bool bytes = gale__schedule_matrix_bytes(s);
+    uint8_t sum = bytes ? GALE_I32 : GALE_F32;
+    t->shared = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED,
+                                     .type = bytes ? GALE_U8 : GALE_U16,
+                                     .imm = (parts > results ? parts : results) / (bytes ? 1 : 2)});
     t->results =
-        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_F32, .a = t->shared, .imm = results / 4});
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = sum, .a = t->shared, .imm = results / 4});
     t->sums = gale__ir_add(
-        ir, (gale__ir_instr){
-                .op = GALE__IR_SUMS, .type = GALE_F32, .imm = (uint64_t)(s->micro_m / 16) * (s->micro_n / 16)});
+        ir, (gale__ir_instr){.op = GALE__IR_SUMS, .type = sum, .imm = (uint64_t)(s->micro_m / 16) * (s->micro_n / 16)});
     t->read = variable(ir, GALE_U32);
     t->write = variable(ir, GALE_U32);
 }

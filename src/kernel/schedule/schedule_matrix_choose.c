@@ -1,5 +1,6 @@
 /* Which contractions use the matrix units, and with which tiles.  Operands must be f16 or bf16, both the same: then a
- * product is exact in f32, and the sum differs from other schedules only in the order of its terms. */
+ * product is exact in f32, and the sum differs from other schedules only in the order of its terms.  Or they are bytes,
+ * of either sign, whose sums are whole numbers and the same in any order. */
 #include "kernel/ir/ir_util.h"
 #include "kernel/schedule/schedule_emit.h"
 
@@ -11,9 +12,11 @@
 
 int gale__schedule_matrix_core(const gale__nest *nest, int operand)
 {
-    while (nest->code[operand].op == GALE__CAST && nest->code[operand].type == GALE_F32)
-        operand = nest->code[operand].a;
-    return operand;
+    for (;; operand = nest->code[operand].a) {
+        const gale__nest_instr *in = &nest->code[operand];
+        bool whole = in->type == GALE_I32 && in->op == GALE__CAST && gale__ir_is_byte(nest->code[in->a].type);
+        if (in->op != GALE__CAST || (in->type != GALE_F32 && !whole)) return operand;
+    }
 }
 
 int gale__schedule_matrix_access(const gale__nest *nest, int operand)
@@ -32,38 +35,48 @@ int gale__schedule_matrix_vector_dim(const gale__nest *nest, const gale__schedul
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-/* What both operands are; GALE_F32: they are something else. */
+/* What both operands are, GALE_I8 for bytes of either sign; GALE_F32: they are something else. */
 static gale_type narrow_type(const gale__nest *nest, const gale__contraction *c)
 {
     gale_type a = (gale_type)nest->code[gale__schedule_matrix_core(nest, c->a)].type,
               b = (gale_type)nest->code[gale__schedule_matrix_core(nest, c->b)].type;
+    if (gale__ir_is_byte(a) && gale__ir_is_byte(b)) return GALE_I8;
     return a == b && (a == GALE_F16 || a == GALE_BF16) ? a : GALE_F32;
 }
 
-/* Where an operand is a plain load of whole groups of 8 neighbours, it need not pass through registers. */
+/* Sums and products have the type that matrix units give. */
+static bool sums_fit(const gale__nest *nest, const gale__contraction *c, gale_type narrow)
+{
+    gale_type sum = narrow == GALE_I8 ? GALE_I32 : GALE_F32;
+    return gale__emit_acc_type(nest, c->reduce) == sum && gale__compute_type((gale_type)nest->code[c->mul].type) == sum;
+}
+
+/* Where an operand is a plain load of whole groups of 16 bytes, it need not pass through registers.  Bytes must run
+ * along k in work-group memory, and padding of theirs may be any number. */
 static void choose_copies(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
 {
     gale__schedule_choose_operand(nest, c, s, which);
     int access = gale__schedule_matrix_access(nest, gale__schedule_tile_operand(s, c, which)),
         dim = gale__schedule_tile_vector_dim(nest, s, c, which);
-    if (access < 0 || dim < 0 || nest->extent[dim] % 8) return;
+    int unit = (int)gale__schedule_matrix_unit(s);
+    bool bytes = gale__schedule_matrix_bytes(s);
+    if (access < 0 || dim < 0 || nest->extent[dim] % unit || (bytes && !s->fast[which])) return;
     const gale__nest_access *a = &nest->accesses[access];
-    if (a->type != s->narrow || gale__schedule_access_width(nest, a, dim, 8) != 8 || (a->n_guards && a->fill)) return;
-    s->wide[which] = 8;
+    if (!bytes && (a->type != s->narrow || (a->n_guards && a->fill))) return;
+    if (gale__schedule_access_width(nest, a, dim, unit) != unit) return;
+    s->wide[which] = (uint8_t)unit;
     s->async |= (uint8_t)(1 << which);
 }
-
-#define ROW_PAD 8 /* elements after each row, so that eight rows lie in different banks */
 
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results)
 {
     uint32_t part = 0;
     for (int w = 0; w < 2; w++) {
         uint32_t size = w ? s->tile_n : s->tile_m;
-        uint32_t pad = s->groups ? 0 : ROW_PAD;
-        part += s->fast[w] ? size * (s->tile_k + pad) : s->tile_k * (size + pad);
+        uint32_t pad = s->groups ? 0 : gale__schedule_matrix_unit(s); /* so that eight rows lie in different banks */
+        part += gale__schedule_matrix_along_k(s, w) ? size * (s->tile_k + pad) : s->tile_k * (size + pad);
     }
-    *parts = part * s->stages * 2;
+    *parts = part * s->stages * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
     *results = subgroups * s->slice * (s->micro_n + 4u) * 4;
 }
@@ -111,10 +124,11 @@ static int tile_for(int64_t n)
 static void longest_steps(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s, int64_t *ahead)
 {
     bool least = s->tile_m + s->tile_n == 64, middle = s->tile_m + s->tile_n == 192;
-    s->tile_k = 32;
+    bool bytes = gale__schedule_matrix_bytes(s);
+    s->tile_k = bytes ? 64 : 32;
     *ahead = 4;
-    if (caps->software || c->k < 128 || !(least || middle)) return;
-    s->tile_k = least && c->k >= FAR_K ? 128 : 64;
+    if (caps->software || c->k < 2 * s->tile_k || !(least || middle)) return;
+    s->tile_k = bytes || (least && c->k >= FAR_K) ? 128 : 64;
     *ahead = least ? 8 : 3;
 }
 
@@ -179,7 +193,8 @@ static const struct group_tile *choose_group_tile(const gale__contraction *c, co
     return best;
 }
 
-/* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 64.  Where each unit
+/* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 128
+ * bytes.  Where each unit
  * has one group, all of its memory serves to fetch ahead, since nothing else hides how long a copy takes. */
 static bool choose_groups(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
@@ -191,7 +206,7 @@ static bool choose_groups(const gale__contraction *c, const gale_device_caps *ca
     t.groups = 1;
     t.tile_m = tile->m;
     t.micro_n = (uint8_t)(t.tile_n = tile->n);
-    t.tile_k = 64;
+    t.tile_k = (uint8_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
     bool alone = count_tiles(c, s, tile->m, tile->n) <= units;
     int64_t ahead = alone ? up(c->k, t.tile_k) / 4 : 0;
@@ -215,8 +230,20 @@ static bool divides(const gale__schedule *s, int which)
     uint32_t per = (s->fast[which] ? s->tile_k : size) / s->wide[which], others = s->fast[which] ? size : s->tile_k;
     if (!per || group[0] % per) return false;
     uint32_t across = group[0] / per;
+    bool turns = gale__schedule_matrix_bytes(s) && !s->fast[which];
+    if (turns && (others % (4 * across) || others / across * s->wide[which] > GALE__EMIT_LANES)) return false;
     return across <= others && others % across == 0 &&
            others / across <= (s->fast[which] ? GALE__EMIT_OUTER_BLOCKS : GALE__EMIT_INNER_BLOCKS);
+}
+
+/* Bytes whose neighbours are not known to be aligned take many loads: then less of k at once. */
+static bool divide_parts(gale__schedule *s)
+{
+    if (divides(s, 0) && divides(s, 1)) return true;
+    if (!gale__schedule_matrix_bytes(s) || s->groups) return false;
+    for (; s->tile_k >= 32; s->tile_k /= 2)
+        if (divides(s, 0) && divides(s, 1)) return true;
+    return false;
 }
 
 /* Some drivers leave loops that are too long. */
@@ -252,17 +279,15 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     if (small) small = !gale__schedule_large_operand(c.m, c.n, c.k);
     if (c.k < LEAST_K || (small && !nest->steady)) return false;
     gale_type type = narrow_type(nest, &c);
-    if (type == GALE_F32 || !gale__caps_run_matrix(caps, type) || gale__emit_acc_type(nest, c.reduce) != GALE_F32 ||
-        gale__compute_type((gale_type)nest->code[c.mul].type) != GALE_F32)
-        return false;
+    if (type == GALE_F32 || !gale__caps_run_matrix(caps, type) || !sums_fit(nest, &c, type)) return false;
     gale__schedule t = *s;
     t.kind = GALE__SCHEDULE_MATRIX;
     t.narrow = (uint8_t)type;
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
-    if (((nest->steady || !choose_groups(&c, caps, &t)) && !choose_sizes(&c, caps, &t)) || !divides(&t, 0) ||
-        !divides(&t, 1) || !loops_end(&c, caps, &t))
+    if (((nest->steady || !choose_groups(&c, caps, &t)) && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) ||
+        !loops_end(&c, caps, &t))
         return false;
     int dim = gale__schedule_matrix_vector_dim(nest, &t, &c);
     int64_t last = dim >= 0 ? nest->extent[dim] : 1;
