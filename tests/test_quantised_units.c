@@ -1,0 +1,242 @@
+/* Quantised networks on matrix units: how many kernels and bytes a small one takes on an NVIDIA card, as the null
+ * device counts them, and the same results on emulated units as on the CPU, bit for bit. */
+#include "device/null/null.h"
+#include "graph/run/program.h"
+#include "nvidia_caps.h"
+#include "op_graph.h"
+
+static uint32_t seed = 1;
+static int any(int low, int high)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return low + (int)((seed >> 8) % (uint32_t)(high - low + 1));
+}
+
+static void *bytes(int64_t n, int low, int high)
+{
+    uint8_t *data = gale__alloc((size_t)n);
+    for (int64_t i = 0; data && i < n; i++) data[i] = (uint8_t)any(low, high);
+    return data;
+}
+
+/* To levels and back, with or without a zero point. */
+static gale_value quantise(og *t, const char *op, gale_value x, float scale, uint8_t zero)
+{
+    return og_op(t, op, (gale_value[]){x, og_number(t, scale), og_data(t, GALE_U8, 0, NULL, &zero)}, 3, NULL, 0);
+}
+static gale_value there_and_back(og *t, gale_value x, float scale, uint8_t zero)
+{
+    return quantise(t, "DequantizeLinear", quantise(t, "QuantizeLinear", x, scale, zero), scale, zero);
+}
+
+static gale_value weights(og *t, int rank, const int64_t *dims, int64_t axis)
+{
+    int64_t n = 1;
+    float scales[512];
+    for (int d = 0; d < rank; d++) n *= dims[d];
+    for (int64_t i = 0; i < dims[axis]; i++) scales[i] = 0.004f + 0.0001f * (float)(i % 9);
+    void *data = bytes(n, -127, 127);
+    gale_attr along = GALE_INT("axis", axis);
+    gale_value in[2] = {og_data(t, GALE_I8, rank, dims, data), og_data(t, GALE_F32, 1, &dims[axis], scales)};
+    gale__free(data);
+    return og_op(t, "DequantizeLinear", in, 2, &along, 1);
+}
+
+static gale_value conv(og *t, gale_value x, int64_t c, int64_t o, int64_t kernel)
+{
+    int64_t dims[4] = {o, c, kernel, kernel}, pads[4] = {kernel / 2, kernel / 2, kernel / 2, kernel / 2};
+    float bias[512];
+    for (int64_t i = 0; i < o; i++) bias[i] = (float)any(-9, 9) / 8;
+    gale_attr attrs[1] = {GALE_INTS("pads", pads, 4)};
+    gale_value w = weights(t, 4, dims, 0);
+    return og_op(t, "Conv", (gale_value[]){x, w, og_data(t, GALE_F32, 1, dims, bias)}, 3, attrs, 1);
+}
+
+/* A bottleneck of ResNet as exporters write it, and a Gemm of the mean: c to c to c to 4c channels. */
+static void network(og *t, int64_t n, int64_t c, int64_t side, uint8_t zero)
+{
+    int64_t dims[4] = {n, c, side, side}, matrix[2] = {40, 4 * c};
+    float half = 0.5f;
+    void *data = bytes(n * c * side * side, 0, 255);
+    gale_value x = quantise(t, "DequantizeLinear", og_given(t, GALE_U8, 4, dims, data), 0.02f, 17), y, skip;
+    gale__free(data);
+    y = there_and_back(t, og_op1(t, "Relu", conv(t, x, c, c, 1)), 0.06f, zero);
+    y = there_and_back(t, og_op1(t, "Relu", conv(t, y, c, c, 3)), 0.09f, zero);
+    y = there_and_back(t, conv(t, y, c, 4 * c, 1), 0.1f, 120);
+    skip = there_and_back(t, conv(t, x, c, 4 * c, 1), 0.05f, 131);
+    y = there_and_back(t, og_op1(t, "Relu", og_op2(t, "Add", y, skip)), 0.06f, 0);
+    y = there_and_back(t, og_op1(t, "GlobalAveragePool", y), 0.03f, 3);
+    y = og_reshape(t, y, OG_INTS(t, n, 4 * c));
+    gale_attr turned = GALE_INT("transB", 1);
+    gale_value w = weights(t, 2, matrix, 0);
+    y = og_op(t, "Gemm", (gale_value[]){y, w, og_data(t, GALE_F32, 0, NULL, &half)}, 3, &turned, 1);
+    og_output(t, quantise(t, "QuantizeLinear", y, 0.2f, 99));
+}
+
+/* Scores of rows among themselves, with zero points on both sides, and a product quantised as it goes. */
+static void products(og *t, int64_t n, int64_t side)
+{
+    int64_t dims[3] = {2, n, side}, turn[3] = {0, 2, 1}, matrix[2] = {side, 48};
+    int8_t zero = -5;
+    void *data = bytes(2 * n * side, 0, 255), *w = bytes(side * 48, -127, 127);
+    gale_value x = quantise(t, "DequantizeLinear", og_given(t, GALE_U8, 3, dims, data), 0.02f, 101), dynamic[3];
+    gale_value scores = og_op2(t, "MatMul", x, og_transpose(t, x, 3, turn)),
+               in[4] = {0, og_data(t, GALE_I8, 2, matrix, w), 0, og_data(t, GALE_I8, 0, NULL, &zero)};
+    og_output(t, quantise(t, "QuantizeLinear", scores, 0.3f, 55));
+    if (t->status == GALE_OK) t->status = gale_graph_op(t->graph, "DynamicQuantizeLinear", &x, 1, NULL, 0, dynamic, 3);
+    in[0] = dynamic[0], in[2] = dynamic[2];
+    og_output(t, og_op(t, "MatMulInteger", in, 4, NULL, 0));
+    gale__free(data), gale__free(w);
+}
+
+/* --- plans --- */
+
+typedef struct work {
+    int kernels, units, others; /* others: products that are too small for matrix units: the Gemm */
+    double bytes;
+} work;
+
+static work plan_of(og *t, const gale_device_caps *caps)
+{
+    work w = {0};
+    gale_device *null = NULL;
+    gale_program *p = NULL;
+    gale__instance *i = NULL;
+    gale__null_set_caps(caps);
+    CHECK_OK(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
+    gale__null_set_caps(NULL);
+    if (null && CHECK_OK(t->status) && CHECK_OK(gale_program_create(t->graph, null, NULL, &p)) &&
+        CHECK_OK(gale__program_instance(p, t->inputs, &i))) {
+        w.kernels = i->plan->kernels;
+        for (int k = 0; k < i->plan->n_steps; k++) {
+            const gale__plan_step *s = &i->plan->steps[k];
+            if (s->once) continue;
+            w.bytes += s->tag.bytes;
+            w.units += strstr(s->tag.name, "int8") != NULL;
+            w.others += !strncmp(s->tag.name, "tile", 4);
+        }
+        gale__instance_release(p, i);
+    }
+    gale_program_destroy(&p);
+    gale_device_close(&null);
+    return w;
+}
+
+/* Each convolution is one kernel with all that follows it, and what lies between them is bytes. */
+TEST(networks_run_on_units)
+{
+    enum { N = 8, C = 64, SIDE = 28 };
+    gale_device_caps older = nvidia, none = nvidia;
+    og t;
+    og_begin(&t);
+    network(&t, N, C, SIDE, 0);
+    work hopper = plan_of(&t, &nvidia);
+    older.arch = 80, older.matrix_groups = false;
+    none.n_matrix = 2;
+    work ampere = plan_of(&t, &older), floats = plan_of(&t, &none);
+    double values = N * C * SIDE * SIDE * (2 + 2 + 5 + 9 + 4.0); /* of four convolutions, and of the mean */
+    if (!CHECK_EQ(hopper.kernels, 6) || !CHECK_EQ(hopper.units, 4) || !CHECK_EQ(hopper.others, 1) ||
+        !CHECK(hopper.bytes < values + 2e5))
+        printf("  %d kernels, %d int8, %d tile, %.2f MB\n", hopper.kernels, hopper.units, hopper.others,
+            hopper.bytes / 1e6);
+    CHECK_EQ(ampere.units, hopper.units);
+    CHECK(ampere.bytes == hopper.bytes);
+    CHECK_EQ(floats.units, 0);
+    CHECK(floats.bytes > 2 * hopper.bytes);
+    og_end(&t);
+}
+
+/* --- results --- */
+
+static gale_device *open_device(const char *chain)
+{
+    gale_device *device = NULL;
+    gale_device_options options = GALE_DEVICE_OPTIONS;
+    options.chain = chain, options.strict = true;
+    setenv("GALE_MATRIX", "emulate", 1);
+    if (gale_device_open(&options, &device) != GALE_OK) printf("SKIP on %s: %s\n", chain, gale_error());
+    unsetenv("GALE_MATRIX");
+    return device;
+}
+
+static void run_on(og *t, gale_device *device, gale_tensor **y)
+{
+    gale_program *p = NULL;
+    if (CHECK_OK(t->status) && CHECK_OK(gale_program_create(t->graph, device, NULL, &p)))
+        CHECK_OK(gale_program_run(p, t->inputs, y, true));
+    gale_program_destroy(&p);
+}
+
+static void compare(og *t, const char *name, gale_device *cpu, gale_device *device)
+{
+    gale_tensor *want[2] = {0}, *have[2] = {0};
+    run_on(t, cpu, want);
+    run_on(t, device, have);
+    for (int i = 0; i < t->n_outputs; i++) {
+        if (!want[i] || !have[i]) continue;
+        size_t size = gale_tensor_size_bytes(want[i]);
+        CHECK_EQ(gale_tensor_size_bytes(have[i]), size);
+        if (!CHECK(!memcmp(gale_tensor_data(want[i]), gale_tensor_data(have[i]), size)))
+            printf("  %s, output %d, on %s\n", name, i, gale_device_get_info(device)->name);
+    }
+    for (int i = 0; i < 2; i++) gale_tensor_destroy(&want[i]), gale_tensor_destroy(&have[i]);
+}
+
+TEST(results_are_those_of_the_cpu)
+{
+    gale_device *cpu = open_device("cpu");
+    const char *others[] = {"opencl", "vulkan"};
+    for (int i = 0; cpu && i < 2; i++) {
+        gale_device *device = open_device(others[i]);
+        if (!device) continue;
+        for (int zero = i; zero < 2; zero++) {
+            og t;
+            og_begin(&t);
+            network(&t, 1, 16, 9, zero ? 7 : 0);
+            compare(&t, "network", cpu, device);
+            og_end(&t);
+        }
+        og t;
+        og_begin(&t);
+        products(&t, 33, 40);
+        compare(&t, "products", cpu, device);
+        og_end(&t);
+        gale_device_close(&device);
+    }
+    gale_device_close(&cpu);
+}
+
+/* Making the plan, its n-th allocation failing; true once n is past the last. */
+static bool plan_faulty(gale_device *null, uint64_t n)
+{
+    gale_program *p = NULL;
+    gale__instance *i = NULL;
+    og t;
+    og_begin(&t);
+    network(&t, 1, 16, 9, 7);
+    CHECK_OK(t.status);
+    gale__alloc_fail_at(n);
+    gale_status status = gale_program_create(t.graph, null, NULL, &p);
+    if (status == GALE_OK) status = gale__program_instance(p, t.inputs, &i);
+    bool over = gale__alloc_count() < n;
+    gale__alloc_fail_at(0);
+    CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));
+    if (i) gale__instance_release(p, i);
+    gale_program_destroy(&p);
+    og_end(&t);
+    return over;
+}
+
+TEST(every_allocation_may_fail)
+{
+    gale_device *null = NULL;
+    gale__null_set_caps(&nvidia);
+    CHECK_OK(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
+    gale__null_set_caps(NULL);
+    uint64_t step = test_light() ? 7 : 1;
+    for (uint64_t n = 1; null && n < 20000; n += step)
+        if (plan_faulty(null, n)) break;
+    gale_device_close(&null);
+}
+
+TESTS(ROW(networks_run_on_units), ROW(results_are_those_of_the_cpu), ROW(every_allocation_may_fail))
