@@ -171,6 +171,14 @@ static gale_device_caps with_units(void)
     return caps;
 }
 
+/* On its own, as devices compile it, a text has all that it mentions. */
+static void check_text(const gale__ir *ir, gale__dialect dialect, const gale_device_caps *caps)
+{
+    gale__str text = {0};
+    if (CHECK_OK(gale__ir_print_c(&ir, 1, dialect, caps, &text))) CHECK(strstr(text.text, "}sums_i32;") != NULL);
+    gale__str_finish(&text);
+}
+
 /* All cases as these capabilities have them, in one text. */
 static void compile_cases(const gale_device_caps *caps, const char *const *wanted, const char *target)
 {
@@ -183,6 +191,7 @@ static void compile_cases(const gale_device_caps *caps, const char *const *wante
         if (build_case(i, caps, &s, &irs[n])) list[n] = &irs[n], n++;
     }
     gale__dialect dialect = strcmp(caps->dialect, "cuda") ? GALE__DIALECT_OPENCL_PTX : GALE__DIALECT_CUDA;
+    for (int i = 0; i < n; i++) check_text(list[i], dialect, caps);
     if (CHECK_OK(gale__ir_print_c(list, n, dialect, caps, &text)))
         for (; *wanted; wanted++)
             if (!CHECK(strstr(text.text, *wanted))) printf("  %s\n", *wanted);

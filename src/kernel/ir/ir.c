@@ -267,6 +267,7 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if (in->op == GALE__IR_MATRIX_A || in->op == GALE__IR_MATRIX_B)
             needs.matrix |= gale__ir_is_byte(in->type) ? 4 : in->type == GALE_F16 ? 1 : 2;
         if (in->op == GALE__IR_SUMS) needs.sums = true;
+        if (in->op == GALE__IR_SUMS && in->type == GALE_I32) needs.matrix |= 4;
         if (in->op == GALE__IR_MATRIX_SUMS || (element && ir->code[in->a].op == GALE__IR_SUMS)) needs.quads = true;
         if (in->op != GALE__IR_LOAD && in->op != GALE__IR_STORE) continue;
         int bits = gale__type_table[in->mem].bits;
