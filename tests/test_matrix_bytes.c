@@ -78,9 +78,12 @@ static void make_cases(void)
     product("u8 by s8, columns along their side", SIZE(1, 64, 72, 96), GALE_U8, GALE_I8, 0, 0, true, 1);
     product("u8 by u8, rows along their side", SIZE(2, 40, 72, 48), GALE_U8, GALE_U8, 3, 0, false, 2);
     product("s8 by u8, both along their sides", SIZE(1, 36, 44, 40), GALE_I8, GALE_U8, 1, 0, false, 0);
+    product("u8 by s8, copied by fours", SIZE(1, 45, 48, 100), GALE_U8, GALE_I8, 2, 4, true, 3);
     product("u8 by s8, odd sizes", SIZE(1, 45, 51, 37), GALE_U8, GALE_I8, 2, 3, true, 0);
     convolution("convolution, channels last", 16, 40, 6, 0, true, 3);
     convolution("convolution, channels last, zero point", 16, 40, 6, 113, true, 3);
+    convolution("convolution, by eights, zero point", 24, 40, 6, 9, true, 3);
+    convolution("convolution, by fours, zero point", 4, 40, 6, 113, true, 3);
     convolution("convolution, longer, zero point", 64, 72, 5, 3, true, 3);
     convolution("convolution as declared", 3, 40, 7, 128, false, -1);
 }

@@ -13,7 +13,7 @@ enum { SWEEPS = 8, NONE = -1 };
 /* Bytes that memory moves while an operation waits: 4.8 TB/s against 30 instead of 250 TFLOP/s, on an H200.  Other
  * cards with matrix units have much the same proportions. */
 #define BYTES_PER_OPERATION 0.14
-#define ACROSS 0.2 /* of that, where wgmma would do and mma.sync has to */
+#define ACROSS 0.2 /* of that, where wgmma would do and mma.sync has to, or bytes are copied by fours */
 
 /* One access of a kernel to a value; in two lists, of what is read and of what is written. */
 typedef struct use {
@@ -126,12 +126,12 @@ static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
     return found;
 }
 
-/* The dimension along which groups of 16 bytes can be copied directly; NONE if there is none. */
-static int copies_along(const gale__fusion *f, const use *u, bool last)
+/* The dimension along which groups of so many elements can be copied directly; NONE if there is none. */
+static int copies_along(const gale__fusion *f, const use *u, bool last, int unit)
 {
     const gale__nest *nest = &u->kernel->nest;
     const gale__nest_access *a = u->access;
-    int vector = NONE, dims = nest->n_outer + nest->n_inner, unit = 16 / (int)gale_type_size(a->type);
+    int vector = NONE, dims = nest->n_outer + nest->n_inner;
     for (int d = 0; d < dims; d++)
         if (step_of(f, u->from, a->stride[d], last) == 1 && nest->extent[d] % unit == 0) vector = d;
     if (vector == NONE || offset_of(f, u->from, a->offset, last) % unit) return NONE;
@@ -145,10 +145,12 @@ static int copies_along(const gale__fusion *f, const use *u, bool last)
 /* Four subgroups at once take only operands that run along k; bytes are turned by threads otherwise. */
 static double operand_cost(const gale__fusion *f, const use *u, bool last)
 {
-    int along = copies_along(f, u, last);
+    bool bytes = gale_type_size(u->access->type) == 1;
+    int along = copies_along(f, u, last, bytes ? 16 : 8);
+    if (bytes && along == NONE && copies_along(f, u, last, 4) >= u->kernel->nest.n_outer) return u->loss * ACROSS;
     if (along == NONE) return u->loss;
     if (along >= u->kernel->nest.n_outer) return 0;
-    return gale_type_size(u->access->type) == 1 ? u->loss : u->grouped ? u->loss * ACROSS : 0;
+    return bytes ? u->loss : u->grouped ? u->loss * ACROSS : 0;
 }
 
 /* Whether threads that share a sum find neighbours in one of its rows. */

@@ -171,14 +171,15 @@ static uint32_t offset_of(const part *p, uint32_t outer, uint32_t inner)
     return p->step_side ? outer * p->step_side * p->row : inner * p->step_k * p->row;
 }
 
-/* 16 bytes, or zeros where there is no such row or k; where the guards say no, the padding. */
+/* 16 bytes or less, or zeros where there is no such row or k; where the guards say no, the padding. */
 static void copy_group(matrix *t, part *p, gale__ir_val to, gale__ir_val from, gale__ir_val there, gale__ir_val ok)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     bool filled = p->fill && ok;
+    int words = 4 * e->schedule->wide[p->which] / (int)gale__schedule_matrix_unit(e->schedule);
     gale__ir_instr in = {.op = GALE__IR_COPY,
-        .width = 4,
+        .width = (uint8_t)words,
         .a = t->shared,
         .b = to,
         .c = from,
@@ -191,7 +192,11 @@ static void copy_group(matrix *t, part *p, gale__ir_val to, gale__ir_val from, g
     gale__ir_val outside = gale__ir_op1(ir, GALE__NOT, GALE_BOOL, ok);
     gale__ir_val pads = gale__ir_op2(ir, GALE__AND, GALE_BOOL, there, outside);
     gale__emit_if(e, pads);
-    gale__ir_set_lanes(ir, t->shared, GALE_U32, 4, to, (const gale__ir_val[]){p->fill, p->fill, p->fill, p->fill});
+    gale__ir_val byte = op32(ir, GALE__AND, p->fill, 255);
+    if (words > 1)
+        gale__ir_set_lanes(
+            ir, t->shared, GALE_U32, words, to, (const gale__ir_val[]){p->fill, p->fill, p->fill, p->fill});
+    else gale__ir_set_lanes(ir, t->shared, GALE_U8, 4, to, (const gale__ir_val[]){byte, byte, byte, byte});
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     gale__ir_add(ir, in);
     gale__emit_close(e);

@@ -52,20 +52,22 @@ static bool sums_fit(const gale__nest *nest, const gale__contraction *c, gale_ty
 }
 
 /* Where an operand is a plain load of whole groups of 16 bytes, it need not pass through registers.  Bytes must run
- * along k in work-group memory, and padding of theirs may be any number. */
+ * along k in work-group memory, are copied by eights and fours, too, and padding of theirs may be any number. */
 static void choose_copies(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
 {
     gale__schedule_choose_operand(nest, c, s, which);
     int access = gale__schedule_matrix_access(nest, gale__schedule_tile_operand(s, c, which)),
         dim = gale__schedule_tile_vector_dim(nest, s, c, which);
-    int unit = (int)gale__schedule_matrix_unit(s);
     bool bytes = gale__schedule_matrix_bytes(s);
-    if (access < 0 || dim < 0 || nest->extent[dim] % unit || (bytes && !s->fast[which])) return;
+    if (access < 0 || dim < 0 || (bytes && !s->fast[which])) return;
     const gale__nest_access *a = &nest->accesses[access];
     if (!bytes && (a->type != s->narrow || (a->n_guards && a->fill))) return;
-    if (gale__schedule_access_width(nest, a, dim, unit) != unit) return;
-    s->wide[which] = (uint8_t)unit;
-    s->async |= (uint8_t)(1 << which);
+    for (int unit = (int)gale__schedule_matrix_unit(s), least = bytes ? 4 : unit; unit >= least; unit /= 2) {
+        if (nest->extent[dim] % unit || gale__schedule_access_width(nest, a, dim, unit) != unit) continue;
+        s->wide[which] = (uint8_t)unit;
+        s->async |= (uint8_t)(1 << which);
+        return;
+    }
 }
 
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results)
@@ -200,6 +202,7 @@ static bool choose_groups(const gale__contraction *c, const gale_device_caps *ca
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     if (!caps->matrix_groups || caps->matrix_emulated || s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
+    if (s->wide[0] + s->wide[1] < 2u * gale__schedule_matrix_unit(s)) return false;
     if (!gale__schedule_groups_pay(m, n, c->k)) return false;
     const struct group_tile *tile = choose_group_tile(c, s, units);
     gale__schedule t = *s;
