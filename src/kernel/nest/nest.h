@@ -73,7 +73,8 @@ typedef struct gale__nest_instr {
                       rounded at CAST, LOAD, store */
     uint8_t inner; /* 1: INNER */
     uint8_t acc;   /* REDUCE: type to accumulate in (F32, F64, I32, I64 ...); EXP, LOG, POW, DIV: 1 where a device's own
-                      will do, 2 if the operands are of ordinary size besides (gale__nest_loosen) */
+                      will do, 2 if the operands are of ordinary size besides (gale__nest_loosen); DIV, RINT, CAST:
+                      GALE__NEST_LEVEL where levels of 8 bits are made or read (gale__nest_mark_levels) */
     int32_t a, b, c; /* operands: indices of earlier instructions */
     int32_t access;
     uint64_t imm;
@@ -114,6 +115,9 @@ void gale__nest_canonicalize(gale__nest *nest);
 /* Marks operations whose last digits cannot be seen, since all that becomes of them is integers of 8 bits
  * (nest_loosen.c). */
 void gale__nest_loosen(gale__nest *nest);
+/* Marks conversions between floats and levels of 8 bits, and what is rounded to them (nest_levels.c). */
+enum { GALE__NEST_LEVEL = 3 };
+void gale__nest_mark_levels(gale__nest *nest);
 /* Leaves out steps of a contraction over floats that multiply padding of zeros alone (nest_trim.c). */
 void gale__nest_trim(gale__nest *nest);
 /* How many of a, b, c an instruction reads. */

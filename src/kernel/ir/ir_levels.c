@@ -1,0 +1,58 @@
+/* Levels of 8 bits and floats, converted by sums: beside 1.5 * 2^23 a float has no room for a fraction, so that adding
+ * it rounds to even, and the low bits of the sum are the integer. */
+#include "kernel/ir/ir_util.h"
+
+#define BESIDE 12582912.0f     /* 1.5 * 2^23 */
+#define BESIDE_BITS 0x4b400000 /* its code */
+#define FAR 1048576.0f         /* of any level */
+
+static gale__ir_val op2(gale__ir *ir, int op, gale_type type, gale__ir_val a, gale__ir_val b)
+{
+    return gale__ir_op2(ir, op, type, a, b);
+}
+
+/* a / b as exactly as one division gives it, with its reciprocal, which is the same for all threads: the rest of a
+ * first quotient corrects it.  The first one stays finite, so that infinities come out as they should. */
+static gale__ir_val quotient(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+{
+    const gale_type t = GALE_F32;
+    gale__ir_val by = op2(ir, GALE__IR_DIV, t, gale__ir_f32(ir, 1), b), q = op2(ir, GALE__MUL, t, a, by);
+    q = gale__ir_scalar(ir, GALE__MIN, t, q, gale__ir_f32(ir, FAR), 0);
+    q = gale__ir_scalar(ir, GALE__MAX, t, q, gale__ir_f32(ir, -FAR), 0);
+    gale__ir_val rest = gale__ir_op3(ir, GALE__FMA, t, gale__ir_op1(ir, GALE__NEG, t, q), b, a);
+    return gale__ir_op3(ir, GALE__FMA, t, rest, by, q);
+}
+
+static gale__ir_val round_level(gale__ir *ir, gale__ir_val a)
+{
+    return op2(
+        ir, GALE__SUB, GALE_F32, op2(ir, GALE__ADD, GALE_F32, a, gale__ir_f32(ir, BESIDE)), gale__ir_f32(ir, BESIDE));
+}
+
+/* Saturates; NaN gives 0. */
+static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val a)
+{
+    const gale_type t = GALE_F32;
+    bool is_signed = to == GALE_I8;
+    gale__ir_val number = op2(ir, GALE__EQ, GALE_BOOL, a, a);
+    gale__ir_val v = op2(ir, GALE__IR_MIN, t, a, gale__ir_f32(ir, is_signed ? 127 : 255));
+    v = op2(ir, GALE__IR_MAX, t, v, gale__ir_f32(ir, is_signed ? -128 : 0));
+    v = gale__ir_op3(ir, GALE__SELECT, t, number, v, gale__ir_f32(ir, 0));
+    gale__ir_val bits = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op2(ir, GALE__ADD, t, v, gale__ir_f32(ir, BESIDE)));
+    bits = op2(ir, GALE__SUB, GALE_I32, bits, gale__ir_i32(ir, BESIDE_BITS));
+    return is_signed ? bits : gale__ir_op1(ir, GALE__BITCAST, GALE_U32, bits);
+}
+
+static gale__ir_val to_float(gale__ir *ir, gale__ir_val a)
+{
+    if (gale__ir_type(ir, a) == GALE_U32) a = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, a);
+    gale__ir_val bits = op2(ir, GALE__ADD, GALE_I32, a, gale__ir_i32(ir, BESIDE_BITS));
+    return op2(ir, GALE__SUB, GALE_F32, gale__ir_op1(ir, GALE__BITCAST, GALE_F32, bits), gale__ir_f32(ir, BESIDE));
+}
+
+gale__ir_val gale__ir_level(gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b)
+{
+    if (op == GALE__DIV) return quotient(ir, a, b);
+    if (op == GALE__RINT) return round_level(ir, a);
+    return to == GALE_F32 ? to_float(ir, a) : to_byte(ir, to, a);
+}
