@@ -21,10 +21,28 @@ gale__node gale__prim_one_number(gale__prim_graph *g, gale__node n)
     return gale__prim_elements(g, n) == 1 ? gale__prim_reshape(g, n, 0, NULL) : n;
 }
 
+static bool is_float(const gale__prim_graph *g, gale__node x)
+{
+    return gale__type_is_float((gale_type)gale__prim_at(g, x)->type);
+}
+
+/* What was rounded to a narrower float for the sake of a product, and kept finite: in whole numbers it need not be. */
+static gale__node unrounded(const gale__prim_graph *g, gale__node x)
+{
+    for (;;) {
+        const gale__prim_node *p = gale__prim_at(g, x);
+        double most;
+        bool clamp = (p->op == GALE__MIN || p->op == GALE__MAX) && gale__prim_is_splat(g, p->in[1], &most) &&
+                     fabs(most) >= gale__type_max(GALE_F16);
+        if (!is_float(g, x) || (p->op != GALE__CAST && !clamp) || !is_float(g, p->in[0])) return x;
+        x = p->in[0];
+    }
+}
+
 /* x as numbers times scale: I32, made of bytes less a zero point; false where it is nothing of the kind. */
 static bool find_in_order(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
 {
-    const gale__prim_node *p = gale__prim_at(g, x);
+    const gale__prim_node *p = gale__prim_at(g, unrounded(g, x));
     if (p->op != GALE__MUL || p->type != GALE_F32) return false;
     int cast = gale__prim_at(g, p->in[0])->op == GALE__CAST ? 0 : 1;
     const gale__prim_node *q = gale__prim_at(g, p->in[cast]);
@@ -44,7 +62,7 @@ static bool find_in_order(gale__prim_graph *g, gale__node x, gale__node *numbers
 /* The same of a value whose axes were turned, as the weights of Gemm are. */
 static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
 {
-    gale__prim_node p = *gale__prim_at(g, x);
+    gale__prim_node p = *gale__prim_at(g, unrounded(g, x));
     if (p.op != GALE__PRIM_PERMUTE) return find_in_order(g, x, numbers, scale);
     int perm[GALE_MAX_RANK];
     for (int d = 0; d < p.rank; d++) perm[d] = (int)p.attr[d];
@@ -71,7 +89,7 @@ gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node
     if (p.rank < 2 || q.rank < 2 || p.dims[p.rank - 1] > SUM_MOST || p.dims[p.rank - 1] < LEAST_K) return GALE__NIL;
     if (!same_along(g, by_x, 0) || !same_along(g, by_y, 1)) return GALE__NIL;
     gale__node sum = gale__prim_cast(g, gale__prim_matmul(g, x, y), GALE_F32);
-    return gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_y));
+    return gale__prim_cast(g, gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_y)), (gale_type)p.type);
 }
 
 gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
@@ -79,6 +97,7 @@ gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w
     gale__node numbers, kernel, by_x, by_w;
     if (!g->whole_products || !find_numbers(g, x, &numbers, &by_x) || !find_numbers(g, w, &kernel, &by_w))
         return GALE__NIL;
+    gale_type type = (gale_type)gale__prim_at(g, x)->type;
     gale__prim_node q = *gale__prim_at(g, w), s = *gale__prim_at(g, by_w);
     int64_t k = 1, along[GALE_MAX_RANK];
     for (int d = 1; d < q.rank; d++) k *= q.dims[d];
@@ -90,7 +109,7 @@ gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w
     if (s.rank && !by_channel) return GALE__NIL;
     if (by_channel) by_w = gale__prim_reshape(g, by_w, q.rank, along);
     gale__node sum = gale__prim_cast(g, gale__prim_conv(g, numbers, kernel, c), GALE_F32);
-    return gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_w));
+    return gale__prim_cast(g, gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_w)), type);
 }
 
 bool gale__prim_dequantised(gale__prim_graph *g, gale__node x, gale__prim_scaled *out)

@@ -236,6 +236,19 @@ static bool stored_once(const grouper *s, gale__node n)
     return false;
 }
 
+/* Dequantised: the bytes are narrower still, and making a number of them again costs little. */
+static bool made_of_bytes(const gale__prim_graph *g, gale__node n)
+{
+    for (int steps = 0; steps < 8; steps++) {
+        const gale__prim_node *p = gale__prim_at(g, n);
+        if (is_byte(p->type)) return true;
+        bool scaled = (p->op == GALE__MUL || p->op == GALE__SUB) && tensor_operands(g, p) == 1;
+        if (p->op != GALE__CAST && !scaled && !gale__prim_is_view(p->op)) return false;
+        n = p->in[0];
+    }
+    return false;
+}
+
 /* A cast to a narrower float, or of a float to bytes where bytes are multiplied: where the value goes through memory,
  * this is what should lie there. */
 static bool narrows(const grouper *s, const gale__prim_node *p)
@@ -243,6 +256,7 @@ static bool narrows(const grouper *s, const gale__prim_node *p)
     bool bytes = is_byte(p->type) && (s->fusion->options.store_operands || s->fusion->options.bytes);
     if (p->op != GALE__CAST || (p->type != GALE_F16 && p->type != GALE_BF16 && !bytes)) return false;
     gale_type from = (gale_type)gale__prim_at(s->g, p->in[0])->type;
+    if (s->fusion->options.bytes && !bytes && made_of_bytes(s->g, p->in[0])) return false;
     return from == GALE_F32 || from == GALE_F64;
 }
 

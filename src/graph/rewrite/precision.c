@@ -5,12 +5,13 @@
  * f32. */
 #include "graph/rewrite/precision.h"
 #include "base/num.h"
+#include "graph/build/build.h"
 #include "graph/run/tensor.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP, CONTRACTION, MAP, WIDE, NARROW };
+enum { KEEP, CONTRACTION, MAP, WIDE, NARROW, LEVELS };
 enum { AS_MADE, STAYS_F32, MADE_NARROW, TO_NARROW, TO_NARROW_CLAMPED }; /* what becomes of results */
 
 typedef struct entry {
@@ -226,10 +227,21 @@ static void widen_all(gale__narrowing *s, const gale__op_node *n, gale__node *in
         if (n->in[i] >= 0 && in[i] >= 0 && !is_f32(s, in[i])) in[i] = gale__narrowing_declared(s, n->in[i], in[i]);
 }
 
+/* Whether what a DequantizeLinear makes should be narrow, like the values around it.  Weights are left to products. */
+static bool makes_narrow(const gale__narrowing *s, const gale__node *in)
+{
+    double scale;
+    if (!s->g->zeros_apart || in[0] < 0 || gale__prim_at(s->g, in[0])->invariant) return false;
+    int type = gale__prim_at(s->g, in[0])->type;
+    return (type == GALE_I8 || type == GALE_U8) && gale__prim_is_splat(s->g, in[1], &scale) &&
+           fabs(scale) * 256 < gale__type_max(s->graph->narrow);
+}
+
 int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in)
 {
     if (!s->narrow || s->g->status != GALE_OK) return AS_MADE;
     int class_ = s->off ? KEEP : class_of(n->op), how = STAYS_F32;
+    if (class_ == LEVELS) return makes_narrow(s, in) ? TO_NARROW : STAYS_F32;
     kinds k = look(s, n, class_, in);
     if ((k.unsuited && class_ != WIDE) || k.narrow + k.f32 == 0) class_ = KEEP;
     if (class_ == CONTRACTION || (class_ == NARROW && k.narrow && !k.wide)) {
