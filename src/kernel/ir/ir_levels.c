@@ -13,12 +13,14 @@ static gale__ir_val op2(gale__ir *ir, int op, gale_type type, gale__ir_val a, ga
 
 /* a / b as exactly as one division gives it, with its reciprocal, which is the same for all threads: the rest of a
  * first quotient corrects it.  The first one stays finite, so that infinities come out as they should. */
-static gale__ir_val quotient(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+static gale__ir_val quotient(gale__ir *ir, gale__ir_val a, gale__ir_val b, bool near)
 {
     const gale_type t = GALE_F32;
     gale__ir_val by = op2(ir, GALE__IR_DIV, t, gale__ir_f32(ir, 1), b), q = op2(ir, GALE__MUL, t, a, by);
-    q = gale__ir_scalar(ir, GALE__MIN, t, q, gale__ir_f32(ir, FAR), 0);
-    q = gale__ir_scalar(ir, GALE__MAX, t, q, gale__ir_f32(ir, -FAR), 0);
+    if (!near) {
+        q = gale__ir_scalar(ir, GALE__MIN, t, q, gale__ir_f32(ir, FAR), 0);
+        q = gale__ir_scalar(ir, GALE__MAX, t, q, gale__ir_f32(ir, -FAR), 0);
+    }
     gale__ir_val rest = gale__ir_op3(ir, GALE__FMA, t, gale__ir_op1(ir, GALE__NEG, t, q), b, a);
     return gale__ir_op3(ir, GALE__FMA, t, rest, by, q);
 }
@@ -30,14 +32,16 @@ static gale__ir_val round_level(gale__ir *ir, gale__ir_val a)
 }
 
 /* Saturates; NaN gives 0. */
-static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val a)
+static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, bool near)
 {
     const gale_type t = GALE_F32;
     bool is_signed = to == GALE_I8;
-    gale__ir_val number = op2(ir, GALE__EQ, GALE_BOOL, a, a);
-    gale__ir_val v = op2(ir, GALE__IR_MIN, t, a, gale__ir_f32(ir, is_signed ? 127 : 255));
-    v = op2(ir, GALE__IR_MAX, t, v, gale__ir_f32(ir, is_signed ? -128 : 0));
-    v = gale__ir_op3(ir, GALE__SELECT, t, number, v, gale__ir_f32(ir, 0));
+    if (!near) {
+        gale__ir_val number = op2(ir, GALE__EQ, GALE_BOOL, v, v);
+        v = op2(ir, GALE__IR_MIN, t, v, gale__ir_f32(ir, is_signed ? 127 : 255));
+        v = op2(ir, GALE__IR_MAX, t, v, gale__ir_f32(ir, is_signed ? -128 : 0));
+        v = gale__ir_op3(ir, GALE__SELECT, t, number, v, gale__ir_f32(ir, 0));
+    }
     gale__ir_val bits = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op2(ir, GALE__ADD, t, v, gale__ir_f32(ir, BESIDE)));
     bits = op2(ir, GALE__SUB, GALE_I32, bits, gale__ir_i32(ir, BESIDE_BITS));
     return is_signed ? bits : gale__ir_op1(ir, GALE__BITCAST, GALE_U32, bits);
@@ -50,9 +54,9 @@ static gale__ir_val to_float(gale__ir *ir, gale__ir_val a)
     return op2(ir, GALE__SUB, GALE_F32, gale__ir_op1(ir, GALE__BITCAST, GALE_F32, bits), gale__ir_f32(ir, BESIDE));
 }
 
-gale__ir_val gale__ir_level(gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b)
+gale__ir_val gale__ir_level(gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b, bool near)
 {
-    if (op == GALE__DIV) return quotient(ir, a, b);
+    if (op == GALE__DIV) return quotient(ir, a, b, near);
     if (op == GALE__RINT) return round_level(ir, a);
-    return to == GALE_F32 ? to_float(ir, a) : to_byte(ir, to, a);
+    return to == GALE_F32 ? to_float(ir, a) : to_byte(ir, to, a, near);
 }

@@ -81,7 +81,7 @@ gale__ir_val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__
 /* F16_TO_F32 and F32_TO_F16 without the device's help. */
 gale__ir_val gale__ir_half_by_bits(gale__ir *ir, int op, gale__ir_val v);
 /* DIV, RINT and CAST to F32, I8 or U8 as gale__nest_mark_levels marks them (ir_levels.c). */
-gale__ir_val gale__ir_level(gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b);
+gale__ir_val gale__ir_level(gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b, bool near);
 /* Float to integer of storage type `to`: truncates, saturates, NaN to 0. */
 gale__ir_val gale__ir_float_to_int(gale__ir *ir, gale_type to, gale__ir_val v);
 #endif

@@ -116,8 +116,11 @@ void gale__nest_canonicalize(gale__nest *nest);
  * (nest_loosen.c). */
 void gale__nest_loosen(gale__nest *nest);
 /* Marks conversions between floats and levels of 8 bits, and what is rounded to them (nest_levels.c). */
-enum { GALE__NEST_LEVEL = 3 };
+enum { GALE__NEST_LEVEL = 3, GALE__NEST_NEAR }; /* NEAR: known to be within the levels' range */
 void gale__nest_mark_levels(gale__nest *nest);
+/* Values quantised and dequantised within the nest do not become integers on the way (nest_requant.c).  New
+ * instructions come from the arena. */
+gale_status gale__nest_requantise(gale__nest *nest, gale__arena *arena);
 /* Leaves out steps of a contraction over floats that multiply padding of zeros alone (nest_trim.c). */
 void gale__nest_trim(gale__nest *nest);
 /* How many of a, b, c an instruction reads. */

@@ -319,13 +319,13 @@ gale__ir_val gale__emit_scalar(gale__emit *e, int i, gale__ir_val a, gale__ir_va
 {
     const gale__nest_instr *in = &e->nest->code[i];
     gale_type type = (gale_type)in->type, compute = gale__compute_type(type);
-    if (in->acc == GALE__NEST_LEVEL && in->op < GALE__SCALAR_COUNT && e->ir->math & GALE__IR_LOOSE)
-        return gale__ir_level(e->ir, (gale__scalar)in->op, type, a, b);
+    bool level = in->acc >= GALE__NEST_LEVEL && in->op < GALE__SCALAR_COUNT;
+    if (level && e->ir->math & GALE__IR_LOOSE)
+        return gale__ir_level(e->ir, (gale__scalar)in->op, type, a, b, in->acc == GALE__NEST_NEAR);
     if (in->op == GALE__CAST) return gale__ir_cast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
     if (in->op == GALE__BITCAST) return bitcast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
     uint8_t math = e->ir->math;
-    if (in->acc && in->acc != GALE__NEST_LEVEL && math & GALE__IR_LOOSE)
-        e->ir->math |= GALE__IR_FAST | (in->acc == 2 ? GALE__IR_NORMAL : 0);
+    if (in->acc && !level && math & GALE__IR_LOOSE) e->ir->math |= GALE__IR_FAST | (in->acc == 2 ? GALE__IR_NORMAL : 0);
     gale__ir_val v = gale__ir_scalar(e->ir, (gale__scalar)in->op, compute, a, b, c);
     e->ir->math = math;
     bool narrow = gale__type_is_int(type) && gale__type_table[type].bits < 32 && !keeps_range(in->op);

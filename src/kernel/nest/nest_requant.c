@@ -1,0 +1,161 @@
+/* Values that are quantised and dequantised again within a kernel.  A float x becomes the level rint(x / s) + z of 8
+ * bits, saturated, and later the float (level - z) * s.  Where x is limited first to what the levels can express, its
+ * rounded quotient is level - z itself: nothing saturates any more, and the way through an integer can be left out.
+ * Exporters put such pairs around every operator. */
+#include "base/num.h"
+#include "kernel/nest/nest.h"
+#include <math.h>
+
+enum { EXTRA = 7 }; /* instructions that limit a value */
+
+/* One quantisation: instructions, and what it rounds by. */
+typedef struct level {
+    int div, rint, add, cast; /* add: -1, there is no zero point */
+    double scale, zero;
+} level;
+
+typedef struct writer {
+    const gale__nest *from;
+    gale__nest_instr *code;
+    int n;
+    int32_t now[GALE__NEST_CODE_MAX]; /* by instruction of `from` */
+    uint16_t uses[GALE__NEST_CODE_MAX];
+    int16_t level_of[GALE__NEST_CODE_MAX]; /* by DIV, RINT and CAST: number of the level, 1 for the first */
+    level levels[GALE__NEST_CODE_MAX / 4];
+    int n_levels;
+} writer;
+
+static bool is_byte(int type) { return type == GALE_I8 || type == GALE_U8; }
+
+static bool const_of(const gale__nest *n, int i, double *v)
+{
+    const gale__nest_instr *in = &n->code[i];
+    gale_type type = gale__compute_type((gale_type)in->type);
+    if (in->op != GALE__NEST_CONST || (type != GALE_F32 && type != GALE_I32)) return false;
+    *v = type == GALE_F32 ? gale__load_f64(type, &in->imm) : (double)gale__load_i64(type, &in->imm);
+    return true;
+}
+
+static void count_uses(writer *w)
+{
+    for (int i = 0; i < w->from->n_code; i++) {
+        const gale__nest_instr *in = &w->from->code[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        for (int k = 0; k < gale__nest_arity(in); k++) w->uses[operand[k]]++;
+    }
+    for (int s = 0; s < w->from->n_stores; s++) {
+        w->uses[w->from->stores[s].value]++;
+        if (w->from->stores[s].index >= 0) w->uses[w->from->stores[s].index]++;
+    }
+}
+
+/* Whether the cast is a quantisation whose parts nothing else reads. */
+static bool find_level(const writer *w, int cast, level *out)
+{
+    const gale__nest *n = w->from;
+    const gale__nest_instr *code = n->code;
+    if (code[cast].op != GALE__CAST || !is_byte(code[cast].type) || code[code[cast].a].type != GALE_F32) return false;
+    *out = (level){.add = -1, .cast = cast, .rint = code[cast].a};
+    if (code[out->rint].op == GALE__ADD) {
+        out->add = out->rint;
+        out->rint = code[out->add].a;
+        if (!const_of(n, code[out->add].b, &out->zero) || w->uses[out->add] != 1) return false;
+    }
+    if (code[out->rint].op != GALE__RINT || w->uses[out->rint] != 1 || rint(out->zero) != out->zero) return false;
+    out->div = code[out->rint].a;
+    if (code[out->div].op != GALE__DIV || w->uses[out->div] != 1 || !const_of(n, code[out->div].b, &out->scale))
+        return false;
+    return out->scale > 0x1p-60 && out->scale < 0x1p60 && fabs(out->zero) <= 255;
+}
+
+static int32_t push(writer *w, gale__nest_instr in) { return w->code[w->n] = in, w->n++; }
+
+static int32_t push_const(writer *w, double v)
+{
+    gale__nest_instr in = {.op = GALE__NEST_CONST, .type = GALE_F32};
+    gale__store_f64(GALE_F32, &in.imm, v);
+    return push(w, in);
+}
+
+/* x within what the levels express; a NaN becomes level 0, as when it is cast. */
+static int32_t limit(writer *w, const level *l, int32_t x)
+{
+    bool is_signed = w->from->code[l->cast].type == GALE_I8, inner = w->from->code[l->div].inner;
+    double low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
+    gale__nest_instr in = {.type = GALE_F32, .inner = inner}, test = {.type = GALE_BOOL, .inner = inner};
+    int32_t least = push_const(w, (low - l->zero) * l->scale), most = push_const(w, (high - l->zero) * l->scale);
+    if (is_signed) {
+        int32_t none = push_const(w, -l->zero * l->scale);
+        test.op = GALE__EQ, test.a = test.b = x;
+        in.op = GALE__SELECT, in.a = push(w, test), in.b = x, in.c = none;
+        x = push(w, in);
+    }
+    test.op = GALE__GE, test.a = x, test.b = least;
+    in.op = GALE__SELECT, in.a = push(w, test), in.b = x, in.c = least;
+    x = push(w, in);
+    in.op = GALE__MIN, in.a = x, in.b = most, in.c = 0;
+    return push(w, in);
+}
+
+/* The level that instruction i, a float, is made of, with the zero point taken away; NULL: none. */
+static const level *came_from(const writer *w, int i)
+{
+    const gale__nest_instr *code = w->from->code;
+    double zero = 0;
+    if (code[i].op != GALE__CAST || code[i].type != GALE_F32) return NULL;
+    int at = code[i].a;
+    if (code[at].op == GALE__SUB && code[at].type == GALE_I32) {
+        if (!const_of(w->from, code[at].b, &zero)) return NULL;
+        at = code[at].a;
+    }
+    if (code[at].op == GALE__CAST && code[at].type == GALE_I32) at = code[at].a;
+    int number = is_byte(code[at].type) ? w->level_of[at] : 0;
+    return number && w->levels[number - 1].zero == zero ? &w->levels[number - 1] : NULL;
+}
+
+static void write_instr(writer *w, int i)
+{
+    gale__nest_instr in = w->from->code[i];
+    int arity = gale__nest_arity(&in);
+    const level *trip = came_from(w, i);
+    if (arity > 0) in.a = w->now[in.a];
+    if (arity > 1) in.b = w->now[in.b];
+    if (arity > 2) in.c = w->now[in.c];
+    if (trip) in.a = w->now[trip->rint];
+    if (w->level_of[i]) {
+        if (in.op == GALE__DIV) in.a = limit(w, &w->levels[w->level_of[i] - 1], in.a);
+        in.acc = GALE__NEST_NEAR;
+    }
+    w->now[i] = push(w, in);
+}
+
+gale_status gale__nest_requantise(gale__nest *n, gale__arena *arena)
+{
+    gale_status status = GALE_OK;
+    if (n->n_code > GALE__NEST_CODE_MAX) return GALE_OK;
+    writer *w = gale__calloc(1, sizeof *w);
+    if (!w) return GALE_NO_MEMORY;
+    w->from = n;
+    count_uses(w);
+    for (int i = 0; i < n->n_code && w->n_levels < GALE__NEST_CODE_MAX / 4; i++) {
+        level *l = &w->levels[w->n_levels];
+        if (find_level(w, i, l)) w->level_of[l->div] = w->level_of[l->rint] = w->level_of[i] = (int16_t)++w->n_levels;
+    }
+    int most = n->n_code + EXTRA * w->n_levels;
+    if (!w->n_levels || most > GALE__NEST_CODE_MAX) goto done;
+    w->code = gale__arena_alloc(arena, (size_t)most * sizeof *w->code);
+    if (!w->code) {
+        status = GALE_NO_MEMORY;
+        goto done;
+    }
+    for (int i = 0; i < n->n_code; i++) write_instr(w, i);
+    for (int s = 0; s < n->n_stores; s++) {
+        n->stores[s].value = w->now[n->stores[s].value];
+        if (n->stores[s].index >= 0) n->stores[s].index = w->now[n->stores[s].index];
+    }
+    n->code = w->code;
+    n->n_code = w->n;
+done:
+    gale__free(w);
+    return status;
+}
