@@ -89,6 +89,25 @@ static void products(og *t, int64_t n, int64_t side)
     gale__free(data), gale__free(w);
 }
 
+/* Numbers that have no level, those in the middle between two, and there and back within a kernel. */
+static void corners(og *t, gale_type type, bool again)
+{
+    enum { N = 512 };
+    static float x[N];
+    const float special[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, -0.0f, 1e-40f, 1e30f, 25.4f, -25.6f};
+    int64_t dims[1] = {N};
+    int8_t zero = 3;
+    for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * (i % 2 ? 0.05f : 0.0713f);
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++) x[7 * i] = special[i];
+    gale_value v = og_given(t, GALE_F32, 1, dims, x), z = og_data(t, type, 0, NULL, &zero);
+    gale_value in[3] = {v, og_number(t, 0.1f), z};
+    gale_value level = og_op(t, "QuantizeLinear", in, 3, NULL, 0);
+    in[0] = level;
+    gale_value back = og_op(t, "DequantizeLinear", in, 3, NULL, 0);
+    in[0] = og_op2(t, "Mul", back, og_number(t, 0.4f));
+    og_output(t, again ? og_op(t, "QuantizeLinear", in, 3, NULL, 0) : level);
+}
+
 /* --- plans --- */
 
 typedef struct work {
@@ -204,6 +223,14 @@ TEST(results_are_those_of_the_cpu)
             og_begin(&t);
             products(&t, 33, 40);
             compare(&t, "products", cpu, device);
+            og_end(&t);
+        }
+        for (int k = 0; k < 8; k++) {
+            og t;
+            device->info.caps.own_math = k & 1;
+            og_begin(&t);
+            corners(&t, k & 2 ? GALE_I8 : GALE_U8, k & 4);
+            compare(&t, "corners", cpu, device);
             og_end(&t);
         }
         gale_device_close(&device);

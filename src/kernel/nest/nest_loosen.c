@@ -222,8 +222,8 @@ static void mark_all(gale__nest *n, facts *f)
     for (int i = 0; i < n->n_code; i++) find_range(n, i, f);
     for (int i = 0; i < n->n_code; i++) {
         int op = n->code[i].op;
-        if (n->code[i].type == GALE_F32 && (op == GALE__EXP || op == GALE__LOG || op == GALE__POW || op == GALE__DIV))
-            n->code[i].acc = mark_of(n, i, f);
+        bool own = op == GALE__EXP || op == GALE__LOG || op == GALE__POW || op == GALE__DIV;
+        if (n->code[i].type == GALE_F32 && own && n->code[i].acc != GALE__NEST_NEAR) n->code[i].acc = mark_of(n, i, f);
     }
 }
 
@@ -237,7 +237,7 @@ void gale__nest_loosen(gale__nest *n)
     }
     if (stores_halves(n)) {
         for (int i = 0; i < n->n_code; i++)
-            if (hides_in_halves(&n->code[i])) n->code[i].acc = 1;
+            if (hides_in_halves(&n->code[i]) && n->code[i].acc != GALE__NEST_NEAR) n->code[i].acc = 1;
         return;
     }
     bool bytes = false;
@@ -250,5 +250,6 @@ void gale__nest_loosen(gale__nest *n)
     }
     for (int i = n->n_code - 1; i >= 0; i--) ask_of_operands(n, i, f);
     for (int i = 0; i < n->n_code; i++)
-        if (n->code[i].op != GALE__NEST_REDUCE && is_loose(n, i, f)) n->code[i].acc = mark_of(n, i, f);
+        if (n->code[i].op != GALE__NEST_REDUCE && n->code[i].acc != GALE__NEST_NEAR && is_loose(n, i, f))
+            n->code[i].acc = mark_of(n, i, f);
 }

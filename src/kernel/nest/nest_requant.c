@@ -6,7 +6,7 @@
 #include "kernel/nest/nest.h"
 #include <math.h>
 
-enum { EXTRA = 7 }; /* instructions that limit a value */
+enum { EXTRA = 8 }; /* instructions that limit a value, at most */
 
 /* One quantisation: instructions, and what it rounds by. */
 typedef struct level {
