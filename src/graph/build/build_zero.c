@@ -61,8 +61,8 @@ gale__node gale__prim_apart_matmul(gale__prim_graph *g, gale__node a, gale__node
     if (by_x >= 0) sum = gale__prim_sub(g, sum, columns);
     if (by_y >= 0) sum = gale__prim_sub(g, sum, rows);
     if (by_x < 0 || by_y < 0) return sum;
-    gale__node both = gale__prim_mul(g, gale__prim_mul(g, by_x, by_y), gale__prim_scalar(g, GALE_I32, (double)count));
-    return gale__prim_add(g, sum, both);
+    gale__node times = gale__prim_scalar(g, GALE_I32, (double)count), both = gale__prim_mul(g, by_x, by_y);
+    return gale__prim_add(g, sum, gale__prim_mul(g, both, times));
 }
 
 enum { UNIT = 4 }; /* bytes that are fetched at once, at least */
@@ -102,5 +102,6 @@ gale__node gale__prim_apart_conv(gale__prim_graph *g, gale__node x, gale__node w
     for (int d = 0; d < rank; d++) along[d] = d == 1 ? gale__prim_at(g, w)->dims[0] : 1;
     gale__node sums = gale__prim_reduce(g, GALE__SUM, w, ((1u << rank) - 1) & ~1u, false);
     sums = gale__prim_reshape(g, sums, rank, along);
-    return gale__prim_sub(g, gale__prim_conv(g, bytes, w, c), gale__prim_mul(g, zero, sums));
+    gale__node part = gale__prim_mul(g, zero, sums), whole = gale__prim_conv(g, bytes, w, c);
+    return gale__prim_sub(g, whole, part);
 }

@@ -152,6 +152,13 @@ void gale__emit_tile_place_group(gale__emit_tiling *t);
 /* Coordinates of the dimensions of one kind, from their linear index; the rest of coord is left alone. */
 void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind, gale__ir_val *coord);
 void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord); /* 0, and the batch's */
+/* MATRIX: a tile whose sums are complete, and how each subgroup stores its part (schedule_matrix_store.c). */
+typedef struct gale__matrix_tile {
+    gale__emit_tiling tiling;
+    gale__ir_val results, sums; /* work-group array that sums pass through; the sums */
+    gale__ir_val row, column;   /* of this subgroup among those of the group */
+} gale__matrix_tile;
+void gale__matrix_store(gale__matrix_tile *t);
 /* Marks what the wanted instructions are made of, up to reductions. */
 void gale__nest_mark_cone(const gale__nest *nest, uint8_t *wanted);
 

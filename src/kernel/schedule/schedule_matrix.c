@@ -6,8 +6,6 @@
  * some rows at a time, to threads that take neighbours, run the instructions after the sum and store. */
 #include "kernel/schedule/schedule_emit.h"
 
-#define RESULT_PAD 4
-
 /* One operand on its way into work-group memory: rows of k (fast) or of the tile's side. */
 typedef struct part {
     gale__emit emit;
@@ -24,11 +22,10 @@ typedef struct part {
 } part;
 
 typedef struct matrix {
-    gale__emit_tiling tiling;
+    gale__matrix_tile tile;
     part parts[2];
     uint32_t stage; /* elements of a stage */
-    gale__ir_val shared, results, sums, read, write;
-    gale__ir_val row, column; /* of this subgroup among those of the group */
+    gale__ir_val shared, read, write;
 } matrix;
 
 static gale__ir_val op32(gale__ir *ir, int op, gale__ir_val a, uint32_t b)
@@ -67,15 +64,15 @@ static gale__ir_val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
 /* How a part is divided among the threads: neighbours in memory go to neighbouring threads. */
 static gale_status begin_part(matrix *t, int which)
 {
-    const gale__schedule *s = t->tiling.emit.schedule;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
     part *p = &t->parts[which];
-    int operand = gale__schedule_tile_operand(s, &t->tiling.contraction, which);
+    int operand = gale__schedule_tile_operand(s, &t->tile.tiling.contraction, which);
     uint32_t group[3], wide = s->wide[which];
     gale__schedule_group(s, group);
     p->which = which;
-    p->core = gale__schedule_matrix_core(t->tiling.emit.nest, operand);
-    p->access = s->async >> which & 1 ? gale__schedule_matrix_access(t->tiling.emit.nest, operand) : -1;
-    p->type = (gale_type)t->tiling.emit.nest->code[p->core].type;
+    p->core = gale__schedule_matrix_core(t->tile.tiling.emit.nest, operand);
+    p->access = s->async >> which & 1 ? gale__schedule_matrix_access(t->tile.tiling.emit.nest, operand) : -1;
+    p->type = (gale_type)t->tile.tiling.emit.nest->code[p->core].type;
     p->size = which ? s->tile_n : s->tile_m;
     bool along_k = gale__schedule_matrix_along_k(s, which);
     p->turns = along_k && !s->fast[which];
@@ -95,8 +92,9 @@ static gale_status begin_part(matrix *t, int which)
         p->step_k = across; /* turned: four neighbours along k for each thread */
         p->emit.inner_blocks = (int)(s->tile_k / across);
     }
-    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tiling.emit));
-    p->emit.vector_dim = gale__schedule_tile_vector_dim(t->tiling.emit.nest, s, &t->tiling.contraction, which);
+    GALE_TRY(gale__emit_begin_within(&p->emit, &t->tile.tiling.emit));
+    p->emit.vector_dim =
+        gale__schedule_tile_vector_dim(t->tile.tiling.emit.nest, s, &t->tile.tiling.contraction, which);
     return GALE_OK;
 }
 
@@ -133,10 +131,10 @@ static void place_part(matrix *t, part *p)
                  top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, unit));
     for (int b = 0; b < e->outer_blocks; b++) {
         gale__ir_val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
-        at = gale__emit_add(e, t->tiling.origin[p->which], gale__emit_widen(e, at));
+        at = gale__emit_add(e, t->tile.tiling.origin[p->which], gale__emit_widen(e, at));
         if (s->few[p->which]) p->there[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
-        gale__emit_tile_clear_coords(&t->tiling, coord);
-        gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
+        gale__emit_tile_clear_coords(&t->tile.tiling, coord);
+        gale__emit_tile_coords(&t->tile.tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
             gale__schedule_tile_kind(s, p->which), coord);
         gale__emit_outer_place(e, b, coord, e->nest->n_outer);
     }
@@ -162,7 +160,7 @@ static void place_inner(matrix *t, part *p, gale__ir_val k)
         e->inner_valid[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         if (p->access < 0)
             at = gale__ir_op2(ir, GALE__IR_MIN, GALE_U32, at, op32(ir, GALE__SUB, count, (uint32_t)e->inner_vector));
-        gale__emit_tile_coords(&t->tiling, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
+        gale__emit_tile_coords(&t->tile.tiling, gale__emit_widen(e, at), 'K', e->inner_coord[b]);
     }
 }
 
@@ -284,7 +282,8 @@ static void issue(matrix *t, gale__ir_val stage, gale__ir_val k)
 {
     for (int w = 0; w < 2; w++)
         if (t->parts[w].access >= 0) copy_part(t, &t->parts[w], stage, k);
-    if (t->tiling.emit.schedule->async) gale__ir_add(t->tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_COMMIT});
+    if (t->tile.tiling.emit.schedule->async)
+        gale__ir_add(t->tile.tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_COMMIT});
 }
 static void fetch(matrix *t, gale__ir_val k)
 {
@@ -298,8 +297,8 @@ static void deliver(matrix *t, gale__ir_val stage)
 }
 static void wait_for_copies(matrix *t, uint32_t groups)
 {
-    if (t->tiling.emit.schedule->async)
-        gale__ir_add(t->tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_WAIT, .imm = groups});
+    if (t->tile.tiling.emit.schedule->async)
+        gale__ir_add(t->tile.tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_WAIT, .imm = groups});
 }
 
 /* --- products --- */
@@ -307,11 +306,11 @@ static void wait_for_copies(matrix *t, uint32_t groups)
 /* Matrix i of this subgroup's rows (which 0) or columns, k elements into the stage. */
 static gale__ir_val load_matrix(matrix *t, int which, uint32_t i, gale__ir_val stage, gale__ir_val k)
 {
-    gale__ir *ir = t->tiling.emit.ir;
-    const gale__schedule *s = t->tiling.emit.schedule;
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
     const part *p = &t->parts[which];
     uint32_t micro = which ? s->micro_n : s->micro_m;
-    gale__ir_val side = op32(ir, GALE__ADD, op32(ir, GALE__MUL, which ? t->column : t->row, micro), i * 16);
+    gale__ir_val side = op32(ir, GALE__ADD, op32(ir, GALE__MUL, which ? t->tile.column : t->tile.row, micro), i * 16);
     bool along_k = gale__schedule_matrix_along_k(s, which);
     gale__ir_val along = along_k ? k : side, across = along_k ? side : k;
     gale__ir_val at = add32(ir, op32(ir, GALE__MUL, across, p->row), along);
@@ -329,16 +328,16 @@ static void effect(gale__ir *ir, int op) { gale__ir_add(ir, (gale__ir_instr){.op
  * sums are still on their way around a loop. */
 static void multiply_groups(matrix *t, gale__ir_val stage)
 {
-    gale__ir *ir = t->tiling.emit.ir;
-    const gale__schedule *s = t->tiling.emit.schedule;
-    gale__ir_val rows = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->row, 4), 64 * s->tile_k);
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
+    gale__ir_val rows = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->tile.row, 4), 64 * s->tile_k);
     effect(ir, GALE__IR_GROUP_BEGIN);
     bool bytes = gale__schedule_matrix_bytes(s);
     for (uint32_t k = 0; k < s->tile_k; k += 2 * gale__schedule_matrix_unit(s))
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ADD,
                              .type = bytes ? (uint8_t)t->parts[0].type : s->narrow,
                              .mem = bytes ? (uint8_t)t->parts[1].type : 0,
-                             .a = t->sums,
+                             .a = t->tile.sums,
                              .b = t->shared,
                              .c = add32(ir, stage, op32(ir, GALE__ADD, rows, t->parts[0].at + k)),
                              .d = op32(ir, GALE__ADD, stage, t->parts[1].at + k),
@@ -349,8 +348,8 @@ static void multiply_groups(matrix *t, gale__ir_val stage)
 
 static void multiply(matrix *t, gale__ir_val stage)
 {
-    gale__ir *ir = t->tiling.emit.ir;
-    const gale__schedule *s = t->tiling.emit.schedule;
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
     if (s->groups) {
         multiply_groups(t, stage);
         return;
@@ -362,38 +361,39 @@ static void multiply(matrix *t, gale__ir_val stage)
         gale__ir_val a = load_matrix(t, 0, i, stage, k);
         for (uint32_t j = 0; j < columns; j++)
             gale__ir_add(
-                ir, (gale__ir_instr){.op = GALE__IR_SUMS_ADD, .a = t->sums, .b = a, .c = b[j], .imm = i * columns + j});
+                ir, (gale__ir_instr){
+                        .op = GALE__IR_SUMS_ADD, .a = t->tile.sums, .b = a, .c = b[j], .imm = i * columns + j});
     }
-    gale__emit_close(&t->tiling.emit);
+    gale__emit_close(&t->tile.tiling.emit);
 }
 
 /* The next stage, and after the last one the first. */
 static void advance(matrix *t, gale__ir_val var)
 {
-    gale__ir *ir = t->tiling.emit.ir;
+    gale__ir *ir = t->tile.tiling.emit.ir;
     gale__ir_val next = op32(ir, GALE__ADD, get(ir, var), t->stage);
     gale__ir_val past =
-        gale__ir_op2(ir, GALE__GE, GALE_BOOL, next, gale__ir_u32(ir, t->stage * t->tiling.emit.schedule->stages));
+        gale__ir_op2(ir, GALE__GE, GALE_BOOL, next, gale__ir_u32(ir, t->stage * t->tile.tiling.emit.schedule->stages));
     set(ir, var, gale__ir_op3(ir, GALE__SELECT, GALE_U32, past, gale__ir_u32(ir, 0), next));
 }
 
 /* A stage is written while the one after it is read, and after the barrier that follows its last reading. */
 static void walk_k(matrix *t)
 {
-    gale__ir *ir = t->tiling.emit.ir;
-    const gale__schedule *s = t->tiling.emit.schedule;
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
     uint32_t ahead = s->stages - 1u;
     for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * (s->micro_n / 16); i++)
-        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = t->sums, .imm = i});
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = t->tile.sums, .imm = i});
     gale__ir_val first = loop(ir, ahead, 1, false);
     gale__ir_val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
     issue(t, at, from);
     fetch(t, from);
     deliver(t, at);
-    gale__emit_close(&t->tiling.emit);
+    gale__emit_close(&t->tile.tiling.emit);
     set(ir, t->read, gale__ir_u32(ir, 0));
     set(ir, t->write, gale__ir_u32(ir, ahead * t->stage));
-    gale__ir_val k = gale__emit_for(&t->tiling.emit, t->tiling.emit.layout.inner_count, s->tile_k);
+    gale__ir_val k = gale__emit_for(&t->tile.tiling.emit, t->tile.tiling.emit.layout.inner_count, s->tile_k);
     gale__ir_val next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
     wait_for_copies(t, ahead - 1);
     if (s->groups) effect(ir, GALE__IR_GROUP_FENCE);
@@ -404,156 +404,28 @@ static void walk_k(matrix *t)
     deliver(t, get(ir, t->write));
     advance(t, t->read);
     advance(t, t->write);
-    gale__emit_close(&t->tiling.emit);
+    gale__emit_close(&t->tile.tiling.emit);
     wait_for_copies(t, 0);
     barrier(ir);
 }
 
-/* --- results --- */
-
-/* Rows `band * slice` and on of this subgroup's part, to where its results lie. */
-static void store_sums(matrix *t, uint32_t band, gale__ir_val at, uint32_t row)
-{
-    gale__ir *ir = t->tiling.emit.ir;
-    const gale__schedule *s = t->tiling.emit.schedule;
-    uint32_t columns = s->micro_n / 16, count = s->slice / 16 * columns;
-    for (uint32_t i = 0; i < count; i++)
-        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
-                             .a = t->sums,
-                             .b = t->results,
-                             .c = op32(ir, GALE__ADD, at, i / columns * 16 * row + i % columns * 16),
-                             .imm = (uint64_t)row << 32 | (band * count + i)});
-}
-
-/* The lanes of result number b: neighbours along the columns from (row, column) of the tile on. */
-static void place_result(matrix *t, int b, gale__ir_val row, gale__ir_val column)
-{
-    gale__emit *e = &t->tiling.emit;
-    gale__ir *ir = e->ir;
-    gale__ir_val coord[GALE__NEST_DIMS], valid[2];
-    gale__emit_tile_clear_coords(&t->tiling, coord);
-    for (int w = 0; w < 2; w++) {
-        gale__ir_val count = w ? e->layout.n : e->layout.m;
-        gale__ir_val at = gale__emit_add(e, t->tiling.origin[w], gale__emit_widen(e, w ? column : row));
-        gale__ir_val top =
-            gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, w ? (uint32_t)e->outer_vector : 1));
-        valid[w] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
-        gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
-            gale__schedule_tile_kind(e->schedule, w), coord);
-    }
-    e->outer_valid[b] = gale__emit_and(e, valid[0], valid[1]);
-    gale__emit_outer_place(e, b, coord, e->nest->n_outer);
-}
-
-/* at[b]: where the sums of result number b lie in work-group memory. */
-static void emit_results(matrix *t, const gale__ir_val *at)
-{
-    gale__emit *e = &t->tiling.emit;
-    const gale__nest *nest = e->nest;
-    gale__ir_val lanes[4];
-    gale__emit_acc sums[4 * GALE__EMIT_OUTER_BLOCKS];
-    gale_type sum = gale__ir_type(e->ir, t->results);
-    for (int b = 0; b < e->outer_blocks; b++) {
-        gale__ir_get_lanes(e->ir, t->results, sum, e->outer_vector, at[b], lanes);
-        for (int i = 0; i < e->outer_vector; i++) sums[b * e->outer_vector + i] = (gale__emit_acc){lanes[i], 0};
-    }
-    gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
-    for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
-    gale__nest_mark_cone(nest, e->wanted);
-    for (int i = 0; i < nest->n_code; i++)
-        if (e->wanted[i] && nest->code[i].op != GALE__NEST_REDUCE) gale__emit_instr(e, i);
-    for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
-}
-
-/* What a subgroup has in work-group memory: from where, and the row and column of the tile that it begins with. */
-typedef struct result_part {
-    gale__ir_val at, row, column, lane;
-    uint32_t stride, per; /* elements from row to row; vectors of a row */
-} result_part;
-
-static void place_at(matrix *t, const result_part *r, int b, gale__ir_val row, gale__ir_val column, gale__ir_val *at)
-{
-    gale__ir *ir = t->tiling.emit.ir;
-    place_result(t, b, add32(ir, r->row, row), add32(ir, r->column, column));
-    *at = add32(ir, r->at, add32(ir, op32(ir, GALE__MUL, row, r->stride), column));
-}
-
-/* Threads take rows one after the other, always the same columns. */
-static void store_columns(matrix *t, const result_part *r)
-{
-    gale__emit *e = &t->tiling.emit;
-    gale__ir *ir = e->ir;
-    const gale__schedule *s = e->schedule;
-    uint32_t across = s->lanes / r->per;
-    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, r->lane, r->per), s->vector);
-    gale__ir_val first = op32(ir, GALE__IR_DIV, r->lane, r->per), at[GALE__EMIT_OUTER_BLOCKS];
-    gale__ir_val i = loop(ir, s->slice, across * s->steps, false);
-    for (int b = 0; b < s->steps; b++)
-        place_at(t, r, b, add32(ir, i, op32(ir, GALE__ADD, first, (uint32_t)b * across)), column, &at[b]);
-    emit_results(t, at);
-    gale__emit_close(e);
-}
-
-/* Threads take vectors in order. */
-static void store_vectors(matrix *t, const result_part *r)
-{
-    gale__emit *e = &t->tiling.emit;
-    gale__ir *ir = e->ir;
-    const gale__schedule *s = e->schedule;
-    uint32_t vectors = s->slice * r->per;
-    gale__ir_val i = loop(ir, vectors, s->lanes, false), number = add32(ir, i, r->lane), at;
-    if (vectors % s->lanes) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, number, gale__ir_u32(ir, vectors)));
-    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, number, r->per), s->vector);
-    place_at(t, r, 0, op32(ir, GALE__IR_DIV, number, r->per), column, &at);
-    emit_results(t, &at);
-    if (vectors % s->lanes) gale__emit_close(e);
-    gale__emit_close(e);
-}
-
-static void subgroup_barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = 2}); }
-
-/* A subgroup stores what it computed, through work-group memory of its own, and waits for no other. */
-static void store_results(matrix *t)
-{
-    gale__emit *e = &t->tiling.emit;
-    gale__ir *ir = e->ir;
-    const gale__schedule *s = e->schedule;
-    uint32_t bands = s->micro_m / s->slice;
-    result_part r = {.stride = s->micro_n + RESULT_PAD, .per = s->micro_n / s->vector};
-    r.lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);
-    r.at = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, e->tid, s->lanes), s->slice * r.stride);
-    r.column = op32(ir, GALE__MUL, t->column, s->micro_n);
-    gale__ir_val band = loop(ir, bands, 1, false);
-    r.row = add32(ir, op32(ir, GALE__MUL, t->row, s->micro_m), op32(ir, GALE__MUL, band, s->slice));
-    for (uint32_t i = 0; i < bands; i++) {
-        gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, band, gale__ir_u32(ir, i)));
-        store_sums(t, i, r.at, r.stride);
-        gale__emit_close(e);
-    }
-    subgroup_barrier(ir);
-    if (gale__schedule_matrix_columns(s)) store_columns(t, &r);
-    else store_vectors(t, &r);
-    subgroup_barrier(ir);
-    gale__emit_close(e);
-}
-
 static void declare(matrix *t)
 {
-    gale__ir *ir = t->tiling.emit.ir;
-    const gale__schedule *s = t->tiling.emit.schedule;
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
     uint32_t parts, results, columns = s->tile_n / s->micro_n;
     gale__schedule_matrix_shared(s, &parts, &results);
-    gale__ir_val subgroup = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, s->lanes);
-    t->row = op32(ir, GALE__IR_DIV, subgroup, columns);
-    t->column = op32(ir, GALE__IR_REM, subgroup, columns);
+    gale__ir_val subgroup = op32(ir, GALE__IR_DIV, t->tile.tiling.emit.tid, s->lanes);
+    t->tile.row = op32(ir, GALE__IR_DIV, subgroup, columns);
+    t->tile.column = op32(ir, GALE__IR_REM, subgroup, columns);
     bool bytes = gale__schedule_matrix_bytes(s);
     uint8_t sum = bytes ? GALE_I32 : GALE_F32;
     t->shared = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED,
                                      .type = bytes ? GALE_U8 : GALE_U16,
                                      .imm = (parts > results ? parts : results) / (bytes ? 1 : 2)});
-    t->results =
+    t->tile.results =
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = sum, .a = t->shared, .imm = results / 4});
-    t->sums = gale__ir_add(
+    t->tile.sums = gale__ir_add(
         ir, (gale__ir_instr){.op = GALE__IR_SUMS, .type = sum, .imm = (uint64_t)(s->micro_m / 16) * (s->micro_n / 16)});
     t->read = variable(ir, GALE_U32);
     t->write = variable(ir, GALE_U32);
@@ -574,25 +446,25 @@ gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__sche
     gale_status status;
     matrix *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
-    t->tiling.emit.inner_blocks = t->tiling.emit.inner_vector = 1;
-    t->tiling.emit.outer_blocks = s->steps;
-    t->tiling.emit.outer_vector = s->vector;
-    gale__nest_contraction(nest, &t->tiling.contraction);
+    t->tile.tiling.emit.inner_blocks = t->tile.tiling.emit.inner_vector = 1;
+    t->tile.tiling.emit.outer_blocks = s->steps;
+    t->tile.tiling.emit.outer_vector = s->vector;
+    gale__nest_contraction(nest, &t->tile.tiling.contraction);
     ir->subgroup = s->lanes;
     ir->at_once = groups_at_once(s);
-    GALE_GO(gale__emit_begin(&t->tiling.emit, nest, s, ir));
-    t->tiling.emit.vector_dim = gale__schedule_matrix_vector_dim(nest, s, &t->tiling.contraction);
-    gale__emit_tile_place_group(&t->tiling);
+    GALE_GO(gale__emit_begin(&t->tile.tiling.emit, nest, s, ir));
+    t->tile.tiling.emit.vector_dim = gale__schedule_matrix_vector_dim(nest, s, &t->tile.tiling.contraction);
+    gale__emit_tile_place_group(&t->tile.tiling);
     for (int w = 0; w < 2; w++) {
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
     declare(t);
     walk_k(t);
-    store_results(t);
+    gale__matrix_store(&t->tile);
 done:
     for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);
-    gale__emit_end(&t->tiling.emit);
+    gale__emit_end(&t->tile.tiling.emit);
     gale__free(t);
     return status;
 }

@@ -1,0 +1,150 @@
+/* MATRIX: what becomes of the sums.  Each subgroup passes its own through work-group memory, some rows at a time, to
+ * threads that take neighbours, run the instructions after the sum and store. */
+#include "kernel/schedule/schedule_emit.h"
+
+#define RESULT_PAD 4 /* as in gale__schedule_matrix_shared */
+
+static gale__ir_val op32(gale__ir *ir, int op, gale__ir_val a, uint32_t b)
+{
+    return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b));
+}
+static gale__ir_val add32(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+{
+    return gale__ir_op2(ir, GALE__ADD, GALE_U32, a, b);
+}
+static gale__ir_val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
+{
+    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
+                                .type = GALE_U32,
+                                .a = gale__ir_u32(ir, 0),
+                                .b = gale__ir_u32(ir, end),
+                                .c = gale__ir_u32(ir, step),
+                                .imm = unroll});
+}
+
+/* Rows `band * slice` and on of this subgroup's part, to where its results lie. */
+static void store_sums(gale__matrix_tile *t, uint32_t band, gale__ir_val at, uint32_t row)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    uint32_t columns = s->micro_n / 16, count = s->slice / 16 * columns;
+    for (uint32_t i = 0; i < count; i++)
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
+                             .a = t->sums,
+                             .b = t->results,
+                             .c = op32(ir, GALE__ADD, at, i / columns * 16 * row + i % columns * 16),
+                             .imm = (uint64_t)row << 32 | (band * count + i)});
+}
+
+/* The lanes of result number b: neighbours along the columns from (row, column) of the tile on. */
+static void place_result(gale__matrix_tile *t, int b, gale__ir_val row, gale__ir_val column)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    gale__ir_val coord[GALE__NEST_DIMS], valid[2];
+    gale__emit_tile_clear_coords(&t->tiling, coord);
+    for (int w = 0; w < 2; w++) {
+        gale__ir_val count = w ? e->layout.n : e->layout.m;
+        gale__ir_val at = gale__emit_add(e, t->tiling.origin[w], gale__emit_widen(e, w ? column : row));
+        gale__ir_val top =
+            gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, w ? (uint32_t)e->outer_vector : 1));
+        valid[w] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
+        gale__emit_tile_coords(&t->tiling, gale__ir_op2(ir, GALE__IR_MIN, e->index, at, top),
+            gale__schedule_tile_kind(e->schedule, w), coord);
+    }
+    e->outer_valid[b] = gale__emit_and(e, valid[0], valid[1]);
+    gale__emit_outer_place(e, b, coord, e->nest->n_outer);
+}
+
+/* at[b]: where the sums of result number b lie in work-group memory. */
+static void emit_results(gale__matrix_tile *t, const gale__ir_val *at)
+{
+    gale__emit *e = &t->tiling.emit;
+    const gale__nest *nest = e->nest;
+    gale__ir_val lanes[4];
+    gale__emit_acc sums[4 * GALE__EMIT_OUTER_BLOCKS];
+    gale_type sum = gale__ir_type(e->ir, t->results);
+    for (int b = 0; b < e->outer_blocks; b++) {
+        gale__ir_get_lanes(e->ir, t->results, sum, e->outer_vector, at[b], lanes);
+        for (int i = 0; i < e->outer_vector; i++) sums[b * e->outer_vector + i] = (gale__emit_acc){lanes[i], 0};
+    }
+    gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
+    for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
+    gale__nest_mark_cone(nest, e->wanted);
+    for (int i = 0; i < nest->n_code; i++)
+        if (e->wanted[i] && nest->code[i].op != GALE__NEST_REDUCE) gale__emit_instr(e, i);
+    for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
+}
+
+/* What a subgroup has in work-group memory: from where, and the row and column of the tile that it begins with. */
+typedef struct result_part {
+    gale__ir_val at, row, column, lane;
+    uint32_t stride, per; /* elements from row to row; vectors of a row */
+} result_part;
+
+static void place_at(
+    gale__matrix_tile *t, const result_part *r, int b, gale__ir_val row, gale__ir_val column, gale__ir_val *at)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    place_result(t, b, add32(ir, r->row, row), add32(ir, r->column, column));
+    *at = add32(ir, r->at, add32(ir, op32(ir, GALE__MUL, row, r->stride), column));
+}
+
+/* Threads take rows one after the other, always the same columns. */
+static void store_columns(gale__matrix_tile *t, const result_part *r)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    uint32_t across = s->lanes / r->per;
+    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, r->lane, r->per), s->vector);
+    gale__ir_val first = op32(ir, GALE__IR_DIV, r->lane, r->per), at[GALE__EMIT_OUTER_BLOCKS];
+    gale__ir_val i = loop(ir, s->slice, across * s->steps, false);
+    for (int b = 0; b < s->steps; b++)
+        place_at(t, r, b, add32(ir, i, op32(ir, GALE__ADD, first, (uint32_t)b * across)), column, &at[b]);
+    emit_results(t, at);
+    gale__emit_close(e);
+}
+
+/* Threads take vectors in order. */
+static void store_vectors(gale__matrix_tile *t, const result_part *r)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    uint32_t vectors = s->slice * r->per;
+    gale__ir_val i = loop(ir, vectors, s->lanes, false), number = add32(ir, i, r->lane), at;
+    if (vectors % s->lanes) gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, number, gale__ir_u32(ir, vectors)));
+    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, number, r->per), s->vector);
+    place_at(t, r, 0, op32(ir, GALE__IR_DIV, number, r->per), column, &at);
+    emit_results(t, &at);
+    if (vectors % s->lanes) gale__emit_close(e);
+    gale__emit_close(e);
+}
+
+static void subgroup_barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = 2}); }
+
+/* A subgroup stores what it computed, through work-group memory of its own, and waits for no other. */
+void gale__matrix_store(gale__matrix_tile *t)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    uint32_t bands = s->micro_m / s->slice;
+    result_part r = {.stride = s->micro_n + RESULT_PAD, .per = s->micro_n / s->vector};
+    r.lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);
+    r.at = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, e->tid, s->lanes), s->slice * r.stride);
+    r.column = op32(ir, GALE__MUL, t->column, s->micro_n);
+    gale__ir_val band = loop(ir, bands, 1, false);
+    r.row = add32(ir, op32(ir, GALE__MUL, t->row, s->micro_m), op32(ir, GALE__MUL, band, s->slice));
+    for (uint32_t i = 0; i < bands; i++) {
+        gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, band, gale__ir_u32(ir, i)));
+        store_sums(t, i, r.at, r.stride);
+        gale__emit_close(e);
+    }
+    subgroup_barrier(ir);
+    if (gale__schedule_matrix_columns(s)) store_columns(t, &r);
+    else store_vectors(t, &r);
+    subgroup_barrier(ir);
+    gale__emit_close(e);
+}
