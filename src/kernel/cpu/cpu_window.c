@@ -9,6 +9,7 @@
 #define PACK_COST 5             /* of a lane of one step, in multiplications */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
+#define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
 enum { SEGMENTS = 64 };  /* of a panel that crosses rows */
@@ -250,11 +251,20 @@ static void share_bands(gale__cpu_window *w, int64_t units, size_t size)
     w->shared_panels = panels;
 }
 
+/* Dilated taps reach far beyond a small map: 3 x 3 taps that are 12 apart over 16 x 16 places read 40 x 40 of them,
+ * most of which are border. */
+static bool is_mostly_border(const gale__cpu_window *w)
+{
+    int64_t read = places(&w->x, w->x.lanes) * places(&w->y, w->y.lanes),
+            inside = w->x.lanes * w->x.step * w->y.lanes * w->y.step;
+    return w->x.tap >= 0 && w->y.tap >= 0 && read > BORDER_SHARE * inside;
+}
+
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size)
 {
     choose_form(w, kc, m, batches, gemm, size);
-    if (w->band_bytes > (8u << 20)) {
+    if (w->band_bytes > (8u << 20) || is_mostly_border(w)) {
         w->access = NULL;
         w->units = 0;
         return GALE_OK;
