@@ -31,6 +31,8 @@ typedef struct look {
 
 static bool has_alpha(const gale__look_plan *p) { return p->channels % 2 == 0; }
 
+static bool is_resized(const gale__look_plan *p) { return p->width != p->in_width || p->height != p->in_height; }
+
 /* Samples that are no finite numbers count as 0 in sums: one of them would take its surroundings with it. */
 static gale_value resized(look *l, gale_value x)
 {
@@ -38,7 +40,7 @@ static gale_value resized(look *l, gale_value x)
     const int64_t sizes[3] = {p->channels, p->height, p->width};
     const gale_attr attrs[] = {GALE_STRING_ATTR("mode", modes[p->filter]), GALE_FLOAT("cubic_coeff_a", -0.5),
         GALE_INT("antialias", 1), GALE_INT("exclude_outside", 1), GALE_INT("finite", 1)};
-    if (p->width == p->in_width && p->height == p->in_height) return x;
+    if (!is_resized(p)) return x;
     return gale__make_op(
         &l->m, "Resize", (gale_value[]){x, GALE_NONE, GALE_NONE, gale__make_ints(&l->m, 3, sizes)}, 4, attrs, 5);
 }
@@ -282,13 +284,15 @@ static gale_value interleaved(look *l, gale_value alpha)
     return gale__make_op(m, "Transpose", &v, 1, &perm, 1);
 }
 
-/* 1 / alpha; 1 where alpha is nothing, or so little that its inverse would not be a number. */
+/* 1 / alpha; 1 where alpha is nothing, or so little that its inverse would not be a number.  No half lies between 0 and
+ * 2^-24, so that of halves the colours divided by alpha have a known bound. */
 static gale_value inverse_of(look *l, gale_value alpha)
 {
     gale__maker *m = &l->m;
-    gale_value one = gale__make_number(m, 1), least = gale__make_number(m, 1e-30);
+    bool halves = l->p->type == GALE_F16 && !is_resized(l->p);
+    gale_value one = gale__make_number(m, 1), least = gale__make_number(m, halves ? 0x1p-25 : 1e-30);
     gale_value some = gale__make_2(m, "Greater", alpha, least);
-    return gale__make_2(m, "Div", one, gale__make_select(m, some, gale__make_2(m, "Max", alpha, least), one));
+    return gale__make_2(m, "Div", one, gale__make_select(m, some, alpha, one));
 }
 
 /* Linear colours, none of them negative, not premultiplied if alpha is kept. */

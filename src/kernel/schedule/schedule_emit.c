@@ -281,11 +281,13 @@ static gale__ir_val take(gale__emit *e, int i, place p, gale__ir_val index)
     const gale__nest_instr *in = &e->nest->code[i];
     const gale__nest_access *a = &e->nest->accesses[in->access];
     gale_type type = gale__ir_type(ir, index);
-    gale__ir_val ok, out, at = address(e, in->access, p, &ok),
-                          limit = gale__ir_op1(ir, GALE__IR_CONVERT, type, e->layout.number[i]);
-    gale__ir_val top = gale__ir_op2(ir, GALE__SUB, type, limit, gale__ir_const(ir, type, 1));
-    index = gale__ir_op2(
-        ir, GALE__IR_MIN, type, gale__ir_op2(ir, GALE__IR_MAX, type, index, gale__ir_const(ir, type, 0)), top);
+    gale__ir_val ok, out, at = address(e, in->access, p, &ok);
+    if (!in->acc) {
+        gale__ir_val limit = gale__ir_op1(ir, GALE__IR_CONVERT, type, e->layout.number[i]),
+                     top = gale__ir_op2(ir, GALE__SUB, type, limit, gale__ir_const(ir, type, 1));
+        index = gale__ir_op2(ir, GALE__IR_MAX, type, index, gale__ir_const(ir, type, 0));
+        index = gale__ir_op2(ir, GALE__IR_MIN, type, index, top);
+    }
     at = gale__emit_add(e, at, gale__ir_op1(ir, GALE__IR_CONVERT, e->index, index));
     gale__ir_load_as(ir, a->buffer, a->type, 1, at, &out);
     return out;
