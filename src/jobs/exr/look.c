@@ -278,7 +278,8 @@ static gale_value interleaved(look *l, gale_value alpha)
     static const int64_t order[3] = {1, 2, 0};
     const gale_attr perm = GALE_INTS("perm", order, 3);
     gale__maker *m = &l->m;
-    gale_value v = scaled(l, l->v[0]);
+    bool direct = l->p->fast && !l->p->dither && alpha == GALE_NONE; /* the curve's values are levels up to rounding */
+    gale_value v = direct ? low_byte(l, gale__make_affine(m, l->v[0], 255, 0)) : scaled(l, l->v[0]);
     if (alpha != GALE_NONE) v = with_alpha(l, v, alpha);
     v = gale__make_cast(m, v, l->p->bits == 16 ? GALE_U16 : GALE_U8);
     return gale__make_op(m, "Transpose", &v, 1, &perm, 1);

@@ -70,6 +70,7 @@ int gale__schedule_vector_dim(const gale__nest *nest, const gale__schedule *s)
     int all = nest->n_outer + nest->n_inner;
     switch (s->kind) {
     case GALE__SCHEDULE_MAP: return all - 1;
+    case GALE__SCHEDULE_INTERLEAVE: return all - 2;
     case GALE__SCHEDULE_ROW: return nest->n_inner ? all - 1 : -1;
     case GALE__SCHEDULE_COLUMN: return nest->n_outer - 1;
     default: return -1;
@@ -224,6 +225,7 @@ static void walk_domain(gale__emit_walk *w, gale__emit_layout *out, int vdim)
     key_byte(w, nest->n_inner);
     for (int d = 0; d < all; d++) {
         int64_t n = d == vdim ? up(nest->extent[d], s->vector) : nest->extent[d];
+        if (d == all - 1 && s->kind == GALE__SCHEDULE_INTERLEAVE) continue; /* the kernel knows it */
         if (tiles || (d != 0 && d != outer)) out->extent[d] = put_divisor(w, n);
         count[d >= outer] *= n;
     }
