@@ -93,14 +93,9 @@ static gale_status thumbnail(gale_program **out)
     return gale__look_program(&p, device, out);
 }
 
-static gale__mip_plan mip_plan(void)
-{
-    return (gale__mip_plan){.width = width, .height = height, .channels = 4, .type = GALE_F16};
-}
-
 static gale_status levels(gale_program **out)
 {
-    const gale__mip_plan p = mip_plan();
+    const gale__mip_plan p = {.width = width, .height = height, .channels = 4, .type = GALE_F16};
     return gale__mip_program(&p, device, out);
 }
 
@@ -120,7 +115,7 @@ static gale_status make_cube(void)
 }
 
 /* Values as pictures have them, with smooth rows. */
-static gale_status make_input(gale_type type, int channels, bool for_levels, gale_tensor **out)
+static gale_status make_input(gale_type type, int channels, gale_tensor **out)
 {
     const int64_t dims[3] = {channels, height, width};
     gale_tensor *host = NULL;
@@ -133,12 +128,7 @@ static gale_status make_input(gale_type type, int channels, bool for_levels, gal
         double noise = (double)(state >> 8) / 16777216.0, v = exp2(6 * (double)(i % width) / (double)width - 4);
         gale__store_f64(type, data + (size_t)i * size, i >= 3 * height * width ? 1 : v * (0.9 + 0.2 * noise));
     }
-    gale_tensor *as_words = NULL;
-    const gale__mip_plan p = mip_plan();
-    gale_status status = GALE_OK;
-    if (for_levels) status = gale__mip_input(&p, device, data, &as_words);
-    if (status == GALE_OK) status = gale_tensor_to_device(for_levels ? as_words : host, device, out);
-    gale_tensor_destroy(&as_words);
+    gale_status status = gale_tensor_to_device(host, device, out);
     gale_tensor_destroy(&host);
     return status;
 }
@@ -249,7 +239,7 @@ static gale_status run(const char *word)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale_tensor *in = NULL;
         if (word && !strstr(rows[i].name, word)) continue;
-        gale_status status = make_input(rows[i].type, rows[i].channels, rows[i].make == levels, &in);
+        gale_status status = make_input(rows[i].type, rows[i].channels, &in);
         if (status == GALE_OK) status = measure(rows[i].name, rows[i].make, in);
         gale_tensor_destroy(&in);
         if (status != GALE_OK) printf("%s: %s\n", rows[i].name, gale_error());

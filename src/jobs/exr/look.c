@@ -82,12 +82,15 @@ static gale_value mixed(look *l)
     return sum;
 }
 
-/* What is between 0 and the largest number stays. */
+/* What is between 0 and the largest number stays: as whole numbers, the bits of all others are not below those of
+ * infinity. */
 static gale_value clean(look *l, gale_value v)
 {
+    const gale_attr to = GALE_INT("to", gale__onnx_type_number(GALE_U32));
     gale__maker *m = &l->m;
-    gale_value zero = gale__make_number(m, 0), most = gale__make_number(m, 3.4028234663852886e38);
-    return gale__make_select(m, gale__make_2(m, "LessOrEqual", v, most), gale__make_2(m, "Max", v, zero), zero);
+    gale_value bits = gale__make_op(m, "BitCast", &v, 1, &to, 1);
+    return gale__make_select(
+        m, gale__make_2(m, "Less", bits, gale__make_word(m, 0x7f800000)), v, gale__make_number(m, 0));
 }
 
 static gale_value limited(look *l, gale_value v, double low, double high)
@@ -326,7 +329,8 @@ static void build(look *l)
     for (int i = 0; i < l->n; i++)
         l->v[i] = encoded(l, gale__make_2(m, "Min", toned(l, l->v[i]), gale__make_number(m, 1)), scale);
     if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept);
-    for (int i = 0; p->cube && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);
+    bool leaves = p->cube && !gale__cube_stays(p->cube);
+    for (int i = 0; leaves && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);
     gale_value v = l->packed ? packed(l, a) : interleaved(l, a);
     if (m->status == GALE_OK) m->status = gale_graph_output(m->graph, "picture", v);
 }

@@ -51,12 +51,24 @@ static void quotient_range(const gale__nest_range *a, const gale__nest_range *b,
     out->high = b->low > 0 ? a->high / b->low : INFINITY;
 }
 
+/* Whether a comparison is that of an f32's bits with those of infinity: it holds for positive finite numbers and 0. */
+static bool is_positive_test(const gale__nest *n, const gale__nest_instr *test, int x)
+{
+    const gale__nest_instr *bits = &n->code[test->a], *c = &n->code[test->b];
+    return test->op == GALE__LT && bits->op == GALE__BITCAST && bits->type == GALE_U32 && bits->a == x &&
+           n->code[x].type == GALE_F32 && c->op == GALE__NEST_CONST && (uint32_t)c->imm == 0x7f800000;
+}
+
 /* What a comparison that holds says of the value a select then takes: x <= c of x and of max(x, d), x > c of x. */
 static gale__nest_range taken_range(const gale__nest *n, const gale__nest_instr *in, const gale__nest_range *r)
 {
     const gale__nest_instr *test = &n->code[in->a], *taken = &n->code[in->b];
     gale__nest_range out = r[in->b];
     double c, d;
+    if (is_positive_test(n, test, in->b)) {
+        out.low = fmax(out.low, 0), out.high = fmin(out.high, out.top);
+        return out;
+    }
     if ((test->op != GALE__LE && test->op != GALE__GT) || !gale__nest_float_const(n, test->b, &c)) return out;
     const gale__nest_range *x = &r[test->a];
     if (test->op == GALE__GT) {
