@@ -99,6 +99,21 @@ static gale_status levels(gale_program **out)
     return gale__mip_program(&p, device, out);
 }
 
+/* The counts from which histograms and percentiles of each channel are read. */
+static gale_status histogram(gale_program **out)
+{
+    gale__maker m = {0};
+    gale_value v = GALE_NONE;
+    const int64_t dims[3] = {4, height, width}, rows[2] = {4, height * width};
+    GALE_TRY(gale_graph_create(&m.graph));
+    m.status = gale_graph_input(m.graph, "planes", GALE_F16, 3, dims, NULL, &v);
+    v = gale__make_1(&m, "CodeCounts", gale__make_2(&m, "Reshape", v, gale__make_ints(&m, 2, rows)));
+    if (m.status == GALE_OK) m.status = gale_graph_output(m.graph, "counts", v);
+    if (m.status == GALE_OK) m.status = gale_program_create(m.graph, device, NULL, out);
+    gale_graph_destroy(&m.graph);
+    return m.status;
+}
+
 /* An identity of 33 x 33 x 33 entries. */
 static gale_status make_cube(void)
 {
@@ -233,6 +248,7 @@ static gale_status run(const char *word)
         {"hable half rgba", hable_half, GALE_F16, 4},
         {"lut 33 half rgba", table_half, GALE_F16, 4},
         {"mip half rgba", levels, GALE_F16, 4},
+        {"histogram half rgba", histogram, GALE_F16, 4},
         {"local 16 half rgba", local_half, GALE_F16, 4},
         {"thumbnail 256 half rgb", thumbnail, GALE_F16, 3},
     };

@@ -1,4 +1,5 @@
-/* Levels of a picture: each from the one before as it is stored, two samples along each axis into one. */
+/* Pictures: levels, each from the one before as it is stored, two samples along each axis into one; and counts of the
+ * codes of samples, from which histograms and percentiles follow. */
 #include "kernel/routines/routine.h"
 #include "ops/lower.h"
 
@@ -56,4 +57,21 @@ LOWER(PictureLevels)
         levels[i] = gale__prim_reshape(g, v, 1, &n);
     }
     if (gale__lower_good(L)) L->out[0] = gale__prim_concat(g, 0, levels, count);
+}
+
+LOWER(CodeCounts)
+{
+    enum { CODES = 65536 };
+    gale__prim_graph *g = L->g;
+    gale__prim_node p = gale__lower_peek(g, L->in[0]);
+    const int64_t dims[2] = {p.dims[0], CODES}, counts = p.dims[0] * CODES, samples = p.dims[0] * p.dims[1];
+    if (p.rank != 2 || (p.type != GALE_F16 && p.type != GALE_BF16 && p.type != GALE_U16)) {
+        gale__lower_refuse(L, "samples must be [rows, samples] of f16, bf16 or u16");
+        return;
+    }
+    gale__node code = p.type == GALE_U16 ? L->in[0] : gale__prim_bitcast(g, L->in[0], GALE_U16);
+    gale__node at = gale__prim_add(g, gale__prim_cast(g, code, GALE_I64), gale__lower_walk(L, 2, p.dims, 0, CODES));
+    gale__node sums = gale__prim_put(g, gale__prim_splat_i(g, GALE_I32, 1, &counts, 0),
+        gale__prim_reshape(g, at, 1, &samples), gale__prim_splat_i(g, GALE_I32, 1, &samples, 1), GALE__SUM);
+    if (gale__lower_good(L)) L->out[0] = gale__prim_reshape(g, gale__prim_cast(g, sums, GALE_U32), 2, dims);
 }

@@ -63,6 +63,8 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(GROUP_END, EFFECT, 0),
     ROW(GROUP_WAIT, EFFECT, 0),
     ROW(GROUP_FENCE, EFFECT, 0),
+    ROW(STORE_ADD, EFFECT, 2),
+    ROW(SET_ADD, EFFECT, 3),
     ROW(MATRIX_SUMS, READ, 2),
 #undef ROW
 };

@@ -95,6 +95,9 @@ typedef enum gale__ir_op {
     GALE__IR_GROUP_END,   /* after the last */
     GALE__IR_GROUP_WAIT,  /* until they are done */
     GALE__IR_GROUP_FENCE, /* what this thread copied will be seen by GROUP_ADD, after a BARRIER */
+    GALE__IR_STORE_ADD,   /* a: element index; b: U32; imm: pointer parameter; mem: U32: adds to what is there, whoever
+                             else adds at the same time */
+    GALE__IR_SET_ADD,     /* a: work-group array of U32; b: index; c: U32: the same */
     GALE__IR_MATRIX_SUMS, /* a: SUMS; b: which (U32); those, rounded to `type`, as a MATRIX_A */
     GALE__IR_COUNT
 } gale__ir_op;

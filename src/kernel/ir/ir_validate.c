@@ -329,10 +329,17 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_PACK: return check_vector(c, v, in);
     case GALE__IR_LOAD:
     case GALE__IR_STORE: return check_memory(c, v, in);
+    case GALE__IR_STORE_ADD:
+        if (in->mem != GALE_U32 || in->width != 1) return bad(c, v, "only U32 are added to");
+        return check_memory(c, v, in);
     case GALE__IR_SHARED:
     case GALE__IR_ARRAY:
     case GALE__IR_GET:
     case GALE__IR_SET: return check_array(c, v, in);
+    case GALE__IR_SET_ADD:
+        if (!is_shared(c, in->a) || type_of(c, in->a) != GALE_U32 || in->width != 1)
+            return bad(c, v, "only U32 in work-group arrays are added to");
+        return check_array(c, v, in);
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:

@@ -195,7 +195,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",                                              \
     .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
     .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);",                  \
-    .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n", .make_vector = "($0)",              \
+    .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n", .atomic_add = "atomic_add", .make_vector = "($0)",              \
     .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",                  \
         [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"}
 #define CL_ROWS \
@@ -222,7 +222,7 @@ const gale__dialect_table gale__dialects[] = {
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .unroll = "#pragma unroll\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -242,7 +242,7 @@ const gale__dialect_table gale__dialects[] = {
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,

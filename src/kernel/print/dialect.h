@@ -32,6 +32,7 @@ typedef struct gale__dialect_table {
     const char *shared_type;                /* pointer to an array that takes over memory of another, of $0 */
     const char *shared_vector;              /* vector of type $0 at $1 of a work-group array */
     const char *barrier, *barrier_all, *barrier_subgroup, *unroll; /* of work-group memory; of all memory */
+    const char *atomic_add;                                        /* adds a U32 to what a pointer points to */
     const char *make_vector;                                       /* before (a,b,c,d); $0: the vector type */
     const char *vector[GALE_TYPE_COUNT];                           /* vector types by memory type, without the count */
     gale__dialect_spelling rows[GALE__IR_COUNT];

@@ -321,6 +321,15 @@ static void emit_store(printer *p, const gale__ir_instr *in)
     }
 }
 
+static void emit_add(printer *p, const gale__ir_instr *in)
+{
+    bool memory = in->op == GALE__IR_STORE_ADD;
+    gale__str_addf(p->out, "%s(&", p->dialect->atomic_add);
+    if (memory) print_place(p, p->out, "ST", in);
+    else print_element(p, p->out, in);
+    gale__str_addf(p->out, ",%s);\n", p->text[memory ? in->b : in->c]);
+}
+
 static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
@@ -346,6 +355,8 @@ static gale_status emit(printer *p, gale__ir_val v)
     switch (in->op) {
     case GALE__IR_STORE: emit_store(p, in); return GALE_OK;
     case GALE__IR_SET: emit_set(p, in); return GALE_OK;
+    case GALE__IR_STORE_ADD:
+    case GALE__IR_SET_ADD: emit_add(p, in); return GALE_OK;
     case GALE__IR_ARRAY:
         gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
         return GALE_OK;

@@ -63,6 +63,13 @@ int64_t gale__levels_offset(const gale__levels_args *a, int64_t level);
 extern const gale__kernel_routine gale__levels_kernels;
 bool gale__levels_kernels_fit(const gale__levels_args *a, const gale_device_caps *caps);
 
+/* How often each code of 16 bits occurs: [rows, samples] to u32 [rows, 65536]. */
+typedef struct gale__counts_args {
+    int64_t rows, samples;
+} gale__counts_args;
+extern const gale__kernel_routine gale__counts_kernels;
+bool gale__counts_kernels_fit(const gale__counts_args *a, const gale_device_caps *caps);
+
 extern const gale__kernel_routine gale__nms_kernels;
 /* Whether the kernels take such a suppression on this device, and the bytes of extra memory they need. */
 bool gale__nms_kernels_fit(const gale__nms_args *a, const gale_device_caps *caps, uint64_t *space_bytes);
