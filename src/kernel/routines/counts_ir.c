@@ -56,29 +56,43 @@ static void clear(gale__ir *ir)
     gale__ir_store(ir, RESULT, GALE_U32, 4, at, vector);
 }
 
-/* kept: the counts in work-group memory, or 0. */
-static void count_one(gale__ir *ir, gale__ir_val kept, gale__ir_val row, gale__ir_val code)
+static void count_in_result(gale__ir *ir, gale__ir_val at, gale__ir_val count)
 {
-    const gale__ir_val one = u32(ir, 1);
-    const gale__ir_instr in_result = {
-        .op = GALE__IR_STORE_ADD, .mem = GALE_U32, .width = 1, .a = add(ir, row, code), .b = one, .imm = RESULT};
-    if (kept) {
-        begin_if(ir, test(ir, GALE__LT, code, u32(ir, KEPT)));
-        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET_ADD, .type = GALE_U32, .a = kept, .b = code, .c = one});
-        begin_else(ir);
-    }
-    gale__ir_add(ir, in_result);
-    if (kept) end(ir);
+    gale__ir_add(ir,
+        (gale__ir_instr){.op = GALE__IR_STORE_ADD, .mem = GALE_U32, .width = 1, .a = at, .b = count, .imm = RESULT});
 }
 
+static void count_in_group(gale__ir *ir, gale__ir_val kept, gale__ir_val code)
+{
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET_ADD, .type = GALE_U32, .a = kept, .b = code, .c = u32(ir, 1)});
+}
+
+/* kept: the counts in work-group memory, or 0.  Vectors with none but kept codes, nearly all, take no branch for each.
+ */
 static void count_vector(gale__ir *ir, gale__ir_val kept, gale__ir_val row, gale__ir_val words)
 {
-    for (int i = 0; i < EACH / 2; i++) {
+    gale__ir_val code[EACH], largest = 0, one = u32(ir, 1);
+    for (int i = 0; i < EACH; i++) {
         gale__ir_val w = gale__ir_add(
-            ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = words, .imm = (uint64_t)i});
-        count_one(ir, kept, row, bin(ir, GALE__AND, w, u32(ir, 65535)));
-        count_one(ir, kept, row, bin(ir, GALE__IR_SHR, w, u32(ir, 16)));
+            ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = words, .imm = (uint64_t)i / 2});
+        code[i] = i % 2 ? bin(ir, GALE__IR_SHR, w, u32(ir, 16)) : bin(ir, GALE__AND, w, u32(ir, 65535));
+        largest = i ? bin(ir, GALE__IR_MAX, largest, code[i]) : code[i];
     }
+    if (kept) {
+        begin_if(ir, test(ir, GALE__LT, largest, u32(ir, KEPT)));
+        for (int i = 0; i < EACH; i++) count_in_group(ir, kept, code[i]);
+        begin_else(ir);
+    }
+    for (int i = 0; i < EACH; i++) {
+        if (kept) {
+            begin_if(ir, test(ir, GALE__LT, code[i], u32(ir, KEPT)));
+            count_in_group(ir, kept, code[i]);
+            begin_else(ir);
+        }
+        count_in_result(ir, add(ir, row, code[i]), one);
+        if (kept) end(ir);
+    }
+    if (kept) end(ir);
 }
 
 /* Each thread takes vectors of EACH samples, AT_ONCE of them on their way; the second of a thread may be past the end.
@@ -128,9 +142,7 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     barrier(ir);
     gale__ir_val code = begin_for(ir, tid, u32(ir, KEPT), threads), count = get(ir, kept, code);
     begin_if(ir, test(ir, GALE__NE, count, zero));
-    gale__ir_add(ir,
-        (gale__ir_instr){
-            .op = GALE__IR_STORE_ADD, .mem = GALE_U32, .width = 1, .a = add(ir, row, code), .b = count, .imm = RESULT});
+    count_in_result(ir, add(ir, row, code), count);
     end(ir);
     end(ir);
 }
