@@ -136,6 +136,12 @@ TEST(clamps_that_change_nothing)
     CHECK_EQ(take.acc, 1);
     settle(65503, 10, &n, &take);
     CHECK_EQ(n, 13);
+    gale__nest_instr relu[] = {{.op = GALE__NEST_LOAD, .type = GALE_F32}, number(2),
+        step(GALE__DIV, GALE_F32, 0, 1, -1), number(0), step(GALE__MAX, GALE_F32, 2, 3, -1)};
+    gale__nest_store store = {.value = 4, .index = -1};
+    gale__nest nest = {.code = relu, .n_code = 5, .stores = &store, .n_stores = 1};
+    gale__nest_settle(&nest);
+    CHECK_EQ(nest.n_code, 5); /* a quotient of anything may be negative */
     settle(1e15, 9, &n, &take);
     CHECK_EQ(n, 11);
     CHECK_EQ(take.acc, 0); /* 9 lies outside */

@@ -223,6 +223,17 @@ TEST(routines)
     some.classes = 20, some.centre = 1, some.least = 0, some.boxes = 8400;
     check_routine(&gale__nms_kernels, &one, 1);
     check_routine(&gale__nms_kernels, &some, 2);
+    const gale__levels_args levels = {.channels = 4, .height = 2160, .width = 4096, .type = GALE_F16},
+                            odd = {.channels = 1,
+                                .height = 77,
+                                .width = 131,
+                                .type = GALE_F32,
+                                .reduce = 1,
+                                .round_up = 1};
+    const gale__counts_args counts = {.rows = 4, .samples = 2160 * 4096};
+    check_routine(&gale__levels_kernels, &levels, 2);
+    check_routine(&gale__levels_kernels, &odd, 2);
+    check_routine(&gale__counts_kernels, &counts, 2);
     uint64_t bytes = 0;
     gale_device_caps caps = ir_full_caps;
     CHECK(gale__nms_kernels_fit(&some, &caps, &bytes) && bytes == 4 * (20 * 8400 + 20 * 300 + 20));

@@ -114,7 +114,6 @@ static void function_range(const gale__nest_instr *in, const gale__nest_range *r
     }
     double off = in->op == GALE__LOG ? 0x1p-13 : 0; /* near 0 its error is absolute */
     out->low -= fabs(out->low) * SLACK + off, out->high += fabs(out->high) * SLACK + off;
-    if (in->op != GALE__LOG && out->low < 0) out->low = 0;
 }
 
 static void operation_range(const gale__nest *n, const gale__nest_instr *in, gale__nest_range *r, gale__nest_range *out)

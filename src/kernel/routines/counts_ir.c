@@ -58,13 +58,19 @@ static void clear(gale__ir *ir)
 
 static void count_in_result(gale__ir *ir, gale__ir_val at, gale__ir_val count)
 {
-    gale__ir_add(ir,
-        (gale__ir_instr){.op = GALE__IR_STORE_ADD, .mem = GALE_U32, .width = 1, .a = at, .b = count, .imm = RESULT});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_STORE_ADD,
+                         .type = GALE_U32,
+                         .mem = GALE_U32,
+                         .width = 1,
+                         .a = at,
+                         .b = count,
+                         .imm = RESULT});
 }
 
 static void count_in_group(gale__ir *ir, gale__ir_val kept, gale__ir_val code)
 {
-    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SET_ADD, .type = GALE_U32, .a = kept, .b = code, .c = u32(ir, 1)});
+    gale__ir_add(ir,
+        (gale__ir_instr){.op = GALE__IR_SET_ADD, .width = 1, .type = GALE_U32, .a = kept, .b = code, .c = u32(ir, 1)});
 }
 
 /* kept: the counts in work-group memory, or 0.  Vectors with none but kept codes, nearly all, take no branch for each.
