@@ -6,7 +6,7 @@
 #include "kernel/schedule/special_ir.h"
 #include <stdio.h>
 
-enum { CODES = 65536, KEPT = 0x7c00, EACH = 8, AT_ONCE = 2, THREADS = 1024, FEW_THREADS = 256 };
+enum { CODES = 65536, KEPT = 0x7c00, EACH = 8, AT_ONCE = 4, THREADS = 1024, FEW_THREADS = 256 };
 enum { RESULT, SOURCE };
 enum { W_SAMPLES, WORDS };
 
@@ -101,7 +101,7 @@ static void count_vector(gale__ir *ir, gale__ir_val kept, gale__ir_val row, gale
     if (kept) end(ir);
 }
 
-/* Each thread takes vectors of EACH samples, AT_ONCE of them on their way; the second of a thread may be past the end.
+/* Each thread takes vectors of EACH samples, AT_ONCE of them on their way; those after the first may be past the end.
  */
 static void count_all(gale__ir *ir, uint32_t threads, gale__ir_val kept, gale__ir_val row)
 {

@@ -1,11 +1,12 @@
-/* Levels of pictures, several in one launch: a work-group reads a tile of 64 x 64 samples once, and makes up to six
- * levels of it through work-group memory.  A level is made from the one before as it is stored, so that the results are
- * those of a kernel for each level. */
+/* Levels of pictures, several in one launch: a work-group reads a tile of 64 x 128 samples once, and makes up to six
+ * levels of it.  A thread reads 8 x 4 samples and makes the first two levels of them in registers; the rest goes
+ * through work-group memory.  A level is made from the one before as it is stored, so that the results are those of a
+ * kernel for each level. */
 #include "kernel/routines/routine.h"
 #include "kernel/schedule/special_ir.h"
 #include <stdio.h>
 
-enum { TILE = 64, HALF = TILE / 2, LEVELS = 6, THREADS = 256, EACH = 4, PITCH = HALF + 1 };
+enum { TILE_X = 64, TILE_Y = 128, LEVELS = 6, THREADS = 256, EACH = 4, ROWS = 2, PITCH = TILE_X / 4 + 1 };
 enum { RESULT, SOURCE };
 enum { W_SOURCE, W_WIDTH, W_HEIGHT, W_LEVEL /* offset, width and height of each */, WORDS = W_LEVEL + 3 * LEVELS };
 
@@ -36,8 +37,8 @@ bool gale__levels_kernels_fit(const gale__levels_args *a, const gale_device_caps
     const int64_t most = INT32_MAX / 2;
     if (a->width > most / a->height || a->width * a->height > most / a->channels) return false;
     if (caps->group_max && caps->group_max < THREADS) return false;
-    if (caps->shared_bytes && caps->shared_bytes < (PITCH * HALF + PITCH * HALF / 2) * 4) return false;
-    return a->channels < 65536 && a->height / TILE < 65535;
+    if (caps->shared_bytes && caps->shared_bytes < PITCH * (TILE_Y / 4 + TILE_Y / 8) * 4) return false;
+    return a->channels < 65536 && a->height / TILE_Y < 65535;
 }
 
 /* Rows of whole vectors: those of the source, and with them those of its first level. */
@@ -63,7 +64,7 @@ static bool describe(const void *args, const gale_device_caps *caps, int i, gale
     if (source >= gale__levels_count(a)) return false;
     int n = levels_from(a, source);
     *out = (gale__routine_launch){
-        .groups = {(uint32_t)((w + TILE - 1) / TILE), (uint32_t)((h + TILE - 1) / TILE), (uint32_t)a->channels},
+        .groups = {(uint32_t)((w + TILE_X - 1) / TILE_X), (uint32_t)((h + TILE_Y - 1) / TILE_Y), (uint32_t)a->channels},
         .n_words = WORDS,
         .n_refs = 2,
         .refs = {RESULT, i ? RESULT : SOURCE}};
@@ -153,20 +154,12 @@ static gale__ir_val address(const maker *m, int level, gale__ir_val x, gale__ir_
     return add(ir, add(ir, level_word(m, level, 0), mul(ir, row, w)), x);
 }
 
-/* The first level: EACH neighbours a thread. */
-static void make_first(const maker *m, gale__ir_val shared)
+/* A row of the first level, EACH neighbours from (x, y) on: made, and stored where the level has them. */
+static void make_row(const maker *m, gale__ir_val x, gale__ir_val y, gale__ir_val rows[2][8], gale__ir_val made[EACH])
 {
     gale__ir *ir = m->ir;
-    gale__ir_val rows[2][8], made[EACH], per_row = u32(ir, HALF / EACH);
-    gale__ir_val lx = mul(ir, bin(ir, GALE__IR_REM, m->tid, per_row), u32(ir, EACH)),
-                 ly = bin(ir, GALE__IR_DIV, m->tid, per_row);
-    gale__ir_val x = add(ir, mul(ir, m->tile[0], u32(ir, HALF)), lx),
-                 y = add(ir, mul(ir, m->tile[1], u32(ir, HALF)), ly);
-    load_rows(m, x, y, rows);
-    for (int i = 0; i < EACH; i++) {
+    for (int i = 0; i < EACH; i++)
         made[i] = reduced(m, (gale__ir_val[]){rows[0][2 * i], rows[0][2 * i + 1], rows[1][2 * i], rows[1][2 * i + 1]});
-        set(ir, shared, add(ir, mul(ir, ly, u32(ir, PITCH)), add(ir, lx, u32(ir, (uint32_t)i))), made[i]);
-    }
     begin_if(ir, test(ir, GALE__LT, y, level_word(m, 0, 2)));
     for (uint32_t i = 0; i < EACH; i += m->wide ? EACH : 1) {
         begin_if(ir, test(ir, GALE__LT, add(ir, x, u32(ir, i)), level_word(m, 0, 1)));
@@ -177,20 +170,57 @@ static void make_first(const maker *m, gale__ir_val shared)
     end(ir);
 }
 
+/* Two results of the second level from those of the first; beyond the edge is the edge. */
+static void make_second(const maker *m, const gale__ir_val at[2], const gale__ir_val local[2],
+    gale__ir_val made[ROWS][EACH], gale__ir_val shared)
+{
+    gale__ir *ir = m->ir;
+    gale__ir_val two = u32(ir, 2), x = bin(ir, GALE__IR_DIV, at[0], two), y = bin(ir, GALE__IR_DIV, at[1], two);
+    gale__ir_val below = test(ir, GALE__LT, add(ir, at[1], u32(ir, 1)), level_word(m, 0, 2));
+    for (uint32_t i = 0; i < EACH / 2; i++) {
+        gale__ir_val v[4], beside = test(ir, GALE__LT, add(ir, at[0], u32(ir, 2 * i + 1)), level_word(m, 0, 1));
+        for (int r = 0; r < ROWS; r++) {
+            v[2 * r] = r ? pick(ir, below, made[1][2 * i], made[0][2 * i]) : made[0][2 * i];
+            v[2 * r + 1] = r ? pick(ir, below, made[1][2 * i + 1], made[0][2 * i + 1]) : made[0][2 * i + 1];
+            v[2 * r + 1] = pick(ir, beside, v[2 * r + 1], v[2 * r]);
+        }
+        gale__ir_val result = reduced(m, v), own = add(ir, x, u32(ir, i));
+        set(ir, shared, add(ir, mul(ir, local[1], u32(ir, PITCH)), add(ir, local[0], u32(ir, i))), result);
+        begin_if(
+            ir, both(ir, test(ir, GALE__LT, own, level_word(m, 1, 1)), test(ir, GALE__LT, y, level_word(m, 1, 2))));
+        gale__ir_store_as(ir, RESULT, (gale_type)m->a->type, 1, address(m, 1, own, y), &result);
+        end(ir);
+    }
+}
+
+/* The first level and, if `second`, the next: EACH by ROWS results of the first a thread. */
+static void make_first(const maker *m, bool second, gale__ir_val shared)
+{
+    gale__ir *ir = m->ir;
+    gale__ir_val rows[ROWS][2][8], made[ROWS][EACH], per_row = u32(ir, TILE_X / 2 / EACH);
+    gale__ir_val column = bin(ir, GALE__IR_REM, m->tid, per_row), row = bin(ir, GALE__IR_DIV, m->tid, per_row);
+    const gale__ir_val at[2] = {add(ir, mul(ir, m->tile[0], u32(ir, TILE_X / 2)), mul(ir, column, u32(ir, EACH))),
+        add(ir, mul(ir, m->tile[1], u32(ir, TILE_Y / 2)), mul(ir, row, u32(ir, ROWS)))};
+    for (uint32_t r = 0; r < ROWS; r++) load_rows(m, at[0], add(ir, at[1], u32(ir, r)), rows[r]);
+    for (uint32_t r = 0; r < ROWS; r++) make_row(m, at[0], add(ir, at[1], u32(ir, r)), rows[r], made[r]);
+    const gale__ir_val local[2] = {mul(ir, column, u32(ir, EACH / 2)), row};
+    if (second) make_second(m, at, local, made, shared);
+}
+
 /* Level number `level` (from 0) of this launch, from the one before in `from`. */
 static void make_next(const maker *m, int level, gale__ir_val from, gale__ir_val to)
 {
     gale__ir *ir = m->ir;
-    uint32_t n = HALF >> level;
+    const uint32_t n[2] = {TILE_X >> (level + 1), TILE_Y >> (level + 1)};
     gale__ir_val v[4], l[2], at[2], edge[2][2];
     barrier(ir);
-    begin_if(ir, test(ir, GALE__LT, m->tid, u32(ir, n * n)));
-    l[0] = bin(ir, GALE__IR_REM, m->tid, u32(ir, n)), l[1] = bin(ir, GALE__IR_DIV, m->tid, u32(ir, n));
+    begin_if(ir, test(ir, GALE__LT, m->tid, u32(ir, n[0] * n[1])));
+    l[0] = bin(ir, GALE__IR_REM, m->tid, u32(ir, n[0])), l[1] = bin(ir, GALE__IR_DIV, m->tid, u32(ir, n[0]));
     for (int d = 0; d < 2; d++) {
-        at[d] = add(ir, mul(ir, m->tile[d], u32(ir, n)), l[d]);
+        at[d] = add(ir, mul(ir, m->tile[d], u32(ir, n[d])), l[d]);
         /* Tiles without a pixel of the level before find a huge number here, and store nothing. */
         gale__ir_val last = bin(ir, GALE__SUB, level_word(m, level - 1, 1 + d), u32(ir, 1));
-        last = bin(ir, GALE__SUB, last, mul(ir, m->tile[d], u32(ir, 2 * n)));
+        last = bin(ir, GALE__SUB, last, mul(ir, m->tile[d], u32(ir, 2 * n[d])));
         for (uint32_t k = 0; k < 2; k++) edge[d][k] = minimum(ir, add(ir, mul(ir, l[d], u32(ir, 2)), u32(ir, k)), last);
     }
     for (int i = 0; i < 4; i++) v[i] = get(ir, from, add(ir, mul(ir, edge[1][i / 2], u32(ir, PITCH)), edge[0][i % 2]));
@@ -212,10 +242,10 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     if (!i) ir->readonly = 1u << SOURCE;
     m.tid = thread_id(ir), m.channel = special(ir, GALE__IR_GROUP_ID, 2), m.source = word(ir, W_SOURCE);
     for (int d = 0; d < 2; d++) m.tile[d] = special(ir, GALE__IR_GROUP_ID, d), m.size[d] = word(ir, W_WIDTH + d);
-    gale__ir_val shared[2] = {
-        array(ir, GALE__IR_SHARED, GALE_F32, PITCH * HALF), array(ir, GALE__IR_SHARED, GALE_F32, PITCH * HALF / 2)};
-    make_first(&m, shared[0]);
-    for (int k = 1; k < n; k++) make_next(&m, k, shared[(k + 1) % 2], shared[k % 2]);
+    gale__ir_val shared[2] = {array(ir, GALE__IR_SHARED, GALE_F32, PITCH * TILE_Y / 4),
+        array(ir, GALE__IR_SHARED, GALE_F32, PITCH * TILE_Y / 8)};
+    make_first(&m, n > 1, shared[0]);
+    for (int k = 2; k < n; k++) make_next(&m, k, shared[k % 2], shared[(k + 1) % 2]);
 }
 
 const gale__kernel_routine gale__levels_kernels = {.describe = describe, .build = build};
