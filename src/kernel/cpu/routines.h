@@ -42,6 +42,13 @@ typedef struct gale__cpu_pool {
 gale__cpu_routine gale__cpu_pool_run;
 size_t gale__cpu_pool_scratch(const gale__cpu_pool *a);
 
+/* How often each code of 16 bits occurs: [rows, samples] to u32 [rows, 65536]. */
+typedef struct gale__counts_args {
+    int64_t rows, samples;
+} gale__counts_args;
+gale__cpu_routine gale__cpu_counts_run;
+size_t gale__cpu_counts_scratch(void);
+
 /* Planes resized by taps, f32: x [planes, height, width] to [planes, out_height, out_width].  Buffers: result, x,
  * places of rows (i32) and weights [out_height, taps_y], places of columns and weights [taps_x, out_width]; the rows of
  * one result are neighbours, or the same. */

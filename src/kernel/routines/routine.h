@@ -63,10 +63,6 @@ int64_t gale__levels_offset(const gale__levels_args *a, int64_t level);
 extern const gale__kernel_routine gale__levels_kernels;
 bool gale__levels_kernels_fit(const gale__levels_args *a, const gale_device_caps *caps);
 
-/* How often each code of 16 bits occurs: [rows, samples] to u32 [rows, 65536]. */
-typedef struct gale__counts_args {
-    int64_t rows, samples;
-} gale__counts_args;
 extern const gale__kernel_routine gale__counts_kernels;
 bool gale__counts_kernels_fit(const gale__counts_args *a, const gale_device_caps *caps);
 
