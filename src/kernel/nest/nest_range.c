@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#define SLACK 0x1p-19 /* of a bound: more than a device's own functions are off */
+#define SLACK 0x1p-19 /* of a bound: more than a device's own functions are off, and so much more by power of e */
 
 bool gale__nest_float_const(const gale__nest *n, int i, double *v)
 {
@@ -97,6 +97,13 @@ static void cast_range(
     }
 }
 
+static double slack_of(int op, double bound)
+{
+    bool power = op == GALE__EXP || op == GALE__POW;
+    if (bound == 0 || !isfinite(bound)) return 0;
+    return fabs(bound) * SLACK * (power ? 1 + fabs(log(fabs(bound))) : 1);
+}
+
 static void function_range(const gale__nest_instr *in, const gale__nest_range *r, gale__nest_range *out)
 {
     const gale__nest_range *a = &r[in->a], *b = gale__nest_arity(in) > 1 ? &r[in->b] : a;
@@ -113,7 +120,7 @@ static void function_range(const gale__nest_instr *in, const gale__nest_range *r
     default: return;
     }
     double off = in->op == GALE__LOG ? 0x1p-13 : 0; /* near 0 its error is absolute */
-    out->low -= fabs(out->low) * SLACK + off, out->high += fabs(out->high) * SLACK + off;
+    out->low -= slack_of(in->op, out->low) + off, out->high += slack_of(in->op, out->high) + off;
 }
 
 static void operation_range(const gale__nest *n, const gale__nest_instr *in, gale__nest_range *r, gale__nest_range *out)

@@ -95,6 +95,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     fn "f32 fast_quotient(f32 a,f32 b){f32 r;asm(\"div.approx.ftz.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n"
 #define PTX_HALF(fn) \
     fn "f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n" \
+    fn "f32 from_upper(u32 w){f32 f;asm(\"{.reg .b16 l,h;mov.b32 {l,h},%1;cvt.f32.f16 %0,h;}\":\"=f\"(f):\"r\"(w));return f;}\n" \
     fn "u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n"
 #define PTX_LANE(fn) fn "u32 lane_id(void){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n"
 #define PTX_OWN_ROWS \
@@ -236,6 +237,7 @@ const gale__dialect_table gale__dialects[] = {
         .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n#define LO LD\n",
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
+                    "#define from_upper(w) from_half((w)>>16)\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
         .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "",
         .struct_pointers = "u64 p",
@@ -257,6 +259,7 @@ const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_OPENCL] = {
         .name = "opencl",
         .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
+                    "#define from_upper(w) from_half((w)>>16)\n"
                     "static inline u32 to_half(f32 f){ushort s;vstore_half_rte(f,0,(half*)&s);return s;}\n",
         .head_own = "", .head_matrix = "",
         .head_subgroup = "#pragma OPENCL EXTENSION cl_khr_subgroups:enable\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle:enable\n",

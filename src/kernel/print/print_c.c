@@ -151,6 +151,15 @@ static const char *load_macro(const gale__ir *ir, uint64_t pointer)
     return pointer < 8 && ir->once >> pointer & 1 ? "LO" : "LR";
 }
 
+/* The word of which v is the upper half; 0: it is none. */
+static gale__ir_val upper_half_of(const printer *p, gale__ir_val v)
+{
+    const gale__ir_instr *in = &p->ir->code[v];
+    uint64_t by;
+    bool shifted = in->op == GALE__IR_SHR && in->type == GALE_U32 && gale__ir_is_const(p->ir, in->b, &by) && by == 16;
+    return shifted && !p->reads[in->a] ? in->a : 0;
+}
+
 static gale_status print_value(const printer *p, gale__str *s, const gale__ir_instr *in)
 {
     gale_type type = (gale_type)in->type;
@@ -165,6 +174,10 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     case GALE__IR_EXTRACT:
         if (p->ir->code[in->a].mem != in->type) gale__str_addf(s, "(%s)", type_names[type]);
         gale__str_addf(s, "%s.%c", p->text[in->a], "xyzw"[in->imm & 3]);
+        return GALE_OK;
+    case GALE__IR_F16_TO_F32: /* a register's upper half needs no shift, which compilers do not always find out */
+        if (!upper_half_of(p, in->a)) break;
+        gale__str_addf(s, "from_upper(%s)", p->text[upper_half_of(p, in->a)]);
         return GALE_OK;
     default: break;
     }
