@@ -251,6 +251,7 @@ static gale_status run(const char *word)
         {"lut 33 half rgba, 1 % noise", table_half, GALE_F16, 4, 0.01},
         {"mip half rgba", levels, GALE_F16, 4, 0.1},
         {"histogram half rgba", histogram, GALE_F16, 4, 0.1},
+        {"histogram half rgba, 1 % noise", histogram, GALE_F16, 4, 0.01},
         {"local 16 half rgba", local_half, GALE_F16, 4, 0.1},
         {"thumbnail 256 half rgb", thumbnail, GALE_F16, 3, 0.1},
     };

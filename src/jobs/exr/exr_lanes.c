@@ -1,10 +1,9 @@
 /* Processes many files at once.  A lane processes a file from start to end: read, decompress, compute, encode.  There
- * is one lane per core, and a few more where they wait for a GPU, so these stages overlap, and each lane works in its
- * own thread.  Two threads write the encoded files and wait for the disk.  Memory is limited by a budget that a lane
- * draws on before decoding, and by the number of encoded files that may wait. */
+ * is one lane per core, so these stages overlap, and each lane works in its own thread.  Two threads write the encoded
+ * files and wait for the disk.  Memory is limited by a budget that a lane draws on before decoding, and by the number
+ * of encoded files that may wait. */
 #include "base/cpu.h"
 #include "base/file.h"
-#include "base/limits.h"
 #include "base/thread.h"
 #include "gale/exr.h"
 #include "jobs/exr/exr_rates.h"
@@ -14,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { WRITERS = 2, WAITING_MOST = 16, MORE_LANES = 4 };
+enum { WRITERS = 2, WAITING_MOST = 16 };
 
 /* An encoded file on its way to the disk. */
 typedef struct parcel {
@@ -35,7 +34,6 @@ typedef struct post {
 
 typedef struct belt {
     const gale_exr_batch_options *options;
-    gale_device *device;
     gale_exr_viewer *viewers[2]; /* the second may be NULL */
     gale_exr_batch *batch;
     gale__arena *messages;
@@ -51,9 +49,6 @@ typedef struct belt {
     uint64_t first_bytes;
     gale_profiler *profiler; /* NULL: the first device is not watched */
     post post;
-    const gale__limits *limits; /* of the caller */
-    gale__thread more[MORE_LANES];
-    int n_more;
 } belt;
 
 /* The arena behind the public part. */
@@ -339,25 +334,6 @@ static gale_status list_items(
     return GALE_OK;
 }
 
-static void run_more(void *arg)
-{
-    belt *b = arg;
-    gale__limits_set(b->limits);
-    gale__parallel_alone(true);
-    run_lane(b, 0, 0);
-}
-
-/* Lanes beyond the number of cores: while one waits for the GPU, another decodes. */
-static void begin_more(belt *b)
-{
-    bool waits = !gale_device_get_info(b->device)->caps.host_functions;
-    b->limits = gale__limits_get();
-    while (waits && !b->options->jobs && b->n_more < MORE_LANES &&
-           gale__thread_begin(&b->more[b->n_more], run_more, b) == GALE_OK)
-        b->n_more++;
-    gale__error_clear();
-}
-
 /* As many lanes as files can use; one, with all cores on each file, where there are fewer files than cores. */
 static void run_lanes(belt *b)
 {
@@ -365,11 +341,9 @@ static void run_lanes(belt *b)
     size_t lanes = (size_t)(b->options->jobs > 0 && b->options->jobs < width ? b->options->jobs : width);
     if (b->batch->count < lanes) lanes = 1;
     b->serial = lanes > 1;
-    if (lanes > 1) begin_more(b);
-    b->batch->jobs = (int)lanes + b->n_more;
+    b->batch->jobs = (int)lanes;
     if (lanes > 1) gale__parallel(lanes, run_lane, b);
     else run_lane(b, 0, 0);
-    for (int i = 0; i < b->n_more; i++) gale__thread_end(&b->more[i]);
 }
 
 /* A format without alpha gets pictures over black, which is what premultiplied colours are; without 16 bits, 8. */
@@ -459,7 +433,7 @@ gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, c
             gale_device_get_info(device)->name);
     }
     gale_exr_batch *batch = &w->batch;
-    belt b = {.options = options, .device = device, .batch = batch, .messages = &w->arena, .begun_ns = gale__time_ns()};
+    belt b = {.options = options, .batch = batch, .messages = &w->arena, .begun_ns = gale__time_ns()};
     b.budget = options->memory_bytes ? options->memory_bytes : gale__cpu_memory_bytes() / 2;
     gale_status status = list_items(w, inputs, outputs, count, options);
     gale_exr_look look = look_for(options, batch->count ? batch->items[0].output : NULL);
