@@ -61,17 +61,22 @@ LOWER(PictureLevels)
 
 LOWER(CodeCounts)
 {
-    enum { CODES = 65536 };
+    enum { MOST = 65536 };
     gale__prim_graph *g = L->g;
     gale__prim_node p = gale__lower_peek(g, L->in[0]);
-    const int64_t dims[2] = {p.dims[0], CODES}, counts = p.dims[0] * CODES, samples = p.dims[0] * p.dims[1];
-    if (p.rank != 2 || (p.type != GALE_F16 && p.type != GALE_BF16 && p.type != GALE_U16)) {
-        gale__lower_refuse(L, "samples must be [rows, samples] of f16, bf16 or u16");
+    const int64_t codes = gale__attr_i(L, "codes", MOST), samples = p.dims[0] * p.dims[1], counts = p.dims[0] * codes;
+    if (p.rank != 2 || (p.type != GALE_F16 && p.type != GALE_BF16 && p.type != GALE_U16) || codes < 1 || codes > MOST) {
+        gale__lower_refuse(L, "samples must be [rows, samples] of f16, bf16 or u16, and codes 1 to 65536");
         return;
     }
     gale__node code = p.type == GALE_U16 ? L->in[0] : gale__prim_bitcast(g, L->in[0], GALE_U16);
-    gale__node at = gale__prim_add(g, gale__prim_cast(g, code, GALE_I64), gale__lower_walk(L, 2, p.dims, 0, CODES));
+    code = gale__prim_cast(g, code, GALE_I64);
+    gale__node at = gale__prim_add(g, code, gale__lower_walk(L, 2, p.dims, 0, codes));
+    if (codes < MOST)
+        at = gale__prim_select(
+            g, gale__prim_binary(g, GALE__LT, code, gale__lower_index(L, codes)), at, gale__lower_index(L, -1));
     gale__node sums = gale__prim_put(g, gale__prim_splat_i(g, GALE_I32, 1, &counts, 0),
         gale__prim_reshape(g, at, 1, &samples), gale__prim_splat_i(g, GALE_I32, 1, &samples, 1), GALE__SUM);
+    const int64_t dims[2] = {p.dims[0], codes};
     if (gale__lower_good(L)) L->out[0] = gale__prim_reshape(g, gale__prim_cast(g, sums, GALE_U32), 2, dims);
 }
