@@ -207,9 +207,11 @@ gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale
     parameters p;
     GALE_TRY(fill_parameters(kernel, launch, &p));
     GALE_TRY(gale__cu_enter(d));
-    int code = kernel->waits && stream->capturing ? launch_early(d->api, stream, kernel, launch, p.list)
-                                                  : d->api->launch(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2],
-                                                        kernel->shared_bytes, stream->impl, p.list, NULL);
+    int code = kernel->together ? d->api->launch_together(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2],
+                                      kernel->shared_bytes, stream->impl, p.list)
+               : kernel->waits && stream->capturing ? launch_early(d->api, stream, kernel, launch, p.list)
+                                                    : d->api->launch(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2],
+                                                          kernel->shared_bytes, stream->impl, p.list, NULL);
     GALE_TRY(gale__cu_check(d->api, code, kernel->entry));
     /* Under --debug-layer an error is told of the kernel that made it. */
     if (!stream->device->debug_layer || stream->capturing) return GALE_OK;
