@@ -152,7 +152,9 @@ static gale__node blocked_weights(gale__lower *L, const cell *c, gale__node r)
 static bool offer_steps(
     gale__lower *L, const cell *c, const gale__node *inputs, gale__node weights, bool reverse, gale__node *out)
 {
-    gale__node in[6] = {inputs[c->n_states], weights, inputs[0], inputs[1]}, before = out[0];
+    gale_type type = gale__lower_type_of(L->g, weights);
+    gale__node x = inputs[c->n_states], in[6] = {x, weights, inputs[0], inputs[1]}, before = out[0];
+    if (type == GALE_F16) in[0] = gale__prim_cast(L->g, x, type); /* bf16 would lose too much */
     int n_in = 2 + c->n_states;
     if (c->bias) in[n_in++] = inputs[c->bias];
     if (c->timed) in[n_in++] = gale__prim_cast(L->g, L->in[LENGTHS], GALE_I32);
@@ -173,14 +175,20 @@ static bool offer_steps(
     return out[0] != before;
 }
 
-/* Where the numbers are halves, so may the weights be that they are multiplied by. */
+/* Where the numbers are halves, so may the weights and the results of a routine be. */
 static void claim_steps(gale__lower *L, const cell *c, const gale__node *inputs, int d, bool reverse, gale__node *out)
 {
     if (!L->device || !gale__lower_good(L) || !is_usual(c)) return;
     gale__node weights = blocked_weights(L, c, part(L, gale__lower_wide(L, L->in[R]), d));
     gale_type type = gale__lower_type_of(L->g, L->in[X]);
-    if (type == GALE_F16 || type == GALE_BF16)
-        if (offer_steps(L, c, inputs, gale__prim_cast(L->g, weights, type), reverse, out)) return;
+    if (type == GALE_F16 || type == GALE_BF16) {
+        gale__node narrow[3];
+        for (int i = 0; i <= c->n_states; i++) narrow[i] = gale__prim_cast(L->g, out[i], type);
+        if (offer_steps(L, c, inputs, gale__prim_cast(L->g, weights, type), reverse, narrow)) {
+            memcpy(out, narrow, (size_t)(1 + c->n_states) * sizeof *out);
+            return;
+        }
+    }
     if (gale__lower_good(L)) offer_steps(L, c, inputs, weights, reverse, out);
 }
 

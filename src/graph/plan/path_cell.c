@@ -6,7 +6,7 @@ static gale__cpu_cell *describe(gale__claim *c)
 {
     gale__cpu_cell *a = gale__claim_args(c, sizeof *a);
     gale__prim_node out = gale__claim_node(c, c->out), weights = gale__claim_node(c, c->in[1]);
-    if (!a || out.type != GALE_F32) return NULL;
+    if (!a || out.type != weights.type) return NULL;
     *a = (gale__cpu_cell){.kind = (int64_t)gale__claim_attr(c, "kind", 0),
         .trips = out.dims[0],
         .batch = out.dims[1],
@@ -17,7 +17,7 @@ static gale__cpu_cell *describe(gale__claim *c)
     a->biased = a->kind == GALE__CELL_GRU && c->n_in - a->timed > 3;
     for (int i = 0; i < c->n_in; i++) {
         bool lengths = a->timed && i == c->n_in - 1;
-        gale_type type = lengths ? GALE_I32 : i == 1 ? (gale_type)a->type : GALE_F32;
+        gale_type type = lengths ? GALE_I32 : i == 1 || (i == 0 && a->type == GALE_F16) ? (gale_type)a->type : GALE_F32;
         if (gale__claim_node(c, c->in[i]).type != type || !gale__claim_operand(c, c->in[i])) return NULL;
     }
     c->together = true;

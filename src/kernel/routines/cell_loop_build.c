@@ -56,7 +56,9 @@ static void load_input(const gale__loop_build *b, const registers *r, uint32_t t
     for (uint32_t g = 0; g < b->s->gates; g++) {
         gale__ir_val row = add(ir, mul(ir, p->row, u32(ir, b->s->gates)), u32(ir, g));
         gale__ir_val at = add(ir, first, add(ir, mul(ir, row, b->hidden), p->number));
-        set(ir, r->x, u32(ir, tile * b->s->gates + g), gale__ir_load(ir, GALE__LOOP_X, GALE_F32, 1, at));
+        gale__ir_val x;
+        gale__ir_load_as(ir, GALE__LOOP_X, b->s->type == GALE_F16 ? GALE_F16 : GALE_F32, 1, at, &x);
+        set(ir, r->x, u32(ir, tile * b->s->gates + g), x);
     }
 }
 
@@ -131,6 +133,11 @@ static void finish_tile(
     end(ir);
 }
 
+static void give_out(const gale__loop_build *b, gale__ir_val at, gale__ir_val v)
+{
+    gale__ir_store_as(b->ir, GALE__LOOP_RESULT, b->s->type, 1, at, &v);
+}
+
 /* What nobody waits for: the result of this step, and the input of the next. */
 static void follow_up(const gale__loop_build *b, const registers *r, uint32_t tile, gale__ir_val step)
 {
@@ -140,7 +147,7 @@ static void follow_up(const gale__loop_build *b, const registers *r, uint32_t ti
     load_input(b, r, tile, &p, bin(ir, GALE__IR_MIN, next, last));
     gale__ir_val first = add(ir, word(ir, GALE__LW_H_FIRST), mul(ir, step, word(ir, GALE__LW_H_STEP)));
     begin_if(ir, p.live);
-    gale__ir_store(ir, GALE__LOOP_RESULT, GALE_F32, 1, add(ir, first, p.at), get(ir, r->y, u32(ir, tile)));
+    give_out(b, add(ir, first, p.at), get(ir, r->y, u32(ir, tile)));
     end(ir);
 }
 
@@ -176,8 +183,8 @@ static void store_last(const gale__loop_build *b, const registers *r)
         place p = find_place(b, t);
         gale__ir_val at = add(ir, last, p.at);
         begin_if(ir, p.live);
-        gale__ir_store(ir, GALE__LOOP_RESULT, GALE_F32, 1, at, get(ir, r->h, u32(ir, t)));
-        if (r->c) gale__ir_store(ir, GALE__LOOP_RESULT, GALE_F32, 1, add(ir, at, size), get(ir, r->c, u32(ir, t)));
+        give_out(b, at, get(ir, r->h, u32(ir, t)));
+        if (r->c) give_out(b, add(ir, at, size), get(ir, r->c, u32(ir, t)));
         end(ir);
     }
 }
