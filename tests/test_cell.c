@@ -51,10 +51,10 @@ static bool run(og *t, gale_device *device, gale_precision precision, int routin
     return ok;
 }
 
-/* Weights of many units are small, so that rounding errors do not grow from step to step. */
+/* Weights of more than a few units are small, so that rounding errors do not grow from step to step. */
 static void scale_weights(og *t, const og_cell *c)
 {
-    for (int i = 1; i <= 2 && c->hidden > 64; i++) {
+    for (int i = 1; i <= 2 && c->hidden >= 16; i++) {
         float *w = gale_tensor_data(t->inputs[i]), by = (float)(0.5 / sqrt((double)c->hidden));
         for (size_t k = 0; k < gale_tensor_size_bytes(t->inputs[i]) / sizeof *w; k++) w[k] *= by;
     }

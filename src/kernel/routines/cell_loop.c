@@ -7,7 +7,7 @@
 #include "kernel/schedule/schedule.h"
 #include <stdio.h>
 
-enum { MATRIX = 16, LEAST_TRIPS = 3, HELD_REGISTERS = 128, MOST_ITEMS = 16, STRETCH = 64 };
+enum { MATRIX = 16, LEAST_TRIPS = 3, HELD_REGISTERS = 128, MOST_ITEMS = 16, MOST_EACH = 8, STRETCH = 64 };
 
 static uint32_t up(int64_t n, int64_t by) { return (uint32_t)((n + by - 1) / by); }
 static uint32_t size_of(gale_type type) { return type == GALE_F32 ? 4 : 2; }
@@ -22,31 +22,36 @@ static void divide_matrix(const gale__cpu_cell *a, gale__cell_loop *s)
     s->steps = up(a->hidden, MATRIX * s->k_warps);
     s->k = s->steps * s->k_warps * MATRIX;
     s->row = s->k + 8; /* rows begin in other banks */
+    s->plane = s->k * s->units;
     s->parts = s->k_warps;
     s->pitch = s->gates * MATRIX + 8;
     s->held = s->steps * (s->gates / s->gate_warps) * 4 <= HELD_REGISTERS;
 }
 
+/* A thread's sums are a square, as far as there are items: for each number that it reads it multiplies four times. */
 static void divide_plain(const gale__cpu_cell *a, const gale_device_caps *caps, uint32_t units, gale__cell_loop *s)
 {
     s->units = units;
     s->items = 1;
     while (s->items < MOST_ITEMS && s->items < a->batch) s->items *= 2;
-    s->each = s->items >= 8 ? 2 : 1;
+    s->each = s->items < MOST_EACH ? s->items : MOST_EACH;
     s->blocks = s->items / s->each;
     s->quads = units / 4;
+    s->gate_parts = s->gates == 4 ? 2 : 1;
+    s->tile_gates = s->gates / s->gate_parts;
     s->k = STRETCH * up(a->hidden, STRETCH);
-    s->row = s->k + 4;
-    s->parts = GALE__LOOP_THREADS / (s->blocks * s->quads);
-    for (uint32_t lanes = s->blocks * s->quads; caps->subgroup_ops && lanes < GALE__LOOP_LANES; lanes *= 2)
+    s->row = s->k + 8; /* neighbours in other banks, here and below */
+    s->plane = s->k * units + 4;
+    s->parts = GALE__LOOP_THREADS / gale__loop_side(s);
+    for (uint32_t lanes = gale__loop_side(s); caps->subgroup_ops && lanes < GALE__LOOP_LANES; lanes *= 2)
         s->rounds++, s->parts /= 2;
-    s->pitch = s->parts * s->blocks * s->quads + 2; /* neighbouring units in other banks */
+    s->pitch = s->parts * gale__loop_side(s) + 8;
 }
 
 static uint32_t bytes_of(const gale__cell_loop *s)
 {
-    uint64_t kept = (uint64_t)s->gates * s->k * s->units + (uint64_t)s->items * s->row;
-    uint64_t parts = s->matrix ? (uint64_t)s->parts * MATRIX * s->pitch : (uint64_t)s->each * s->gates * 4 * s->pitch;
+    uint64_t kept = (uint64_t)s->gates * s->plane + (uint64_t)s->items * s->row;
+    uint64_t parts = (uint64_t)s->pitch * (s->matrix ? s->parts * MATRIX : gale__loop_sums(s));
     uint64_t bytes = kept * size_of(s->type) + parts * 4 + 64;
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }

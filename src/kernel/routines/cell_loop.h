@@ -40,15 +40,20 @@ typedef struct gale__cell_loop {
     gale_type type; /* of weights and state */
     bool matrix;    /* by matrix units */
     uint32_t gates, units, items, tiles;
-    uint32_t k, row; /* hidden, rounded up; elements from item to item */
+    uint32_t k, row, plane; /* hidden, rounded up; elements from item to item, and from gate to gate */
     uint32_t parts, pitch;
     uint32_t unit_groups, item_groups;
     /* matrix units: subgroups that share k, those that share the gates, products of 16 each */
     uint32_t k_warps, gate_warps, steps;
     bool held; /* in registers */
-    /* otherwise: items of a thread, threads side by side for other items and other units, halvings by shuffles */
-    uint32_t each, blocks, quads, rounds;
+    /* otherwise: items and gates of a thread, threads side by side for other items, units and gates, halvings by
+     * shuffles */
+    uint32_t each, tile_gates, blocks, quads, gate_parts, rounds;
 } gale__cell_loop;
+
+/* Threads side by side that have the same part of k, and sums that each of them adds up. */
+static inline uint32_t gale__loop_side(const gale__cell_loop *s) { return s->blocks * s->quads * s->gate_parts; }
+static inline uint32_t gale__loop_sums(const gale__cell_loop *s) { return s->each * s->tile_gates * 4; }
 
 bool gale__cell_loop_for(const gale__cpu_cell *a, const gale_device_caps *caps, gale__cell_loop *out);
 

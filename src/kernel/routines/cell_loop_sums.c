@@ -34,8 +34,8 @@ void gale__loop_declare(gale__loop_build *b)
 {
     const gale__cell_loop *s = b->s;
     gale_type type = s->matrix ? GALE_U16 : GALE_F32;
-    uint32_t sums = s->each * s->gates * QUAD;
-    b->weights = array(b->ir, GALE__IR_SHARED, type, s->gates * s->k * s->units);
+    uint32_t sums = gale__loop_sums(s);
+    b->weights = array(b->ir, GALE__IR_SHARED, type, s->gates * s->plane);
     b->state = array(b->ir, GALE__IR_SHARED, type, s->items * s->row);
     b->parts = array(b->ir, GALE__IR_SHARED, GALE_F32, s->matrix ? s->parts * MATRIX * s->pitch : sums * s->pitch);
     b->sums = s->matrix ? array(b->ir, GALE__IR_SUMS, GALE_F32, s->gates / s->gate_warps)
@@ -68,8 +68,8 @@ static gale__ir_val matrix(const gale__loop_build *b, int op, gale__ir_val from,
 static gale__ir_val factor_of(const gale__loop_build *b, uint32_t step, uint32_t gate)
 {
     gale__ir *ir = b->ir;
-    gale__ir_val at = add(ir, times(ir, plus(ir, first_gate(b), gate), b->s->k), k_of(b, step));
-    return matrix(b, GALE__IR_MATRIX_B, b->weights, times(ir, at, MATRIX), MATRIX);
+    gale__ir_val at = add(ir, times(ir, plus(ir, first_gate(b), gate), b->s->plane), times(ir, k_of(b, step), MATRIX));
+    return matrix(b, GALE__IR_MATRIX_B, b->weights, at, MATRIX);
 }
 
 static void add_matrices(const gale__loop_build *b)
@@ -99,11 +99,16 @@ static void add_matrices(const gale__loop_build *b)
 
 /* --- Ordinary threads. --- */
 
-/* Which items, units and part of k are this thread's: neighbours have other items, then other units. */
+/* Which items, units and gates are this thread's. */
 static gale__ir_val block_of(const gale__loop_build *b) { return rem(b->ir, b->tid, b->s->blocks); }
 static gale__ir_val quad_of(const gale__loop_build *b)
 {
     return rem(b->ir, quotient(b->ir, b->tid, b->s->blocks), b->s->quads);
+}
+static gale__ir_val gate_of(const gale__loop_build *b)
+{
+    gale__ir_val part = rem(b->ir, quotient(b->ir, b->tid, b->s->blocks * b->s->quads), b->s->gate_parts);
+    return times(b->ir, part, b->s->tile_gates);
 }
 
 /* Four elements of the state from k on, for each item, by their weights. */
@@ -111,53 +116,75 @@ static void add_four(const gale__loop_build *b, gale__ir_val k)
 {
     gale__ir *ir = b->ir;
     const gale__cell_loop *s = b->s;
-    gale__ir_val state[2][QUAD], weights[GALE__CELL_GATES][QUAD];
+    gale__ir_val state[8][QUAD], weights[GALE__CELL_GATES][QUAD];
     for (uint32_t i = 0; i < s->each; i++) {
         gale__ir_val row = times(ir, plus(ir, block_of(b), i * s->blocks), s->row);
         gale__ir_get_lanes(ir, b->state, GALE_F32, QUAD, add(ir, row, k), state[i]);
     }
+    gale__ir_val first = add(ir, times(ir, gate_of(b), s->plane), times(ir, quad_of(b), QUAD));
     for (uint32_t j = 0; j < QUAD; j++) {
-        for (uint32_t g = 0; g < s->gates; g++) {
-            gale__ir_val row = times(ir, plus(ir, k, g * s->k + j), s->units);
-            gale__ir_get_lanes(ir, b->weights, GALE_F32, QUAD, add(ir, row, times(ir, quad_of(b), QUAD)), weights[g]);
+        for (uint32_t g = 0; g < s->tile_gates; g++) {
+            gale__ir_val at = add(ir, first, plus(ir, times(ir, k, s->units), g * s->plane + j * s->units));
+            gale__ir_get_lanes(ir, b->weights, GALE_F32, QUAD, at, weights[g]);
         }
-        for (uint32_t n = 0; n < s->each * s->gates * QUAD; n++) {
-            uint32_t i = n / (s->gates * QUAD), g = n / QUAD % s->gates;
+        for (uint32_t n = 0; n < gale__loop_sums(s); n++) {
+            uint32_t i = n / (s->tile_gates * QUAD), g = n / QUAD % s->tile_gates;
             gale__ir_val sum = get(ir, b->sums, u32(ir, n));
             set(ir, b->sums, u32(ir, n), gale__ir_op3(ir, GALE__FMA, GALE_F32, state[i][j], weights[g][n % QUAD], sum));
         }
     }
 }
 
-/* The sums of threads of a subgroup that differ in their part of k alone. */
-static gale__ir_val shuffled(const gale__loop_build *b, gale__ir_val sum)
+static gale__ir_val from_lane(gale__ir *ir, gale__ir_val v, uint32_t lanes)
+{
+    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHUFFLE_XOR, .type = GALE_F32, .a = v, .imm = lanes});
+}
+
+/* Adds up the sums of threads of a subgroup that differ in their part of k alone.  Of two such threads each keeps a
+ * half of the sums, while there is more than one; `first` is the number of the first one left, `owner` whether it is
+ * this thread that stores them.  Returns how many. */
+static uint32_t shuffle(const gale__loop_build *b, gale__ir_val *sum, gale__ir_val *first, gale__ir_val *owner)
 {
     gale__ir *ir = b->ir;
-    uint32_t lanes = b->s->blocks * b->s->quads;
-    for (uint32_t i = 0; i < b->s->rounds; i++, lanes *= 2) {
-        gale__ir_instr other = {.op = GALE__IR_SHUFFLE_XOR, .type = GALE_F32, .a = sum, .imm = lanes};
-        sum = gale__cell_f32(ir, GALE__ADD, sum, gale__ir_add(ir, other));
+    uint32_t n = gale__loop_sums(b->s), lanes = gale__loop_side(b->s);
+    *first = u32(ir, 0), *owner = 0;
+    for (uint32_t round = 0; round < b->s->rounds; round++, lanes *= 2) {
+        gale__ir_val upper = test(ir, GALE__NE, bin(ir, GALE__AND, b->tid, u32(ir, lanes)), u32(ir, 0));
+        if (n % 2) {
+            gale__ir_val lower = gale__ir_op1(ir, GALE__NOT, GALE_BOOL, upper);
+            *owner = *owner ? both(ir, *owner, lower) : lower;
+            for (uint32_t i = 0; i < n; i++)
+                sum[i] = gale__cell_f32(ir, GALE__ADD, sum[i], from_lane(ir, sum[i], lanes));
+            continue;
+        }
+        n /= 2;
+        *first = add(ir, *first, pick(ir, upper, u32(ir, n), u32(ir, 0)));
+        for (uint32_t i = 0; i < n; i++) {
+            gale__ir_val own = pick(ir, upper, sum[n + i], sum[i]), other = pick(ir, upper, sum[i], sum[n + i]);
+            sum[i] = gale__cell_f32(ir, GALE__ADD, own, from_lane(ir, other, lanes));
+        }
     }
-    return sum;
+    return n;
 }
 
 static void add_plainly(const gale__loop_build *b)
 {
     gale__ir *ir = b->ir;
     const gale__cell_loop *s = b->s;
-    uint32_t count = s->each * s->gates * QUAD, side = s->blocks * s->quads, slices = GALE__LOOP_THREADS / side;
-    gale__ir_val sum[2 * GALE__CELL_GATES * QUAD];
+    uint32_t count = gale__loop_sums(s), side = gale__loop_side(s), slices = GALE__LOOP_THREADS / side;
+    gale__ir_val sum[8 * GALE__CELL_GATES * QUAD], first, owner;
     for (uint32_t n = 0; n < count; n++) set(ir, b->sums, u32(ir, n), gale__ir_f32(ir, 0));
     gale__ir_val slice = quotient(ir, b->tid, side);
     gale__ir_val k = begin_for(ir, times(ir, slice, QUAD), b->hidden, slices * QUAD);
     add_four(b, k);
     end(ir);
-    for (uint32_t n = 0; n < count; n++) sum[n] = shuffled(b, get(ir, b->sums, u32(ir, n)));
+    for (uint32_t n = 0; n < count; n++) sum[n] = get(ir, b->sums, u32(ir, n));
+    count = shuffle(b, sum, &first, &owner);
     gale__ir_val part = quotient(ir, slice, 1u << s->rounds);
-    gale__ir_val at = add(ir, times(ir, part, side), rem(ir, b->tid, side));
-    if (s->rounds) begin_if(ir, test(ir, GALE__EQ, rem(ir, slice, 1u << s->rounds), u32(ir, 0)));
+    gale__ir_val at = add(ir, times(ir, first, s->pitch), add(ir, times(ir, part, side), rem(ir, b->tid, side)));
+    if (owner) begin_if(ir, owner);
     for (uint32_t n = 0; n < count; n++) set(ir, b->parts, plus(ir, at, n * s->pitch), sum[n]);
-    if (s->rounds) end(ir);
+    if (owner) end(ir);
 }
 
 /* --- Either. --- */
@@ -174,8 +201,9 @@ void gale__loop_load_weights(gale__loop_build *b)
     gale__ir_val row = quotient(ir, c, chunks), k = rem(ir, row, s->k), gate = quotient(ir, row, s->k);
     gale__ir_val from = add(ir, mul(ir, add(ir, times(ir, block, s->gates), gate), b->hidden), k);
     gale__ir_val column = times(ir, rem(ir, c, chunks), per);
-    copy(ir, b->weights, times(ir, c, per), GALE__LOOP_WEIGHTS,
-        add(ir, times(ir, from, GALE__CELL_UNITS), add(ir, first, column)), test(ir, GALE__LT, k, b->hidden));
+    gale__ir_val to = add(ir, times(ir, gate, s->plane), add(ir, times(ir, k, s->units), column));
+    copy(ir, b->weights, to, GALE__LOOP_WEIGHTS, add(ir, times(ir, from, GALE__CELL_UNITS), add(ir, first, column)),
+        test(ir, GALE__LT, k, b->hidden));
     end(ir);
     finish_copies(ir);
     uint32_t gates = s->matrix ? s->gates / s->gate_warps : 0;
@@ -214,12 +242,12 @@ static gale__ir_val part_at(
 {
     gale__ir *ir = b->ir;
     const gale__cell_loop *s = b->s;
-    *next = s->matrix ? MATRIX * s->pitch : s->blocks * s->quads;
+    *next = s->matrix ? MATRIX * s->pitch : gale__loop_side(s);
     if (s->matrix) return add(ir, times(ir, item, s->pitch), plus(ir, unit, gate * MATRIX));
-    gale__ir_val number = plus(ir, times(ir, quotient(ir, item, s->blocks), s->gates), gate);
+    gale__ir_val number = plus(ir, times(ir, quotient(ir, item, s->blocks), s->tile_gates), gate % s->tile_gates);
     gale__ir_val sum = add(ir, times(ir, number, QUAD), rem(ir, unit, QUAD));
-    gale__ir_val place = add(ir, times(ir, quotient(ir, unit, QUAD), s->blocks), rem(ir, item, s->blocks));
-    return add(ir, times(ir, sum, s->pitch), place);
+    gale__ir_val column = plus(ir, quotient(ir, unit, QUAD), gate / s->tile_gates * s->quads);
+    return add(ir, times(ir, sum, s->pitch), add(ir, times(ir, column, s->blocks), rem(ir, item, s->blocks)));
 }
 
 gale__ir_val gale__loop_sum(const gale__loop_build *b, uint32_t gate, gale__ir_val item, gale__ir_val unit)
