@@ -217,7 +217,7 @@ uint32_t gale__ir_launch_bytes(const gale__ir *ir)
 bool gale__ir_is_together(const gale__ir *ir)
 {
     for (gale__ir_val v = 1; v < ir->count; v++)
-        if (ir->code[v].op == GALE__IR_AWAIT) return true;
+        if (ir->code[v].op == GALE__IR_ARRIVE || ir->code[v].op == GALE__IR_AWAIT) return true;
     return false;
 }
 
