@@ -282,7 +282,41 @@ TEST(recurrent_loops)
     a.trips = 3;
     CHECK(gale__cell_loop_fits(&a, &nvidia, &bytes) && !gale__cell_loop_fits(&a, &ir_full_caps, &bytes));
 }
+/* Builds and prints the kernel of all steps for an H200. */
+static gale_status build_loop(const gale__cpu_cell *a)
+{
+    gale__routine_launch l;
+    gale__ir ir;
+    gale__str text = {0};
+    const gale__ir *list = &ir;
+    gale__cell_loop_kernels.describe(a, &nvidia, 1, &l);
+    gale__ir_init(&ir, l.key);
+    ir.n_pointers = l.n_refs, ir.n_words = l.n_words;
+    gale__cell_loop_kernels.build(a, &nvidia, 1, &ir);
+    gale_status status = gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &nvidia, &text);
+    gale__str_finish(&text);
+    gale__ir_finish(&ir);
+    return status;
+}
+
+TEST(recurrent_faults)
+{
+    for (int t = 0; t < 2; t++) {
+        gale__cpu_cell a = {
+            .kind = GALE__CELL_LSTM, .trips = 9, .batch = 3, .hidden = 64, .timed = t, .type = t ? GALE_F32 : GALE_F16};
+        int64_t live = gale__alloc_live();
+        int n = 1;
+        for (gale_status status = GALE_NO_MEMORY; status != GALE_OK && n < 5000; n++) {
+            gale__alloc_fail_at((uint64_t)n);
+            status = build_loop(&a);
+            gale__alloc_fail_at(0);
+            CHECK(status == GALE_OK || status == GALE_NO_MEMORY);
+            CHECK_EQ(gale__alloc_live(), live);
+        }
+        CHECK(n > 10 && n < 5000);
+    }
+}
 TEST(close) { ir_close_devices(); }
 
 TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(recurrent_steps),
-    ROW(recurrent_loops), ROW(close))
+    ROW(recurrent_loops), ROW(recurrent_faults), ROW(close))
