@@ -14,20 +14,18 @@ static uint32_t size_of(gale_type type) { return type == GALE_F32 ? 4 : 2; }
 
 /* --- How the work is divided. --- */
 
-static void divide_matrix(const gale__cpu_cell *a, uint32_t units, gale__cell_loop *s)
+static void divide_matrix(const gale__cpu_cell *a, gale__cell_loop *s)
 {
-    s->units = units;
-    s->items = MATRIX;
-    s->matrices = up(s->gates * units, MATRIX);
-    s->matrix_warps = s->matrices == 4 ? 2 : 1;
-    s->k_warps = GALE__LOOP_WARPS / s->matrix_warps;
+    s->gate_warps = s->gates == 4 ? 2 : 1;
+    s->k_warps = GALE__LOOP_WARPS / s->gate_warps;
+    s->items = s->units = MATRIX;
     s->steps = up(a->hidden, MATRIX * s->k_warps);
     s->k = s->steps * s->k_warps * MATRIX;
-    s->row = s->k + 8; /* rows begin in other banks, here and below */
-    s->plane = s->k * MATRIX;
+    s->row = s->k + 8; /* rows begin in other banks */
+    s->plane = s->k * s->units;
     s->parts = s->k_warps;
-    s->pitch = s->matrices * MATRIX + 8;
-    s->held = s->steps * (s->matrices / s->matrix_warps) * 4 <= HELD_REGISTERS;
+    s->pitch = s->gates * MATRIX + 8;
+    s->held = s->steps * (s->gates / s->gate_warps) * 4 <= HELD_REGISTERS;
 }
 
 /* A thread's sums are a square, as far as there are items: for each number that it reads it multiplies four times. */
@@ -42,7 +40,7 @@ static void divide_plain(const gale__cpu_cell *a, const gale_device_caps *caps, 
     s->gate_parts = s->gates == 4 ? 2 : 1;
     s->tile_gates = s->gates / s->gate_parts;
     s->k = STRETCH * up(a->hidden, STRETCH);
-    s->row = s->k + 8;
+    s->row = s->k + 8; /* neighbours in other banks, here and below */
     s->plane = s->k * units + 4;
     s->parts = GALE__LOOP_THREADS / gale__loop_side(s);
     for (uint32_t lanes = gale__loop_side(s); caps->subgroup_ops && lanes < GALE__LOOP_LANES; lanes *= 2)
@@ -52,7 +50,7 @@ static void divide_plain(const gale__cpu_cell *a, const gale_device_caps *caps, 
 
 static uint32_t bytes_of(const gale__cell_loop *s)
 {
-    uint64_t kept = (uint64_t)(s->matrix ? s->matrices : s->gates) * s->plane + (uint64_t)s->items * s->row;
+    uint64_t kept = (uint64_t)s->gates * s->plane + (uint64_t)s->items * s->row;
     uint64_t parts = (uint64_t)s->pitch * (s->matrix ? s->parts * MATRIX : gale__loop_sums(s));
     uint64_t bytes = kept * size_of(s->type) + parts * 4 + 64;
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
@@ -71,10 +69,10 @@ static bool choose(const gale__cpu_cell *a, const gale_device_caps *caps, gale__
 {
     const gale__cell_loop empty = *s;
     for (uint32_t tiles = 1; tiles <= GALE__LOOP_TILES; tiles *= 2)
-        for (uint32_t units = s->matrix ? 8 : 4; units <= MATRIX; units *= 2) {
+        for (uint32_t units = s->matrix ? MATRIX : 4; units <= MATRIX; units *= 2) {
             *s = empty;
             s->tiles = tiles;
-            if (s->matrix) divide_matrix(a, units, s);
+            if (s->matrix) divide_matrix(a, s);
             else divide_plain(a, caps, units, s);
             if (fits(a, caps, s)) return true;
         }

@@ -34,19 +34,17 @@ enum {
 #define GALE__LOOP_COUNTER 32u /* words from counter to counter, so that each has a cache line */
 
 /* A group computes `units` neighbouring units of `items` items, `tiles` times, with all gates.  Its weights stay in
- * work-group memory as [gate][k][unit], or [matrix][k][column] for matrix units, and the state is copied there at each
- * step as [item][k].  The sums of a step are made in `parts` parts, since k is divided among threads. */
+ * work-group memory as [gate][k][unit], and the state is copied there at each step as [item][k].  The sums of a step
+ * are made in `parts` parts, since k is divided among threads. */
 typedef struct gale__cell_loop {
     gale_type type; /* of weights and state */
     bool matrix;    /* by matrix units */
     uint32_t gates, units, items, tiles;
-    uint32_t k, row,
-        plane; /* hidden, rounded up; elements from item to item, and from gate to gate or matrix to matrix */
+    uint32_t k, row, plane; /* hidden, rounded up; elements from item to item, and from gate to gate */
     uint32_t parts, pitch;
     uint32_t unit_groups, item_groups;
-    /* matrix units: matrices of 16 columns [gate][unit], subgroups that share k, those that share the matrices,
-     * products of each */
-    uint32_t matrices, k_warps, matrix_warps, steps;
+    /* matrix units: subgroups that share k, those that share the gates, products of 16 each */
+    uint32_t k_warps, gate_warps, steps;
     bool held; /* in registers */
     /* otherwise: items and gates of a thread, threads side by side for other items, units and gates, halvings by
      * shuffles */

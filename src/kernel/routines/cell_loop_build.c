@@ -17,8 +17,8 @@ typedef struct registers {
 
 static gale__ir_val minus_one(gale__ir *ir, gale__ir_val v) { return bin(ir, GALE__SUB, v, u32(ir, 1)); }
 
-/* Units of a row are neighbours.  Where a subgroup has two rows of sums by matrix units they are two apart, which lie
- * in other banks. */
+/* Units of a row are neighbours.  With matrix units the two rows of a subgroup are two apart, whose sums lie in other
+ * banks. */
 static void number_unit(const gale__loop_build *b, place *p)
 {
     gale__ir *ir = b->ir;
@@ -26,7 +26,7 @@ static void number_unit(const gale__loop_build *b, place *p)
     gale__ir_val row = bin(ir, GALE__IR_DIV, b->tid, u32(ir, s->units));
     p->unit = bin(ir, GALE__IR_REM, b->tid, u32(ir, s->units));
     p->item = bin(ir, GALE__IR_MIN, row, u32(ir, s->items - 1));
-    if (!s->matrix || s->units < 16) return;
+    if (!s->matrix) return;
     gale__ir_val bit0 = bin(ir, GALE__AND, row, u32(ir, 1)), bit1 = bin(ir, GALE__AND, row, u32(ir, 2));
     gale__ir_val swapped = add(ir, bin(ir, GALE__IR_SHL, bit0, u32(ir, 1)), bin(ir, GALE__IR_SHR, bit1, u32(ir, 1)));
     p->item = add(ir, bin(ir, GALE__AND, row, u32(ir, ~3u)), swapped);

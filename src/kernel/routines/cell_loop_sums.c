@@ -35,10 +35,10 @@ void gale__loop_declare(gale__loop_build *b)
     const gale__cell_loop *s = b->s;
     gale_type type = s->matrix ? GALE_U16 : GALE_F32;
     uint32_t sums = gale__loop_sums(s);
-    b->weights = array(b->ir, GALE__IR_SHARED, type, (s->matrix ? s->matrices : s->gates) * s->plane);
+    b->weights = array(b->ir, GALE__IR_SHARED, type, s->gates * s->plane);
     b->state = array(b->ir, GALE__IR_SHARED, type, s->items * s->row);
     b->parts = array(b->ir, GALE__IR_SHARED, GALE_F32, s->matrix ? s->parts * MATRIX * s->pitch : sums * s->pitch);
-    b->sums = s->matrix ? array(b->ir, GALE__IR_SUMS, GALE_F32, s->matrices / s->matrix_warps)
+    b->sums = s->matrix ? array(b->ir, GALE__IR_SUMS, GALE_F32, s->gates / s->gate_warps)
                         : array(b->ir, GALE__IR_ARRAY, GALE_F32, sums);
 }
 
@@ -53,10 +53,10 @@ static gale__ir_val k_of(const gale__loop_build *b, uint32_t step)
     return times(b->ir, plus(b->ir, part, step * b->s->k_warps), MATRIX);
 }
 
-static gale__ir_val first_matrix(const gale__loop_build *b)
+static gale__ir_val first_gate(const gale__loop_build *b)
 {
     const gale__cell_loop *s = b->s;
-    return times(b->ir, quotient(b->ir, warp_of(b), s->k_warps), s->matrices / s->matrix_warps);
+    return times(b->ir, quotient(b->ir, warp_of(b), s->k_warps), s->gates / s->gate_warps);
 }
 
 static gale__ir_val matrix(const gale__loop_build *b, int op, gale__ir_val from, gale__ir_val at, uint32_t row)
@@ -65,11 +65,10 @@ static gale__ir_val matrix(const gale__loop_build *b, int op, gale__ir_val from,
         b->ir, (gale__ir_instr){.op = (uint8_t)op, .type = (uint8_t)b->s->type, .a = from, .b = at, .imm = row});
 }
 
-static gale__ir_val factor_of(const gale__loop_build *b, uint32_t step, uint32_t number)
+static gale__ir_val factor_of(const gale__loop_build *b, uint32_t step, uint32_t gate)
 {
     gale__ir *ir = b->ir;
-    gale__ir_val at =
-        add(ir, times(ir, plus(ir, first_matrix(b), number), b->s->plane), times(ir, k_of(b, step), MATRIX));
+    gale__ir_val at = add(ir, times(ir, plus(ir, first_gate(b), gate), b->s->plane), times(ir, k_of(b, step), MATRIX));
     return matrix(b, GALE__IR_MATRIX_B, b->weights, at, MATRIX);
 }
 
@@ -77,25 +76,25 @@ static void add_matrices(const gale__loop_build *b)
 {
     gale__ir *ir = b->ir;
     const gale__cell_loop *s = b->s;
-    uint32_t own = s->matrices / s->matrix_warps;
-    for (uint32_t n = 0; n < own; n++)
-        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = b->sums, .imm = n});
+    uint32_t gates = s->gates / s->gate_warps;
+    for (uint32_t g = 0; g < gates; g++)
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = b->sums, .imm = g});
     for (uint32_t i = 0; i < s->steps; i++) {
         gale__ir_val state = matrix(b, GALE__IR_MATRIX_A, b->state, k_of(b, i), s->row);
-        for (uint32_t n = 0; n < own; n++)
+        for (uint32_t g = 0; g < gates; g++)
             gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ADD,
                                  .a = b->sums,
                                  .b = state,
-                                 .c = s->held ? b->factor[i * own + n] : factor_of(b, i, n),
-                                 .imm = n});
+                                 .c = s->held ? b->factor[i * gates + g] : factor_of(b, i, g),
+                                 .imm = g});
     }
     gale__ir_val part = rem(ir, warp_of(b), s->k_warps), row = times(ir, part, MATRIX * s->pitch);
-    for (uint32_t n = 0; n < own; n++)
+    for (uint32_t g = 0; g < gates; g++)
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
                              .a = b->sums,
                              .b = b->parts,
-                             .c = add(ir, row, times(ir, plus(ir, first_matrix(b), n), MATRIX)),
-                             .imm = n | (uint64_t)s->pitch << 32});
+                             .c = add(ir, row, times(ir, plus(ir, first_gate(b), g), MATRIX)),
+                             .imm = g | (uint64_t)s->pitch << 32});
 }
 
 /* --- Ordinary threads. --- */
@@ -190,17 +189,6 @@ static void add_plainly(const gale__loop_build *b)
 
 /* --- Either. --- */
 
-/* Where the weights of a gate's unit lie for a k. */
-static gale__ir_val weight_at(const gale__loop_build *b, gale__ir_val gate, gale__ir_val k, gale__ir_val unit)
-{
-    gale__ir *ir = b->ir;
-    const gale__cell_loop *s = b->s;
-    if (!s->matrix) return add(ir, times(ir, gate, s->plane), add(ir, times(ir, k, s->units), unit));
-    gale__ir_val column = add(ir, times(ir, gate, s->units), unit);
-    return add(
-        ir, times(ir, quotient(ir, column, MATRIX), s->plane), add(ir, times(ir, k, MATRIX), rem(ir, column, MATRIX)));
-}
-
 /* [blocks of units, gates, hidden, units of a block]: this group's units, zeros past the last k. */
 void gale__loop_load_weights(gale__loop_build *b)
 {
@@ -212,13 +200,14 @@ void gale__loop_load_weights(gale__loop_build *b)
     gale__ir_val c = begin_for(ir, b->tid, u32(ir, s->gates * s->k * chunks), GALE__LOOP_THREADS);
     gale__ir_val row = quotient(ir, c, chunks), k = rem(ir, row, s->k), gate = quotient(ir, row, s->k);
     gale__ir_val from = add(ir, mul(ir, add(ir, times(ir, block, s->gates), gate), b->hidden), k);
-    gale__ir_val unit = times(ir, rem(ir, c, chunks), per);
-    copy(ir, b->weights, weight_at(b, gate, k, unit), GALE__LOOP_WEIGHTS,
-        add(ir, times(ir, from, GALE__CELL_UNITS), add(ir, first, unit)), test(ir, GALE__LT, k, b->hidden));
+    gale__ir_val column = times(ir, rem(ir, c, chunks), per);
+    gale__ir_val to = add(ir, times(ir, gate, s->plane), add(ir, times(ir, k, s->units), column));
+    copy(ir, b->weights, to, GALE__LOOP_WEIGHTS, add(ir, times(ir, from, GALE__CELL_UNITS), add(ir, first, column)),
+        test(ir, GALE__LT, k, b->hidden));
     end(ir);
     finish_copies(ir);
-    uint32_t own = s->matrix ? s->matrices / s->matrix_warps : 0;
-    for (uint32_t i = 0; s->held && i < s->steps * own; i++) b->factor[i] = factor_of(b, i / own, i % own);
+    uint32_t gates = s->matrix ? s->gates / s->gate_warps : 0;
+    for (uint32_t i = 0; s->held && i < s->steps * gates; i++) b->factor[i] = factor_of(b, i / gates, i % gates);
 }
 
 static void copy_state(const gale__loop_build *b, uint32_t tile, gale__ir_val from)
@@ -254,7 +243,7 @@ static gale__ir_val part_at(
     gale__ir *ir = b->ir;
     const gale__cell_loop *s = b->s;
     *next = s->matrix ? MATRIX * s->pitch : gale__loop_side(s);
-    if (s->matrix) return add(ir, times(ir, item, s->pitch), plus(ir, unit, gate * s->units));
+    if (s->matrix) return add(ir, times(ir, item, s->pitch), plus(ir, unit, gate * MATRIX));
     gale__ir_val number = plus(ir, times(ir, quotient(ir, item, s->blocks), s->tile_gates), gate % s->tile_gates);
     gale__ir_val sum = add(ir, times(ir, number, QUAD), rem(ir, unit, QUAD));
     gale__ir_val column = plus(ir, quotient(ir, unit, QUAD), gate / s->tile_gates * s->quads);
