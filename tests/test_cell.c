@@ -132,9 +132,9 @@ TEST(one_group)
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         int launches = 2 * og_directions(&small[i]);
         bool all = getenv("GALE_TEST_FULL") != NULL; /* the compiler takes seconds for each kernel */
-        if (all || i == 1 || i == 3) compare(&small[i], cpu, device, GALE_PRECISION_AS_IT_IS, launches);
+        if (all || i == 1) compare(&small[i], cpu, device, GALE_PRECISION_AS_IT_IS, launches);
         if (all || i == 0) compare(&small[i], cpu, device, GALE_PRECISION_F16, launches);
-        if (all || i == 4 || i == 2) compare(&small[i], cpu, device, GALE_PRECISION_BF16, launches);
+        if (all || i == 2) compare(&small[i], cpu, device, GALE_PRECISION_BF16, launches);
     }
     gale_device_close(&device);
     gale_device_close(&cpu);
