@@ -24,7 +24,7 @@ static const og_cell large[] = {
     {"LSTM", 4, 5, 130, 32, 264, "forward", false, true},
     {"LSTM", 4, 6, 17, 32, 1024, "forward", true, true},
     {"GRU", 3, 20, 17, 32, 512, "bidirectional", true, true},
-    {"GRU", 3, 7, 100, 32, 200, "reverse", false, false},
+    {"GRU", 3, 7, 100, 32, 200, "reverse", false, false, true},
     {"RNN", 1, 30, 3, 32, 1000, "forward", true, true},
     {"RNN", 1, 4, 300, 32, 512, "bidirectional", true, false},
     {"LSTM", 4, 200, 1, 32, 72, "forward", true, true},
@@ -91,10 +91,11 @@ static int launches_of(const og_cell *c, const gale_device *device, gale_type ty
         .trips = c->trips,
         .batch = c->batch,
         .hidden = c->hidden,
-        .type = type};
+        .type = type,
+        .timed = c->timed};
     uint64_t bytes;
     bool loop = device->info.caps.groups_together && gale__cell_loop_fits(&a, &device->info.caps, &bytes);
-    return (loop ? 2 : c->hidden % 4 ? 0 : (int)c->trips) * og_directions(c);
+    return (loop ? 2 : c->hidden % 4 || c->timed ? 0 : (int)c->trips) * og_directions(c);
 }
 
 static void compare_on(const char *provider)
@@ -121,7 +122,7 @@ TEST(cuda) { compare_on("cuda"); }
 TEST(one_group)
 {
     static const og_cell small[] = {{"LSTM", 4, 5, 1, 7, 16, "forward", true, false},
-        {"LSTM", 4, 4, 19, 7, 8, "bidirectional", true, true}, {"GRU", 3, 4, 1, 7, 16, "reverse", true, true},
+        {"LSTM", 4, 4, 19, 7, 8, "bidirectional", true, true, true}, {"GRU", 3, 4, 1, 7, 16, "reverse", true, true},
         {"GRU", 3, 3, 35, 7, 8, "forward", false, false}, {"RNN", 1, 6, 2, 7, 8, "forward", true, true},
         {"RNN", 1, 3, 100, 7, 16, "bidirectional", false, true}};
     gale_device *cpu = NULL, *device = provider_device("opencl");
