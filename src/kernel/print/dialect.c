@@ -138,6 +138,17 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 #define PTX_MATRIX_TYPES "typedef struct{u32 x,y,z,w;}matrix;typedef struct{f32 r[8];}sums;\n"
 
 #define CUDA_FN "static __device__ __forceinline__ "
+/* Groups of one launch that wait for each other: one thread counts and asks, the barriers bring the others along.  A
+ * wait that can only be an error ends in a trap, after about a minute. */
+#define CUDA_TOGETHER \
+    CUDA_FN "void groups_arrive(u32*p){__syncthreads();if(threadIdx.x==0u)asm volatile(\"red.release.gpu.global.add.u32 [%0],1;\"::\"l\"(__cvta_generic_to_global(p)):\"memory\");}\n" \
+    CUDA_FN "void groups_await(const u32*p,u32 n){if(threadIdx.x==0u){u32 v,turns=0u;do{\n" \
+    "asm volatile(\"ld.acquire.gpu.global.u32 %0,[%1];\":\"=r\"(v):\"l\"(__cvta_generic_to_global(p)):\"memory\");\n" \
+    "if(++turns==1u<<27)asm volatile(\"trap;\");}while(v<n);}__syncthreads();}\n"
+/* OpenCL promises nothing about groups that run at the same time, so this is for launches of a single one. */
+#define CL_TOGETHER \
+    "#define groups_arrive(p) {barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);if(get_local_id(0)==0)atomic_inc((volatile __global u32*)(p));}\n" \
+    "#define groups_await(p,n) {barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);while(atomic_or((volatile __global u32*)(p),0u)<(n));}\n"
 #define CUDA_MATRIX \
     PTX_MATRIX_TYPES CUDA_FN "u32 shared_at(const void*p){return (u32)__cvta_generic_to_shared(p);}\n" \
     "#define THREAD threadIdx.x\n#define copy_from __cvta_generic_to_global\n#define PUT_2(p,a,b) (*(float2*)(p)=make_float2(a,b))\n" \
@@ -192,6 +203,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 /* What both dialects of OpenCL C share. */
 #define CL_FORMS \
     .head = CL_TYPES CL_MEMORY, .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n", .head_wide = CL_WIDE,       \
+    .head_together = CL_TOGETHER,                                                                                                          \
     .struct_pointers = "ulong offset", .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",                         \
     .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",                                              \
     .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
@@ -218,6 +230,7 @@ const gale__dialect_table gale__dialects[] = {
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
         .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP,
+        .head_together = CUDA_TOGETHER,
         .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
@@ -239,7 +252,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
                     "#define from_upper(w) from_half((w)>>16)\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
-        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "",
+        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "", .head_together = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "",

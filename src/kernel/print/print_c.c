@@ -343,6 +343,13 @@ static void emit_add(printer *p, const gale__ir_instr *in)
     gale__str_addf(p->out, ",%s);\n", p->text[memory ? in->b : in->c]);
 }
 
+static void emit_meeting(printer *p, const gale__ir_instr *in)
+{
+    bool arrives = in->op == GALE__IR_ARRIVE;
+    gale__str_addf(p->out, "groups_%s(&ST(u32,u32,%u,%s)%s%s);\n", arrives ? "arrive" : "await", (unsigned)in->imm,
+        p->text[in->a], arrives ? "" : ",", arrives ? "" : p->text[in->b]);
+}
+
 static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
@@ -379,6 +386,8 @@ static gale_status emit(printer *p, gale__ir_val v)
         gale__str_addf(p->out, "%s\n", kinds[in->imm]);
         return GALE_OK;
     }
+    case GALE__IR_ARRIVE:
+    case GALE__IR_AWAIT: emit_meeting(p, in); return GALE_OK;
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:
@@ -546,6 +555,7 @@ gale_status gale__ir_print_c(
         all.subgroup |= needs.subgroup;
         all.corners |= needs.corners;
         all.fast |= needs.fast;
+        all.together |= needs.together;
     }
     if (all.f64) gale__str_add(out, d->head_f64);
     gale__str_add(out, d->head);
@@ -554,6 +564,7 @@ gale_status gale__ir_print_c(
     if (all.corners || all.fast) gale__str_add(out, d->head_own);
     if (all.wide) gale__str_add(out, d->head_wide);
     if (all.copies || all.sums) gale__str_add(out, d->head_matrix);
+    if (all.together) gale__str_add(out, d->head_together);
     for (int i = 0; i < n; i++) GALE_TRY(print_one(kernels[i], d, caps, out));
     return gale__str_check(out);
 }

@@ -544,6 +544,9 @@ gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps 
 {
     GALE_TRY(gale__ir_check(kernel));
     GALE_TRY(gale__ir_check_device(kernel, caps));
+    if (gale__ir_is_together(kernel))
+        return gale__fail(
+            GALE_UNSUPPORTED, "kernel %s needs work-groups that wait for each other, which SPIR-V lacks", kernel->name);
     gale__ir_plainly what = gale__ir_plainly_for(kernel, caps, false);
     if (!what.matrix && !what.copies) return print_lowered(kernel, caps, out);
     gale__ir plain;

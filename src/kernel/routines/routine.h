@@ -66,6 +66,10 @@ bool gale__levels_kernels_fit(const gale__levels_args *a, const gale_device_caps
 extern const gale__kernel_routine gale__counts_kernels;
 bool gale__counts_kernels_fit(const gale__counts_args *a, const gale_device_caps *caps);
 
+/* All steps in one kernel, whose groups wait for each other; weights in f32, f16 or bf16, and lengths. */
+extern const gale__kernel_routine gale__cell_loop_kernels;
+bool gale__cell_loop_fits(const gale__cpu_cell *a, const gale_device_caps *caps, uint64_t *space_bytes);
+
 extern const gale__kernel_routine gale__nms_kernels;
 /* Whether the kernels take such a suppression on this device, and the bytes of extra memory they need. */
 bool gale__nms_kernels_fit(const gale__nms_args *a, const gale_device_caps *caps, uint64_t *space_bytes);
