@@ -121,6 +121,7 @@ TEST(device)
 {
     gale_device *d = NULL;
     gale_memory_stats stats;
+    gale_context *c = NULL;
     LACKS(gale_device_open(NULL, NULL), "out");
     REFUSES(gale_device_open(&(gale_device_options){.chain = "no-such"}, &d), NO_DEVICE, "no-such");
     REFUSES(gale_device_open(&(gale_device_options){.chain = "cpu", .index = 7, .strict = true}, &d), NO_DEVICE, "");
@@ -133,7 +134,12 @@ TEST(device)
     SAYS(gale_memory_get_stats(NULL, &stats), "device");
     SAYS(gale_memory_get_stats(cpu, NULL), "out");
     SAYS(gale_memory_trim(NULL), "device");
-    SAYS(gale_copy_get_stats(NULL), "out");
+    SAYS(gale_context_get_stats(NULL, NULL), "out");
+    REFUSES(gale_context_create(NULL, NULL), INVALID, "out");
+    REFUSES(gale_context_create(&(gale_context_options){.log_level = 9}, &c), INVALID, "log_level is 9");
+    CHECK(c == NULL);
+    gale_context_destroy(NULL);
+    gale_context_destroy(&c);
     gale_log_set(NULL, NULL, 99);
 }
 

@@ -644,12 +644,12 @@ static void profiles_a_program(void)
 
 static void copies_are_counted(void)
 {
-    gale_copy_stats before, after;
+    gale_context_stats before, after;
     float a[100] = {0};
-    gale_copy_get_stats(&before);
+    gale_context_get_stats(NULL, &before);
     gale_tensor *t = tensor_of(device, GALE_F32, SHAPE(100), a);
     CHECK_OK(gale_tensor_to_cpu(t, a, sizeof a));
-    gale_copy_get_stats(&after);
+    gale_context_get_stats(NULL, &after);
     CHECK_EQ(after.uploads - before.uploads, 1);
     CHECK_EQ(after.downloads - before.downloads, 1);
     CHECK_EQ(after.upload_bytes - before.upload_bytes, 400);

@@ -3,6 +3,7 @@
 #define GALE_GALE_H
 
 #include "base.h"
+#include "context.h"
 #include "device.h"
 #include "embed.h"
 #include "exr.h"

@@ -52,10 +52,8 @@ bool gale__reserved_used(const uint64_t reserved[4]);
                 gale_version());                                                                                      \
     } while (0)
 
-/* Log lines go to the sink the program sets (none by default: the library never prints). */
+/* Log lines go to the sink of the thread's context (base/context.c; none by default: the library never prints). */
 typedef enum gale__log_level { GALE__DEBUG, GALE__INFO, GALE__WARN } gale__log_level;
-typedef void gale__log_sink(void *user, gale__log_level level, const char *line);
-void gale__log_set(gale__log_sink *sink, void *user, gale__log_level least);
 void gale__log(gale__log_level level, const char *format, ...) GALE__PRINTF(2, 3);
 bool gale__log_on(gale__log_level level);
 /* What this thread works on, for lines that it logs: "SUBJECT: line".  NULL: nothing that has a name.  Gives what it

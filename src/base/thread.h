@@ -28,6 +28,7 @@ typedef struct gale__thread {
     uint64_t id;
     void (*fn)(void *);
     void *arg;
+    struct gale_context *context; /* of the thread that made it, which has to outlive it */
 } gale__thread;
 gale_status gale__thread_start(void (*fn)(void *), void *arg, gale__thread **out);
 void gale__thread_join(gale__thread **thread);

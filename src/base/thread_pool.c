@@ -2,6 +2,7 @@
  * indices from an atomic counter until none is left.  Calls follow each other quickly and may take only a few
  * microseconds, so submitting, helping and finishing do not take a lock; only threads that go to sleep after spinning
  * for a while do.  Several threads may call at once, each working on its own job. */
+#include "base/context.h"
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/limits.h"
@@ -18,6 +19,7 @@ typedef struct job {
     void *arg;
     size_t count, chunk;
     const gale__limits *limits; /* of the caller: they hold for all who help */
+    gale_context *context;      /* likewise */
     _Atomic int room;           /* workers that may still come */
     _Alignas(LINE) _Atomic size_t claimed;
 } job;
@@ -123,7 +125,9 @@ static bool help_slot(slot *s, int worker)
     if (some) some = atomic_fetch_sub(&j->room, 1) > 0;
     if (some) {
         gale__limits_set(j->limits);
+        gale_context_use(j->context);
         work_on(j, worker);
+        gale_context_use(NULL);
         gale__limits_set(NULL);
     }
     if (atomic_fetch_sub(&s->users, 1) == 1 && atomic_load(&s->waiting)) {
@@ -155,6 +159,7 @@ static void sleep_until_news(unsigned old)
 static void run_worker(void *arg)
 {
     int worker = (int)(intptr_t)arg;
+    gale_context_use(NULL); /* workers outlive the context of the call that started them */
     for (;;) {
         unsigned news = atomic_load(&pool.news);
         if (atomic_load(&pool.stop)) return;
@@ -228,6 +233,7 @@ void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), v
         .count = count,
         .chunk = count / ((size_t)width * 16),
         .limits = gale__limits_get(),
+        .context = gale__context_current(),
         .room = width - 1};
     if (!j.chunk) j.chunk = 1;
     slot *s = find_slot(); /* more callers than slots: some work alone */

@@ -69,7 +69,7 @@ int gale__print_json(gale_status status, char **text)
     return code;
 }
 
-static void print_line(void *user, gale__log_level level, const char *line)
+static void print_line(void *user, int level, const char *line)
 {
     static const char *const names[] = {"debug", "note", "warning"};
     static const char *const colours[] = {"\033[2m", "\033[36m", "\033[1;33m"};
@@ -81,5 +81,5 @@ static void print_line(void *user, gale__log_level level, const char *line)
 void gale__log_to_stderr(gale__log_level least)
 {
     static char yes;
-    gale__log_set(print_line, gale__is_colour(stderr) ? &yes : NULL, least);
+    gale_log_set(print_line, gale__is_colour(stderr) ? &yes : NULL, least);
 }

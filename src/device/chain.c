@@ -141,6 +141,7 @@ static gale_status keep_wish(choice *c, const char *chain, int at, gale_device *
     device->wish = c->options ? *c->options : none;
     device->wish.index = c->index;
     device->wish.strict = c->strict;
+    device->wish.context = device->context; /* held by the device */
     device->wish.chain = device->chain = gale__strdup(chain);
     device->step = at;
     if (!device->chain) return GALE_NO_MEMORY;
@@ -191,6 +192,7 @@ gale_status gale_device_open(const gale_device_options *options, gale_device **o
 {
     GALE__NEED({"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(options && options->context ? options->context : gale__context_current());
     choice c = {.options = options};
     const char *chain = options && options->chain ? options->chain : gale__env_get(GALE__ENV_PROVIDER);
     c.strict = (options && options->strict) || gale__env_get_i64(GALE__ENV_STRICT, 0) == 1;
@@ -203,6 +205,7 @@ gale_status gale_device_open(const gale_device_options *options, gale_device **o
 
 gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out)
 {
+    GALE__WITHIN(device->context);
     choice c = {.options = &device->wish, .index = device->wish.index, .strict = device->wish.strict, .again = true};
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", *gale_error() ? gale_error() : gale_status_text(why));

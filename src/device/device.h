@@ -4,6 +4,7 @@
  * what it is given.  Callers above this room use the front only, never the table. */
 #ifndef GALE_DEVICE_DEVICE_H
 #define GALE_DEVICE_DEVICE_H
+#include "base/context.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "gale/device.h"
@@ -204,6 +205,7 @@ struct gale_device {
     void (*kernel_state_finish)(void *);
     void *graph_state; /* the graph room's store of weights, likewise */
     void (*graph_state_finish)(void *);
+    gale_context *context; /* held; NULL: the default one */
     char *why;
     gale_device_options wish; /* that it was opened by, as far as environment and flags decided it, */
     char *chain;              /* its chain, NULL: none, */
@@ -247,6 +249,11 @@ gale_status gale__kernel_create(gale_module *module, const char *entry, const ui
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
 /* A copy on one device between places already checked: what plans do. */
 gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag);
+/* What the calling thread has copied so far, on all devices. */
+typedef struct gale__copy_stats {
+    uint64_t uploads, downloads, upload_bytes, download_bytes;
+} gale__copy_stats;
+void gale__copy_get_stats(gale__copy_stats *out);
 /* After a wait that failed: downloads still on their way must not write to memory that the caller gives up. */
 void gale__stream_forget(gale_stream *stream);
 gale_status gale__upload_tagged(

@@ -105,7 +105,10 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .wraps = !p->device->info.caps.host_functions,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
-    if (status == GALE_OK) (*out)->plan_ns = gale__time_ns() - start;
+    if (status == GALE_OK) {
+        (*out)->plan_ns = gale__time_ns() - start;
+        gale__context_add(p->device->context, GALE__COUNT_PLANS, 1);
+    }
 done:
     gale__prim_finish(&g);
     gale__free(outputs);
@@ -373,6 +376,7 @@ gale_status gale_program_output_shape(
     gale__instance *i = NULL;
     GALE__NEED({"program", p}, {"type", type}, {"rank", rank}, {"dims", dims});
     GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    GALE__WITHIN(p->device->context);
     if (index < 0 || index >= p->graph->n_outputs)
         return gale__fail(
             GALE_INVALID, "the program has %d outputs: there is no output %d", p->graph->n_outputs, index);

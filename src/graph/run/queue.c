@@ -228,6 +228,7 @@ static void run_queue(void *arg)
 gale_status gale_queue_create(gale_device *device, gale_queue **out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__WITHIN(device->context);
     gale_queue *q = gale__calloc(1, sizeof *q);
     if (!q) return GALE_NO_MEMORY;
     q->last = &q->first;
@@ -344,6 +345,7 @@ gale_status gale_program_submit(gale_program *p, gale_queue *q, gale_tensor *con
 {
     GALE__NEED({"program", p}, {"queue", q}, {"outputs", outputs}, {"out", out});
     GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    GALE__WITHIN(p->device->context);
     GALE_TRY(gale__index_check(p->source, p->index_rules, p->n_index_rules, inputs));
     if (q->device != p->device) return gale__fail(GALE_INVALID, "the queue belongs to another device than the program");
     gale_tensor **made = gale__calloc((size_t)p->graph->n_outputs + 1, sizeof *made);

@@ -285,6 +285,7 @@ static void note_run(run *r)
     gale_program *p = r->program;
     uint64_t run_ns = gale__time_ns() - r->start_ns;
     atomic_store(&r->instance->run_ns, run_ns);
+    gale__context_add(p->device->context, GALE__COUNT_RUNS, 1);
     gale__mutex_lock(&p->lock);
     p->last.predicted_us = plan->predicted_us;
     p->last.run_us = (double)run_ns / 1e3;
@@ -359,6 +360,7 @@ gale_status gale_program_run_with(
     const gale_run_control *o = control ? control : &none;
     NEED_RUN(p, inputs, outputs);
     GALE__OPTIONS(control);
+    GALE__WITHIN(p->device->context);
     gale__limits limits = {.threads = p->options.threads}, own = gale__run_limits(o);
     gale__limits_enter(&limits);
     gale__limits_enter(&own);

@@ -1,4 +1,5 @@
 /* Combines the parts: threads for the reader, the tokenizer and the lanes; the calling thread writes. */
+#include "jobs/embed/embedder_inside.h"
 #include "jobs/embed/embed_pipeline.h"
 #include "base/hash.h"
 #include <stdio.h>
@@ -375,6 +376,7 @@ gale_status gale_embed_files(gale_embedder *embedder, const gale_embed_options *
 {
     GALE__NEED({"embedder", embedder}, {"options", options});
     GALE__OPTIONS(options);
+    GALE__WITHIN(embedder->context);
     if (!options->file_count || (!options->output && !options->write))
         return gale__fail(GALE_INVALID, "an input file and an output are needed");
     gale__pipeline *p = gale__calloc(1, sizeof *p);

@@ -24,6 +24,7 @@ const gale_device *gale_embedder_device(const gale_embedder *e)
 gale_status gale_embedder_add_device(gale_embedder *e, gale_device *device)
 {
     GALE__NEED({"embedder", e}, {"device", device});
+    GALE__WITHIN(e->context);
     if (e->heuristic) return GALE_OK;
     if (e->n_sites == GALE__SITES) return gale__fail(GALE_LIMIT, "an embedder runs on at most %d devices", GALE__SITES);
     return gale__encoder_site_open(e, device);
@@ -169,12 +170,14 @@ gale_status gale_embedder_open(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     gale_embedder_options none = {0}, o = options ? *options : none;
     if ((unsigned)o.pooling >= GALE_POOLING_COUNT || o.dims < 0 || o.max_length < 0)
         return gale__fail(GALE_INVALID, "an embedder option is out of range");
     gale_embedder *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
     gale__mutex_init(&e->lock);
+    e->context = gale__context_hold(device->context);
     e->options = o.model;
     e->wanted = o.pooling;
     e->dims_wanted = o.dims;
@@ -195,6 +198,7 @@ void gale_embedder_close(gale_embedder **embedder)
     gale_tokenizer_destroy(&e->tokenizer);
     gale__encoder_folder_finish(&e->folder);
     gale__mutex_finish(&e->lock);
+    gale__context_drop(e->context);
     gale__free(e);
     *embedder = NULL;
 }

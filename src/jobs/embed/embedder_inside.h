@@ -1,6 +1,7 @@
 /* Internals of an embedder, for its own files. */
 #ifndef GALE_JOBS_EMBED_EMBEDDER_INSIDE_H
 #define GALE_JOBS_EMBED_EMBEDDER_INSIDE_H
+#include "base/context.h"
 #include "base/thread.h"
 #include "jobs/embed/compose.h"
 #include "jobs/embed/embedder.h"
@@ -23,6 +24,7 @@ typedef struct gale__encoder_site {
 } gale__encoder_site;
 
 struct gale_embedder {
+    gale_context *context; /* held: of the device that it was opened with */
     gale__encoder_folder folder;
     gale_tokenizer *tokenizer;
     bool heuristic; /* no model: rows are the vectors themselves, number by number */

@@ -1,5 +1,6 @@
 /* A file with levels: the planes of a part, their levels by one program, and the tiles that are written. */
 #include "base/mem.h"
+#include "device/device.h"
 #include "gale/exr.h"
 #include "graph/run/tensor.h"
 #include "jobs/exr/mip.h"
@@ -95,6 +96,7 @@ gale_status gale_exr_mip(
 {
     GALE__NEED({"device", device}, {"file", f}, {"path", path});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_exr_mip_options usual = {0};
     chain *c = gale__calloc(1, sizeof *c);
     gale_status status;

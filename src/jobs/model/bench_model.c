@@ -1,6 +1,7 @@
 /* Times a model: start-up, then percentiles of steady-state runs and their memory use. */
 #include "base/cpu.h"
 #include "base/thread.h"
+#include "device/device.h"
 #include "graph/run/time.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/object.h"
@@ -171,6 +172,7 @@ gale_status gale_model_bench(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_bench_options usual = {0};
     if (options) GALE_TRY(check_options(options));
     gale_bench_result *result = gale__result_create(sizeof *result);

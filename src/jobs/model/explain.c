@@ -2,6 +2,7 @@
  * steady-state run. */
 #include "base/thread.h"
 #include "device/ceilings.h"
+#include "device/device.h"
 #include "device/profiler.h"
 #include "gale/machine.h"
 #include "jobs/model/model_inputs.h"
@@ -131,6 +132,7 @@ gale_status gale_model_explain(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_model_job_options usual = {0};
     gale_explain_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? explain(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;

@@ -1,5 +1,6 @@
 /* One run of a model, values from and to files. */
 #include "base/num.h"
+#include "device/device.h"
 #include "gale/profile.h"
 #include "jobs/model/data_file.h"
 #include "jobs/model/data_picture.h"
@@ -168,6 +169,7 @@ gale_status gale_model_run_files(
 {
     GALE__NEED({"path", path}, {"device", device});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     if (options && options->n_others < 0)
         return gale__fail(GALE_INVALID, "gale_model_run_files: n_others is %d", options->n_others);
     for (int i = 0; options && i < options->n_others; i++)

@@ -2,6 +2,7 @@
  * are kept; the device's are compared as they are computed.  Nodes run one by one, so that the first one that exceeds
  * the tolerance is named; the fused run, which is what users run, is compared at its outputs. */
 #include "base/num.h"
+#include "device/device.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/session.h"
 #include <math.h>
@@ -206,6 +207,7 @@ gale_status gale_model_verify(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_verify_options usual = {0};
     check c = {.path = path, .options = options ? options : &usual};
     gale_device *cpu = NULL;

@@ -298,6 +298,7 @@ gale_status gale_index_build(
 {
     GALE__NEED({"index", index});
     GALE__OPTIONS(options);
+    GALE__WITHIN(index->context);
     gale_index_build_options none = {0};
     const gale_index_build_options *o = options ? options : &none;
     if (o->lists < 0 || o->lists > LISTS_MOST)

@@ -131,6 +131,7 @@ gale_status gale_upscaler_open(
 {
     GALE__NEED({"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
     if (inside) {
         GALE_TRY(gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out));
@@ -149,6 +150,7 @@ gale_status gale_upscaler_from_memory(const void *data, size_t size, const char 
 {
     GALE__NEED({"data", data}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
@@ -192,6 +194,7 @@ bool gale_upscaler_control(
 gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
 {
     GALE__NEED({"upscaler", u}, {"setting", setting});
+    GALE__WITHIN(u->device->context);
     float before[GALE__CONTROLS_MOST];
     memcpy(before, u->controls, sizeof before);
     gale_status status = gale__manifest_set_control(&u->manifest, setting, u->controls);
@@ -287,6 +290,7 @@ gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_up
     gale__limits limits = {0};
     GALE__NEED({"upscaler", u}, {"in", in}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(u->device->context);
     if (options) limits = (gale__limits){.cancel = options->cancel, .deadline_ns = options->deadline_ns};
     gale__limits_enter(&limits);
     gale_status status = upscale(u, in, options, report, out);

@@ -49,6 +49,7 @@ gale_status gale_model_open(const char *path, gale_device *device, const gale_mo
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_open(path, GALE__PB_KIND_MODEL, &file));
     return gale__onnx_model_from_file(&file, device, options, out);
@@ -59,6 +60,7 @@ gale_status gale_model_from_memory(
 {
     GALE__NEED({"data", data}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_parse(data, size, copy, NULL, GALE__PB_KIND_MODEL, &file));
     return gale__onnx_model_from_file(&file, device, options, out);
@@ -252,6 +254,7 @@ gale_status gale_model_run_with(
     const gale_run_control *c = control ? control : &none;
     NEED_RUN(m, inputs, outputs);
     GALE__OPTIONS(control);
+    GALE__WITHIN(m->session->device->context);
     gale__limits all = {.cancel = m->session->options.cancel}, limits = gale__run_limits(c);
     gale__limits_enter(&all);
     gale__limits_enter(&limits);
