@@ -97,6 +97,9 @@ typedef struct gale_device_options {
                     GALE_DEVICE_FIRST: the first, whatever GALE_DEVICE says */
     bool strict; /* a fallback to the next provider is an error */
     bool debug_layer;
+    /* If a GPU is chosen automatically, jobs on models (run, bench, verify, upscale, embed) may use the CPU instead,
+     * where a run is predicted to end sooner there (gale_model_place).  No effect on a device that was named. */
+    bool place;
     uint64_t pool_limit_bytes; /* 0: GALE_POOL_LIMIT_MB, else none */
     gale_context *context;     /* whose log and counters the device uses; NULL: the thread's current context */
     uint64_t reserved[4];      /* 0 */

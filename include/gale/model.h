@@ -100,6 +100,11 @@ GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *co
  * CPU does soonest.  GALE_UNSUPPORTED where parts run on the host or shapes depend on results. */
 GALE_API gale_status gale_model_forecast(
     gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us);
+/* The choice that jobs make by it: *chosen is the index of the device that such a run is predicted to end soonest on,
+ * or 0, the device that the caller prefers, where not all devices are measured or nothing can be predicted (times_us is
+ * then negative).  Predictions and choice go to the log (level info).  Open the model on the CPU for it. */
+GALE_API gale_status gale_model_place(
+    gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us, int *chosen);
 GALE_API gale_status gale_model_report(gale_model *model, bool json, char **text /* gale_free */);
 
 #ifdef __cplusplus

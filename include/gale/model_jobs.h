@@ -53,6 +53,13 @@ typedef struct gale_input_options {
     uint64_t reserved[4]; /* 0 */
 } gale_input_options;
 
+/* One of the devices that a job chose between, as gale_model_place does. */
+typedef struct gale_placement {
+    const char *device;  /* "cuda:0" */
+    double predicted_us; /* from the host and back; negative: not known */
+    bool chosen;
+} gale_placement;
+
 /* --- Verify: the same model on the CPU and on a device, comparing every node's results. --- */
 
 typedef struct gale_verify_options {
@@ -77,8 +84,10 @@ typedef struct gale_verify_result {
     double tolerance;
     const gale_verify_value *values; /* in the order of computation */
     size_t n_values;
-    size_t departed; /* number of values that exceed the tolerance */
-    size_t first;    /* index of the first one; n_values: none */
+    size_t departed;                  /* number of values that exceed the tolerance */
+    size_t first;                     /* index of the first one; n_values: none */
+    const gale_placement *placements; /* the choice, by device, with gale_device_options.place */
+    size_t n_placements;
 } gale_verify_result;
 /* Nodes are run without fusion across them, so that the first that exceeds the tolerance is named; the fused run is
  * compared at its outputs.  In half precision only outputs are compared, with the CPU in the model's own precision. */
@@ -282,11 +291,6 @@ typedef struct gale_run_options {
     void *user;
     uint64_t reserved[4]; /* 0 */
 } gale_run_options;
-typedef struct gale_placement {
-    const char *device;  /* "cuda:0" */
-    double predicted_us; /* from the host and back; negative: not known */
-    bool chosen;
-} gale_placement;
 typedef struct gale_run_result {
     const gale_run_output *outputs;
     size_t n_outputs;
@@ -322,6 +326,9 @@ typedef struct gale_bench_result {
     uint64_t device_peak_bytes, process_peak_bytes;
     const gale_bench_batch *batches;
     size_t n_batches;
+    const char *device;               /* "cuda:0": where it ran */
+    const gale_placement *placements; /* the choice, by device, with gale_device_options.place */
+    size_t n_placements;
 } gale_bench_result;
 GALE_API gale_status gale_model_bench(
     const char *path, gale_device *device, const gale_bench_options *options, gale_bench_result **out);

@@ -42,7 +42,7 @@ class gale_matrix_shape(c.Structure):
 
 
 class gale_device_options(c.Structure):
-    _fields_ = [("chain", c.c_char_p), ("index", c.c_int), ("strict", c.c_bool), ("debug_layer", c.c_bool), ("pool_limit_bytes", c.c_uint64), ("context", c.c_void_p), RESERVED]
+    _fields_ = [("chain", c.c_char_p), ("index", c.c_int), ("strict", c.c_bool), ("debug_layer", c.c_bool), ("place", c.c_bool), ("pool_limit_bytes", c.c_uint64), ("context", c.c_void_p), RESERVED]
 
 
 class device_info_head(c.Structure):

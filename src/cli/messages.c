@@ -25,10 +25,15 @@ int gale__report(gale_status status)
     return status == GALE_MISMATCH ? GALE__EXIT_DIFFER : GALE__EXIT_FAILED;
 }
 
+gale_status gale__open_device(gale_device **out)
+{
+    return gale_device_open(&(gale_device_options){.place = true}, out);
+}
+
 int gale__on_device(const gale__args *a, gale_status (*work)(const gale__args *a, gale_device *device))
 {
     gale_device *device = NULL;
-    gale_status status = gale_device_open(NULL, &device);
+    gale_status status = gale__open_device(&device);
     if (status == GALE_OK) status = work(a, device);
     int code = gale__report(status);
     gale_device_close(&device);

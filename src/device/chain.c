@@ -151,6 +151,12 @@ static gale_status keep_wish(choice *c, const char *chain, int at, gale_device *
     return GALE_OK;
 }
 
+static gale_status open_other(const choice *c, const step *s, gale_device *device)
+{
+    if (!c->options || !c->options->place || !s->automatic || device->info.caps.host_functions) return GALE_OK;
+    return gale_device_open(&(gale_device_options){.chain = "cpu", .index = GALE_DEVICE_FIRST}, &device->other);
+}
+
 static gale_status walk(choice *c, const char *chain, int from, gale_device **out)
 {
     gale_status status = GALE_OK;
@@ -159,6 +165,7 @@ static gale_status walk(choice *c, const char *chain, int from, gale_device **ou
         status = try_step(c, &c->steps[i], &device);
         if (status == GALE_OK) {
             status = keep_wish(c, chain, i, device);
+            if (status == GALE_OK) status = open_other(c, &c->steps[i], device);
             if (status == GALE_OK) *out = device;
             else gale_device_close(&device);
             return status;

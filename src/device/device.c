@@ -38,6 +38,7 @@ uint64_t gale__watchdog_ns(void)
 
 static void finish(gale_device *device)
 {
+    gale_device_close(&device->other);
     if (device->kernel_state_finish) device->kernel_state_finish(device->kernel_state);
     if (device->graph_state_finish) device->graph_state_finish(device->graph_state);
     gale__buffer_watch_destroy(&device->watch);

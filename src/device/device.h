@@ -206,6 +206,7 @@ struct gale_device {
     void *graph_state; /* the graph room's store of weights, likewise */
     void (*graph_state_finish)(void *);
     gale_context *context; /* held; NULL: the default one */
+    gale_device *other;    /* held: the CPU, if work that is predicted to end sooner there may go there; NULL: not so */
     char *why;
     gale_device_options wish; /* that it was opened by, as far as environment and flags decided it, */
     char *chain;              /* its chain, NULL: none, */

@@ -137,8 +137,9 @@ static gale_status open_parts(gale_embedder *e, const char *path, gale_device *d
     if (!o->prompt) GALE_TRY(gale__encoder_folder_prompt(&e->folder, o->prompt_name, &e->info.prompt));
     if (!e->info.prompt) return GALE_NO_MEMORY;
     e->prompt_size = strlen(e->info.prompt);
-    GALE_TRY(gale__encoder_site_open(e, device));
+    GALE_TRY(gale__encoder_site_open(e, device->other ? device->other : device));
     describe(e);
+    GALE_TRY(gale__encoder_choose(e, device));
     GALE_TRY(check_vocabulary(e));
     GALE_TRY(count_prompt(e));
     return try_model(e);
@@ -178,6 +179,7 @@ gale_status gale_embedder_open(
     if (!e) return GALE_NO_MEMORY;
     gale__mutex_init(&e->lock);
     e->context = gale__context_hold(device->context);
+    e->predicted_us = -1;
     e->options = o.model;
     e->wanted = o.pooling;
     e->dims_wanted = o.dims;

@@ -24,6 +24,7 @@ typedef struct gale__encoder_site {
 } gale__encoder_site;
 
 struct gale_embedder {
+    double predicted_us;   /* of GALE__PLACE_TOKENS tokens, where the device was chosen by that; else -1 */
     gale_context *context; /* held: of the device that it was opened with */
     gale__encoder_folder folder;
     gale_tokenizer *tokenizer;
@@ -44,6 +45,10 @@ struct gale_embedder {
     int n_makers;
 };
 
+/* encoder_choice.c: where the CPU may take the place of the first device, which is open on the CPU: the encoder moves
+ * to that of the two where a batch is predicted to be done first. */
+enum { GALE__PLACE_TOKENS = 1024 };
+gale_status gale__encoder_choose(gale_embedder *e, gale_device *device);
 /* encoder_place.c: one more device; what to do after a failure that is the device's; the end. */
 gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device);
 void gale__encoder_site_close(gale__encoder_site *s);
@@ -51,7 +56,16 @@ bool gale__encoder_may_move(gale_status status);
 gale_status gale__encoder_move(
     gale_embedder *e, gale__encoder_site *s, gale__encoder_place *failed, gale_status status);
 
-/* encoder_run.c: rows through the model at one place, without a second try. */
+/* encoder_run.c: rows of tokens as the model's inputs; to be finished also after a failure. */
+typedef struct gale__encoder_feed {
+    gale_tensor *tensors[GALE__TEXT_INPUTS + 1];
+    const char *names[GALE__TEXT_INPUTS + 1];
+    int n;
+} gale__encoder_feed;
+gale_status gale__encoder_feed_make(
+    const gale_embedder *e, const gale__row *rows, size_t count, size_t slots, size_t length, gale__encoder_feed *out);
+void gale__encoder_feed_finish(gale__encoder_feed *f);
+/* Rows through the model at one place, without a second try. */
 gale_status gale__encoder_run_once(const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, size_t count,
     size_t slots, size_t length, gale_tensor **out);
 gale_status gale__encoder_run_at(

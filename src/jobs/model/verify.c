@@ -4,6 +4,8 @@
 #include "base/num.h"
 #include "device/device.h"
 #include "jobs/model/model_inputs.h"
+#include "jobs/model/placement.h"
+#include "onnx/run/model_place.h"
 #include "onnx/run/session.h"
 #include <math.h>
 #include <string.h>
@@ -19,6 +21,7 @@ typedef struct check {
     int n_outputs;
     gale_verify_result *result;
     gale_verify_value *values; /* the result's */
+    double predicted_us;       /* of a run on the device; negative: not known */
 } check;
 
 static gale_status keep(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
@@ -155,6 +158,7 @@ static gale_status run_fused(check *c, gale_device *device)
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
     GALE_GO(gale__model_run_once(m, in, c->options->inputs.seed, true, &out));
     const gale__onnx_net *net = gale__onnx_model_session(m)->net;
+    gale__place_note(device, "a run", c->predicted_us, gale__onnx_session_took_us(gale__onnx_model_session(m)));
     for (int i = 0; i < net->n_outputs; i++) {
         gale_object *reference = output_for(c, net, i);
         if (!reference && c->options->other)
@@ -189,8 +193,25 @@ static void sum_up(check *c)
     }
 }
 
+/* The device that a run of the model would use. */
+static gale_status choose(check *c, gale_device **device)
+{
+    gale_verify_result *r = c->result;
+    const char *path = c->options->other ? c->options->other : c->path;
+    gale__placing p = {
+        .model = &c->options->model, .inputs_wanted = &c->options->inputs, .random = true, .stage = &c->stage};
+    GALE_TRY(gale__devices_for(*device, NULL, 0, gale__result_arena(r), &p));
+    GALE_TRY(gale__model_choose(&p, path, gale__result_arena(r)));
+    *device = p.chosen;
+    c->predicted_us = p.predicted_us;
+    r->placements = p.placements;
+    r->n_placements = p.n_placements;
+    return GALE_OK;
+}
+
 static gale_status verify(check *c, gale_device *device, gale_device *cpu)
 {
+    GALE_TRY(choose(c, &device));
     c->result->tolerance = tolerance_of(c->options);
     c->result->device = gale__arena_strdup(gale__result_arena(c->result), gale_device_get_info(device)->name);
     if (!c->result->device) return GALE_NO_MEMORY;
@@ -232,6 +253,7 @@ gale_status gale_verify_result_json(const gale_verify_result *r, char **text)
     gale__json_begin(&j, &s);
     gale__json_object(&j);
     gale__json_put_text(&j, "device", r->device);
+    gale__placements_json(&j, r->placements, r->n_placements);
     gale__json_put_f64(&j, "tolerance", r->tolerance);
     gale__json_key(&j, "values");
     gale__json_array(&j);
