@@ -29,7 +29,8 @@ static bool run(og *t, gale_device *device, int routines, gale_tensor **y)
 {
     gale_program *p = NULL;
     bool ok = CHECK_OK(gale_program_create(t->graph, device, NULL, &p)) &&
-              CHECK_OK(gale_program_run(p, t->inputs, y, true)) && (routines < 0 || CHECK_EQ(routines_of(p), routines));
+              CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST)) &&
+              (routines < 0 || CHECK_EQ(routines_of(p), routines));
     gale_program_destroy(&p);
     return ok;
 }

@@ -56,7 +56,7 @@ static void run_times(gale_program *p, gale_device *device, int times)
         gale_tensor *x = NULL, *y = NULL;
         float data[4] = {1, 2, 3, 4};
         CHECK_OK(gale_tensor_from_cpu(device, GALE_F32, 1, (int64_t[]){4}, data, &x));
-        CHECK_OK(gale_program_run(p, &x, &y, false));
+        CHECK_OK(gale_program_run(p, &x, &y, 0));
         CHECK_OK(gale_tensor_to_cpu(y, data, sizeof data));
         CHECK(data[3] == 8);
         gale_tensor_destroy(&x);

@@ -216,7 +216,7 @@ static void check(const char *what, const gale__look_plan *p, int kernels)
     int count = 0;
     if (CHECK_OK(gale__look_program(p, device, &program)) &&
         CHECK_OK(gale_tensor_from_cpu(NULL, p->type, 3, dims, stored, &in)) &&
-        CHECK_OK(gale_program_run(program, &in, &out, true))) {
+        CHECK_OK(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST))) {
         double *want = model(p, planes), worst = 0, most = p->bits == 16 ? 65535 : 255;
         for (int64_t i = 0; i < p->width * p->height * p->kept; i++) {
             double have =
@@ -382,7 +382,7 @@ static void check_levels(const gale__mip_plan *p)
         above[i] = gale__load_f64(p->type, planes + i * size);
     }
     if (CHECK_OK(gale__mip_program(p, device, &program)) && CHECK_OK(gale__mip_input(p, device, planes, &in)) &&
-        CHECK_OK(gale_program_run(program, &in, out, true)))
+        CHECK_OK(gale_program_run(program, &in, out, GALE_RUN_ON_HOST)))
         for (int i = 1; i < nx; i++)
             if (!CHECK(level_error(p, out[i - 1], i, above) <= (p->type == GALE_F16 ? 0x1p-11 : 1e-6)))
                 printf("  level %d of %lld x %lld\n", i, (long long)p->width, (long long)p->height);

@@ -512,7 +512,8 @@ TEST(steps_of_a_model_only_grow)
     if (CHECK_OK(gale_model_open(make_looping(), cpu, &o, &m)) &&
         CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, 0, NULL, (int64_t[]){6}, &in[0])) &&
         CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){2}, (float[]){1, 2}, &in[1])) &&
-        CHECK_OK(gale_model_run_named(m, (const char *[]){"n", "x"}, in, 2, (const char *[]){"y"}, &out, 1, true)))
+        CHECK_OK(gale_model_run_named(
+            m, (const char *[]){"n", "x"}, in, 2, (const char *[]){"y"}, &out, 1, GALE_RUN_ON_HOST)))
         CHECK(t.step == 3 && t.steps == 3 && t.calls >= 4 + 6);
     gale_tensor_destroy(&in[0]), gale_tensor_destroy(&in[1]), gale_tensor_destroy(&out);
     gale_model_close(&m);

@@ -5,6 +5,7 @@
 #include "base.h"
 #include "context.h"
 #include "device.h"
+#include "dlpack.h"
 #include "embed.h"
 #include "exr.h"
 #include "graph.h"

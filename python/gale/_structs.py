@@ -72,7 +72,7 @@ class gale_model_value(c.Structure):
 
 
 class gale_job_control(c.Structure):
-    _fields_ = [("progress", c.c_void_p), ("user", c.c_void_p), ("cancel", c.c_void_p)]
+    _fields_ = [("progress", c.c_void_p), ("user", c.c_void_p), ("cancel", c.c_void_p), RESERVED]
 
 
 class gale_pixel_options(c.Structure):

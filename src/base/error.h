@@ -42,6 +42,12 @@ gale_status gale__lack(const char *function, const char *argument);
 #define GALE__NEED(...) GALE_TRY(gale__need(__func__, (const gale__argument[]){__VA_ARGS__, {NULL, true}}))
 #define GALE__LACKS(...) (gale__need(__func__, (const gale__argument[]){__VA_ARGS__, {NULL, true}}) != GALE_OK)
 
+#define GALE__FLAGS(flags, known)                                                                                      \
+    do {                                                                                                               \
+        if ((flags) & ~(gale_flags)(known))                                                                            \
+            return gale__fail(GALE_INVALID, "%s: flags 0x%x are not known", __func__, (flags) & ~(gale_flags)(known)); \
+    } while (0)
+
 /* Options of a later version, which this one would pass over in silence: NULL options are fine. */
 bool gale__reserved_used(const uint64_t reserved[4]);
 #define GALE__OPTIONS(options)                                                                                        \

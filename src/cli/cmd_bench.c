@@ -101,7 +101,7 @@ static gale_status bench_plan(gale_device *device)
 static gale_status bench_start(gale_device *device, bool fast)
 {
     double ms;
-    GALE_TRY(gale_start_bench(device, fast, &ms));
+    GALE_TRY(gale_start_bench(device, fast ? GALE_BENCH_FAST : 0, &ms));
     printf("first kernel %.1f ms after the device was opened\n", ms);
     return GALE_OK;
 }

@@ -370,8 +370,10 @@ gale_status gale_program_run_with(
     return status;
 }
 
-gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, gale_flags flags)
 {
     NEED_RUN(p, inputs, outputs);
-    return gale_program_run_with(p, inputs, outputs, &(gale_run_control){.outputs_on_host = on_host});
+    GALE__FLAGS(flags, GALE_RUN_ON_HOST);
+    gale_run_control control = {.outputs_on_host = flags & GALE_RUN_ON_HOST};
+    return gale_program_run_with(p, inputs, outputs, &control);
 }

@@ -166,11 +166,12 @@ gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dim
     return GALE_OK;
 }
 
-gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only,
+gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, gale_flags flags,
     void (*release)(void *owner), void *owner, gale_tensor **out)
 {
     gale_tensor *t = NULL;
     GALE__NEED({"dims", rank < 1 || dims}, {"out", out});
+    GALE__FLAGS(flags, GALE_TENSOR_READ_ONLY);
     if ((unsigned)type >= GALE_TYPE_COUNT)
         return gale__fail(GALE_INVALID, "gale_tensor_wrap: there is no type %d", (int)type);
     size_t align = type == GALE_STRING ? 0 : gale_type_size(type);
@@ -183,7 +184,7 @@ gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void
         gale_tensor_destroy(&t);
         return gale__fail(GALE_INVALID, "no memory is given for the tensor");
     }
-    t->storage->borrowed = read_only;
+    t->storage->borrowed = flags & GALE_TENSOR_READ_ONLY;
     t->storage->outside = true;
     *out = t;
     return GALE_OK;

@@ -99,7 +99,8 @@ gale_status gale__encoder_run_once(const gale_embedder *e, gale__encoder_place *
     feed f = {0};
     const char *name = GALE__POOL_OUTPUT;
     gale_status status = gale__encoder_feed_make(e, rows, count, slots, length, &f);
-    if (status == GALE_OK) status = gale_model_run_named(p->model, f.names, f.tensors, f.n, &name, out, 1, true);
+    if (status == GALE_OK)
+        status = gale_model_run_named(p->model, f.names, f.tensors, f.n, &name, out, 1, GALE_RUN_ON_HOST);
     gale__encoder_feed_finish(&f);
     return status;
 }

@@ -52,7 +52,7 @@ static gale_status shade(
     GALE_GO(build(dims, s->percentiles[1], s->percentiles[7], &graph));
     GALE_GO(gale_program_create(graph, device, NULL, &program));
     GALE_GO(gale__tensor_borrow(GALE_F32, 3, dims, z, NULL, NULL, &in));
-    GALE_GO(gale_program_run(program, &in, &out, true));
+    GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
     GALE_GO(gale_tensor_to_cpu(out, p->data, (size_t)(w * h)));
 done:
     gale_tensor_destroy(&in);

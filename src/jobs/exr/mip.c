@@ -27,7 +27,7 @@ static gale_status run(gale_device *device, chain *c)
     if (index_of(c, c->nx - 1, c->ny - 1) == 0) return GALE_OK; /* one pixel */
     GALE_GO(gale__mip_program(&c->plan, device, &program));
     GALE_GO(gale__mip_input(&c->plan, device, c->planes, &in));
-    GALE_GO(gale_program_run(program, &in, c->levels + 1, true));
+    GALE_GO(gale_program_run(program, &in, c->levels + 1, GALE_RUN_ON_HOST));
 done:
     gale_tensor_destroy(&in);
     gale_program_destroy(&program);

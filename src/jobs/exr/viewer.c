@@ -160,7 +160,7 @@ static gale_status run_program(
     gale_status status;
     GALE_TRY(take_program(v, plan, &kept, &program));
     GALE_GO(gale__tensor_borrow(image->type, 3, dims, image->data, NULL, NULL, &in));
-    GALE_GO(gale_program_run(program, &in, &out, true));
+    GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
     GALE_GO(
         gale_tensor_to_cpu(out, picture->data, (size_t)(size[0] * size[1] * size[2]) * gale_type_size(picture->type)));
 done:

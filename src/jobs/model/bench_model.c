@@ -94,7 +94,7 @@ static gale_status time_on_device(gale_model *m, gale_object **inputs, int repea
     gale_status status = outputs ? GALE_OK : GALE_NO_MEMORY;
     for (int i = -3; status == GALE_OK && i < repeats; i++) {
         uint64_t start = gale__time_ns();
-        status = gale_model_run(m, inputs, outputs, false);
+        status = gale_model_run(m, inputs, outputs, 0);
         if (i >= 0) runs[i] = ms_since(start);
     }
     gale__objects_free(&outputs, n);

@@ -117,7 +117,7 @@ static gale_status run_samples(work *w, gale_model *m, bool after)
             gale__onnx_net *net = gale__onnx_model_session(m)->net;
             status = note(w, net, net->inputs[k], in[k]);
         }
-        if (status == GALE_OK) status = gale_model_run(m, in, out, true);
+        if (status == GALE_OK) status = gale_model_run(m, in, out, GALE_RUN_ON_HOST);
         for (int k = 0; k < w->n_outputs && status == GALE_OK && after; k++)
             compare(&w->losses[k], w->kept[i][k], out[k]);
         if (!after) w->kept[i] = out;
@@ -152,7 +152,7 @@ static gale_status run_model(work *w, gale__onnx *file, gale__pb_model *model, b
     w->stage.name = after ? "samples after" : "samples before";
     gale__model_follow(&options, &runs);
     gale_status status = gale__onnx_pack(file, model, &bytes);
-    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, false, w->cpu, &options, &m);
+    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, 0, w->cpu, &options, &m);
     if (status == GALE_OK && !after) status = describe(w, m);
     if (status == GALE_OK) status = run_samples(w, m, after);
     gale_model_close(&m);

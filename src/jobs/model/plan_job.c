@@ -37,7 +37,7 @@ static gale_status tell(gale_model *m, gale_device *device, gale_plan_result *r)
     add_net(gale__onnx_model_session(m)->net, r);
     r->device = gale__arena_strdup(arena, gale_device_get_info(device)->name);
     if (!r->device) return GALE_NO_MEMORY;
-    GALE_TRY(gale_model_report(m, false, &report));
+    GALE_TRY(gale_model_report(m, 0, &report));
     r->report = gale__arena_strdup(arena, report);
     gale_free(report);
     return r->report ? GALE_OK : GALE_NO_MEMORY;

@@ -109,7 +109,7 @@ static gale_status hand_over(gale_model *m, const gale_run_options *o, gale_obje
 static gale_status add_report(gale_model *m, gale_run_result *r)
 {
     char *report = NULL;
-    GALE_TRY(gale_model_report(m, false, &report));
+    GALE_TRY(gale_model_report(m, 0, &report));
     r->report = gale__arena_strdup(gale__result_arena(r), report);
     gale_free(report);
     return r->report ? GALE_OK : GALE_NO_MEMORY;

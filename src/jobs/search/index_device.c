@@ -149,7 +149,7 @@ static gale_status search_some(gale_index *x, const float *queries, size_t count
     gale_tensor_destroy(&d->inputs[0]);
     GALE_TRY(gale_tensor_create(NULL, GALE_F32, 2, dims, &d->inputs[0]));
     memcpy(gale_tensor_data(d->inputs[0]), queries, count * (size_t)x->file.dims * sizeof *queries);
-    GALE_TRY(gale_program_run(d->program, d->inputs, out, true));
+    GALE_TRY(gale_program_run(d->program, d->inputs, out, GALE_RUN_ON_HOST));
     take_hits(out, count, (size_t)d->k, k, hits);
     gale_tensor_destroy(&out[0]);
     gale_tensor_destroy(&out[1]);

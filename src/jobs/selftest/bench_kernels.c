@@ -345,9 +345,10 @@ done:
     return status;
 }
 
-gale_status gale_start_bench(gale_device *device, bool fast, double *time_ms)
+gale_status gale_start_bench(gale_device *device, gale_flags flags, double *time_ms)
 {
     GALE__NEED({"device", device}, {"time_ms", time_ms});
+    GALE__FLAGS(flags, GALE_BENCH_FAST);
     GALE__WITHIN(device->context);
     static const item one = {"first kernel", 1, {4096}, chain, 8};
     gale_tensor *x = NULL, *y = NULL;
@@ -355,8 +356,8 @@ gale_status gale_start_bench(gale_device *device, bool fast, double *time_ms)
     gale_status status;
     GALE_GO(make_input(device, &one, one.dims, &x));
     uint64_t start = gale__time_ns();
-    GALE_GO(make_program(device, &one, one.dims, fast, &p));
-    GALE_GO(gale_program_run(p, &x, &y, true));
+    GALE_GO(make_program(device, &one, one.dims, flags & GALE_BENCH_FAST, &p));
+    GALE_GO(gale_program_run(p, &x, &y, GALE_RUN_ON_HOST));
     *time_ms = (double)(gale__time_ns() - start) / 1e6;
 done:
     gale_program_destroy(&p);

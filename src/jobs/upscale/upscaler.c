@@ -61,7 +61,7 @@ static int64_t trial_side(const gale_upscaler *u)
 static gale_status load_model(gale_upscaler *u)
 {
     gale_status status = u->path ? gale_model_open(u->path, u->device, &u->options, &u->model)
-                                 : gale_model_from_memory(u->data, u->size, false, u->device, &u->options, &u->model);
+                                 : gale_model_from_memory(u->data, u->size, 0, u->device, &u->options, &u->model);
     if (status == GALE_FORMAT && u->path) return gale__fail(status, "%s; a network must be an ONNX file", gale_error());
     GALE_TRY(status);
     return gale__network_probe(u->model, &u->manifest, trial_side(u), &u->network);

@@ -104,7 +104,7 @@ static gale_status run_segment(run *r, gale__onnx_segment *g, int step)
         if (!still_read(r, given, step)) out[i] = given;
     }
     GALE_GO(gale__onnx_segment_program(r->session, r->net, g, in, &program));
-    GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step)));
+    GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step) ? GALE_RUN_ON_HOST : 0));
     status = keep_results(r, g, out);
     gale__mutex_lock(&r->session->lock); /* other threads count too */
     r->session->counts.segments++;
