@@ -134,10 +134,12 @@ expect 0 '' convert "$models/conv.onnx" --precision int8 -o "$folder/conv-int8.o
 expect 4 '1 differ' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 1e-6
 expect 0 '1 agree, 0 differ' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 0.1
 expect 0 'kernels and copies' explain "$models/conv.onnx" --provider cpu --html "$folder/graph.html"
-if ! grep -q '<svg' "$folder/graph.html"; then
-    echo 'FAIL explain --html: no graph is drawn'
+if ! grep -q '"attributes": \["' "$folder/graph.html" || grep -q '@@' "$folder/graph.html"; then
+    echo 'FAIL explain --html: no graph in the page'
     failed=$((failed + 1))
 fi
+expect 0 'main graph  *[1-9]' explain "$models/conv.onnx" --provider cpu --no-run
+expect 0 '"graphs": \[' explain "$models/conv.onnx" --provider cpu --no-run --json
 expect 0 '^batch of 2' bench "$models/gemm.onnx" --provider cpu --repeats 3 --batches 2
 printf 'P5 5 5 255 abcdefghijklmnopqrstuvwxy' >"$folder/grey.pgm"
 expect 0 '"deviation": ' run "$models/conv.onnx" --random --provider cpu --json

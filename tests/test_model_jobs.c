@@ -299,15 +299,20 @@ TEST(explain)
     CHECK_TEXT(r->model, mlp);
     CHECK_TEXT(r->backend, "cpu");
     CHECK(r->n_kernels > 0 && r->measured_us > 0 && r->open_ms > 0 && r->first_ms > 0);
-    if (CHECK_EQ(r->n_nodes, 3)) {
-        CHECK_TEXT(r->nodes[2].op, "MatMul");
-        CHECK(r->nodes[2].n_reads == 1 && r->nodes[2].reads[0] == 1 && !r->nodes[0].n_reads);
-        CHECK_EQ(r->nodes[0].place, GALE_EXPLAIN_DEVICE);
+    if (CHECK(r->n_graphs == 1 && r->graphs[0].n_nodes == 3)) {
+        const gale_explain_node *nodes = r->graphs[0].nodes;
+        CHECK_TEXT(nodes[2].op, "MatMul");
+        CHECK(nodes[2].n_reads == 1 && nodes[2].reads[0] == 1 && !nodes[0].n_reads);
+        CHECK_EQ(nodes[0].place, GALE_EXPLAIN_DEVICE);
+        CHECK(nodes[2].n_outputs == 1 && strstr(nodes[2].outputs[0], ": f32 [") && nodes[2].n_inputs == 2);
     }
     CHECK_JSON(gale_explain_result_json(r, &text), text, "\"backend\": \"cpu\"", "\"kind\": \"kernel\"");
     gale_explain_result_destroy(&r);
     gale_explain_result_destroy(NULL);
     CHECK_FAILS(gale_model_explain(mlp, cpu, NULL, NULL), INVALID);
+    if (CHECK_OK(gale_model_explain(mlp, cpu, &(gale_model_job_options){.no_run = true}, &r)))
+        CHECK(!r->n_kernels && r->graphs[0].n_nodes == 3 && !r->first_ms);
+    gale_explain_result_destroy(&r);
     CHECK_FAILS(gale_model_explain(mlp, cpu, &(gale_model_job_options){.control = {.cancel = &stop}}, &r), CANCELLED);
 }
 

@@ -219,6 +219,7 @@ typedef struct gale_model_job_options {
     gale_model_options model; /* its given, progress and user are not used: see inputs and control */
     gale_input_options inputs;
     gale_job_control control;
+    bool no_run;          /* explain: only describe the graphs; kernels and times are left out */
     uint64_t reserved[4]; /* 0 */
 } gale_model_job_options;
 
@@ -236,7 +237,7 @@ GALE_API gale_status gale_plan_result_json(const gale_plan_result *result, char 
 GALE_API void gale_plan_result_destroy(gale_plan_result **result);
 
 /* Where each part of a model runs and what it costs: predicted from the device's peak rates, and measured in one
- * steady-state run. */
+ * steady-state run; and its graphs, node by node. */
 typedef struct gale_explain_kernel {
     const char *kind;             /* "kernel", "upload" ... */
     const char *operators, *name; /* the operators it implements, and its schedule or routine; may be "" */
@@ -252,17 +253,30 @@ typedef enum gale_explain_place {
 typedef struct gale_explain_node {
     const char *op, *where; /* where: its name or number, for display */
     gale_explain_place place;
-    const int *reads; /* indices of the nodes whose results it reads */
+    const int *reads; /* indices of the nodes of its graph whose results it reads */
     int n_reads;
+    /* "NAME: f32 [1, 3, n]", types and shapes as far as they are known before a run; "" for an input that is left out
+     */
+    const char *const *inputs, *const *outputs;
+    int n_inputs, n_outputs;
+    const char *const *attributes; /* "axis = 1"; in the form of the newest opset */
+    int n_attributes;
+    const int *bodies; /* indices of the graphs that it runs: branches, a loop's body */
+    int n_bodies;
 } gale_explain_node;
+typedef struct gale_explain_graph {
+    const char *name; /* "main graph", "then_branch of node 3 (If)" */
+    const gale_explain_node *nodes;
+    size_t n_nodes;
+} gale_explain_graph;
 typedef struct gale_explain_result {
     const char *model;
     const char *backend, *device, *driver, *why; /* why: this device */
     int device_index;
     const gale_explain_kernel *kernels; /* in order of execution */
     size_t n_kernels;
-    const gale_explain_node *nodes; /* of the main graph */
-    size_t n_nodes;
+    const gale_explain_graph *graphs; /* the main graph first; functions are inlined */
+    size_t n_graphs;
     double predicted_us, measured_us; /* of all */
     double open_ms, first_ms;         /* reading; the first run */
 } gale_explain_result;
