@@ -143,6 +143,20 @@ expect 0 '"graphs": \[' explain "$models/conv.onnx" --provider cpu --no-run --js
 expect 0 '^batch of 2' bench "$models/gemm.onnx" --provider cpu --repeats 3 --batches 2
 printf 'P5 5 5 255 abcdefghijklmnopqrstuvwxy' >"$folder/grey.pgm"
 expect 0 '"deviation": ' run "$models/conv.onnx" --random --provider cpu --json
+# A manifest says how pictures become numbers: of red, green and blue 1, 0 and 0.2, as blue, green, red.
+cp "$models/twice.onnx" "$folder/normal.onnx"
+{
+    printf 'P6 2 1 255 '
+    printf '\377\000\063\377\000\063'
+} >"$folder/red.ppm"
+expect 0 '  0 to 1, mean 0.4' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu
+echo 'params: {mean: [0.5, 0.25, 0.2], std: [0.5, 0.25, 0.1], colours: bgr}' >"$folder/normal.yml"
+expect 0 '  -1 to 8, mean 2.13333' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu
+expect 0 '  0 to 255, mean 102' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu --mean 0 --std 1 --range 255
+echo 'params: {range: [-2, 2]}' >"$folder/normal.yml"
+expect 0 '  -2 to 2, mean -0.4' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu
+echo 'params: {std: 0}' >"$folder/normal.yml"
+expect 1 'normal.yml: std must be greater than 0' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu
 expect 0 ', mean ' run "$models/conv.onnx" --random --provider cpu
 expect 0 ': f32 ' run "$models/conv.onnx" --input "$folder/grey.pgm" --provider cpu --profile "$folder/profile.json"
 if ! grep -q traceEvents "$folder/profile.json"; then

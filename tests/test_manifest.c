@@ -61,6 +61,8 @@ TEST(refuses)
         {"params: {layout: chw}", "layout"},
         {"params: {range: [1, 0]}", "range"},
         {"params: {range: 255}", "range"},
+        {"params: {mean: [1, 2, 3, 4, 5]}", "mean"},
+        {"params: {std: [1, 0]}", "std"},
         {"control: {size: 2, defaults: [1]}", "1 defaults for a size of 2"},
         {"control: {defaults: [1]}", "size"},
         {"control: {size: 1, parameters: [{index: 0}]}", "no name"},

@@ -21,21 +21,30 @@ extern "C" {
 /* --- Values that go into a model and come out of it. --- */
 
 typedef enum gale_pixel_layout {
-    GALE_PIXEL_LAYOUT_AUTO, /* the axis with 1, 3 or 4 channels */
+    GALE_PIXEL_LAYOUT_AUTO, /* as the manifest says, else the axis with 1, 3 or 4 channels */
     GALE_PIXEL_LAYOUT_NCHW,
     GALE_PIXEL_LAYOUT_NHWC
 } gale_pixel_layout;
 typedef enum gale_pixel_range {
+    GALE_PIXEL_RANGE_AUTO,  /* as the manifest says, else 0..1 */
     GALE_PIXEL_RANGE_ONE,   /* 0..1 */
     GALE_PIXEL_RANGE_BYTES, /* 0..255 */
     GALE_PIXEL_RANGE_SIGNED /* -1..1 */
 } gale_pixel_range;
-/* How pictures become numbers, ((pixel - mean) / std) in the range, and numbers pictures. */
+typedef enum gale_pixel_colours {
+    GALE_PIXEL_COLOURS_AUTO, /* as the manifest says, else RGB */
+    GALE_PIXEL_COLOURS_RGB,
+    GALE_PIXEL_COLOURS_BGR
+} gale_pixel_colours;
+/* How pictures become numbers, ((pixel - mean) / std) in the range, and numbers pictures.  What is not given is taken
+ * from the manifest beside the model (NAME.yml), if there is one: params layout, colours, range, mean, std. */
 typedef struct gale_pixel_options {
     gale_pixel_layout layout;
     gale_pixel_range range;
-    const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: 0 and 1 */
-    uint64_t reserved[4];   /* 0 */
+    const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: the manifest's, else 0 and 1;
+                               an output with another number of channels is not changed by them */
+    gale_pixel_colours colours;
+    uint64_t reserved[4]; /* 0 */
 } gale_pixel_options;
 
 /* Where inputs come from.  Files are .npy, .npz (FILE.npz:ENTRY), .pb, .json, .raw or .bin numbers, or pictures.  NAME=

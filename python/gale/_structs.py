@@ -76,7 +76,7 @@ class gale_job_control(c.Structure):
 
 
 class gale_pixel_options(c.Structure):
-    _fields_ = [("layout", c.c_int), ("range", c.c_int), ("mean", c.c_char_p), ("std", c.c_char_p), RESERVED]
+    _fields_ = [("layout", c.c_int), ("range", c.c_int), ("mean", c.c_char_p), ("std", c.c_char_p), ("colours", c.c_int), RESERVED]
 
 
 class gale_input_options(c.Structure):

@@ -3,6 +3,7 @@
 #include "base/thread.h"
 #include "device/device.h"
 #include "graph/run/time.h"
+#include "jobs/model/data_picture.h"
 #include "jobs/model/model_inputs.h"
 #include "jobs/model/placement.h"
 #include "onnx/run/model_place.h"
@@ -146,14 +147,16 @@ static gale_status note_device(const gale__placing *p, gale_bench_result *r)
     return r->device ? GALE_OK : GALE_NO_MEMORY;
 }
 
-static gale_status bench(const char *path, gale_device *device, const gale_bench_options *o, gale_bench_result *r)
+static gale_status bench(const char *path, gale_device *device, const gale_bench_options *options, gale_bench_result *r)
 {
+    gale_bench_options completed = *options, *o = &completed;
     gale__job_stage stage = {&o->job.control, "run"};
     gale__placing p = {.model = &o->job.model, .inputs_wanted = &o->job.inputs, .random = true, .stage = &stage};
     int repeats = o->repeats ? o->repeats : REPEATS;
     gale_model *m = NULL;
     gale_object **inputs = NULL;
     gale_status status;
+    GALE_TRY(gale__inputs_complete(path, gale__result_arena(r), &completed.job.inputs));
     GALE_TRY(gale__devices_for(device, NULL, 0, gale__result_arena(r), &p));
     GALE_TRY(gale__model_choose(&p, path, gale__result_arena(r)));
     GALE_TRY(note_device(&p, r));

@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "device/profiler.h"
 #include "gale/machine.h"
+#include "jobs/model/data_picture.h"
 #include "jobs/model/explain_graph.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/session.h"
@@ -79,12 +80,14 @@ static void measure(gale_device *device)
 }
 
 static gale_status explain(
-    const char *path, gale_device *device, const gale_model_job_options *o, gale_explain_result *r)
+    const char *path, gale_device *device, const gale_model_job_options *options, gale_explain_result *r)
 {
+    gale_model_job_options completed = *options, *o = &completed;
     gale__job_stage stage = {&o->control, "run"};
     gale_model *m = NULL;
     gale_object **inputs = NULL;
     gale_status status;
+    GALE_GO(gale__inputs_complete(path, gale__result_arena(r), &completed.inputs));
     GALE_GO(gale__job_tell(&o->control, "ceilings", "devices", 0, 1));
     if (!o->no_run && gale_device_get_info(device)->ceilings.copy_gbps <= 0) measure(device);
     GALE_GO(gale__job_tell(&o->control, "ceilings", "devices", 1, 1));

@@ -125,13 +125,15 @@ static gale_status open_model(
     return gale__model_outputs_check(*out, o->outputs, o->n_outputs);
 }
 
-static gale_status run_files(const char *path, gale_device *device, const gale_run_options *o, gale_run_result *r)
+static gale_status run_files(const char *path, gale_device *device, const gale_run_options *options, gale_run_result *r)
 {
+    gale_run_options completed = *options, *o = &completed;
     gale__job_stage stage = {&o->job.control, "run"};
     gale__placing p = {.model = &o->job.model, .inputs_wanted = &o->job.inputs, .stage = &stage};
     gale_model *m = NULL;
     gale_object **outputs = NULL;
     gale_status status;
+    GALE_TRY(gale__inputs_complete(path, gale__result_arena(r), &completed.job.inputs));
     GALE_TRY(gale__devices_for(device, o->others, o->n_others, gale__result_arena(r), &p));
     GALE_GO(open_model(path, o, &p, r, &m));
     GALE_GO(run_model(m, o, p.chosen, p.inputs, &outputs));

@@ -3,6 +3,7 @@
  * the tolerance is named; the fused run, which is what users run, is compared at its outputs. */
 #include "base/num.h"
 #include "device/device.h"
+#include "jobs/model/data_picture.h"
 #include "jobs/model/model_inputs.h"
 #include "jobs/model/placement.h"
 #include "onnx/run/model_place.h"
@@ -12,7 +13,8 @@
 
 typedef struct check {
     const char *path;
-    const gale_verify_options *options;
+    const gale_verify_options *options; /* `completed` */
+    gale_verify_options completed;
     gale__job_stage stage;
     gale_object **kept; /* by value: the CPU's */
     int n_values;
@@ -211,6 +213,7 @@ static gale_status choose(check *c, gale_device **device)
 
 static gale_status verify(check *c, gale_device *device, gale_device *cpu)
 {
+    GALE_TRY(gale__inputs_complete(c->path, gale__result_arena(c->result), &c->completed.inputs));
     GALE_TRY(choose(c, &device));
     c->result->tolerance = tolerance_of(c->options);
     c->result->device = gale__arena_strdup(gale__result_arena(c->result), gale_device_get_info(device)->name);
@@ -230,7 +233,8 @@ gale_status gale_model_verify(
     GALE__OPTIONS(options);
     GALE__WITHIN(device->context);
     static const gale_verify_options usual = {0};
-    check c = {.path = path, .options = options ? options : &usual};
+    check c = {.path = path, .completed = options ? *options : usual};
+    c.options = &c.completed;
     gale_device *cpu = NULL;
     c.stage.control = &c.options->control;
     GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &cpu));

@@ -150,6 +150,9 @@ static gale_status finish_opening(
 {
     if (options) u->options = *options;
     u->has_manifest = status == GALE_OK;
+    if (u->has_manifest && (u->manifest.n_mean || u->manifest.n_std))
+        gale__log(GALE__WARN, "%s: mean and std of the manifest are ignored: gale upscale knows only a range",
+            u->manifest.name);
     if (status == GALE_OK) {
         status = load_placed(u);
         if (status != GALE_OK) status = step_down(u, status);
