@@ -162,6 +162,11 @@ TEST(convert_int8)
     if (CHECK_OK(gale_model_convert(mlp, in_folder("int8.onnx"), &o, &r))) {
         CHECK(r->n_weights == 2 && r->n_activations == 2 && r->n_samples == 1);
         if (CHECK_EQ(r->n_losses, 1)) CHECK(r->losses[0].relative < 0.05 && r->losses[0].psnr_db > 20);
+        for (size_t i = 0; i < r->n_layers; i++) {
+            CHECK(r->layers[i].result_relative >= 0 && r->layers[i].result_relative < 0.1);
+            CHECK(r->layers[i].added_relative >= 0 && r->layers[i].added_relative <= r->layers[i].result_relative);
+            CHECK(!i || r->layers[i].added_relative <= r->layers[i - 1].added_relative);
+        }
         CHECK_JSON(gale_convert_result_json(r, &text), text, "\"weights\": 2", "\"output\": \"y\"");
     }
     gale_convert_result_destroy(&r);

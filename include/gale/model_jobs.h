@@ -147,14 +147,20 @@ typedef struct gale_convert_loss {
 typedef struct gale_convert_layer {
     const char *node; /* by its name or its first result, as `leave` takes it */
     double relative;  /* what rounding took from its weights: L2 */
+    /* With samples: what its result loses (L2), and how much of that comes from this node; negative: not known. */
+    double result_relative, added_relative;
 } gale_convert_layer;
 struct gale_convert_result {
     const char *path;
     int n_weights, n_activations; /* INT8: number of tensors in 8 bits */
     int n_smoothed;               /* INT8: activations with channel factors */
     int n_samples;
-    const gale_convert_layer *layers; /* INT8: by weight, that which lost most first */
+    const gale_convert_layer *layers; /* INT8: by weight; that which adds most, without samples lost most, first */
     size_t n_layers;
+    /* INT8 with samples, where outputs lose more than 2 %: the first n_to_leave layers should stay in float (`leave`),
+     * and the largest loss of an output was found to be loss_if_left with that.  0: no few layers stand out. */
+    size_t n_to_leave;
+    double loss_if_left;
     const gale_convert_loss *losses; /* INT8 with samples: what the outputs lost; those of floats alone */
     size_t n_losses;
 };

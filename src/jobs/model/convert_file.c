@@ -151,9 +151,15 @@ gale_status gale_convert_result_json(const gale_convert_result *r, char **text)
         gale__json_object(&j);
         gale__json_put_text(&j, "node", r->layers[i].node);
         gale__json_put_f64(&j, "relative", r->layers[i].relative);
+        if (r->layers[i].result_relative >= 0) {
+            gale__json_put_f64(&j, "result_relative", r->layers[i].result_relative);
+            gale__json_put_f64(&j, "added_relative", r->layers[i].added_relative);
+        }
         gale__json_close(&j, '}');
     }
     gale__json_close(&j, ']');
+    gale__json_put_u64(&j, "to_leave", r->n_to_leave);
+    if (r->loss_if_left > 0) gale__json_put_f64(&j, "loss_if_left", r->loss_if_left);
     gale__json_key(&j, "losses");
     gale__json_array(&j);
     for (size_t i = 0; i < r->n_losses; i++) {

@@ -47,8 +47,9 @@ bool gale__int8_reads_rows(const gale__pb_node *node); /* of those, whether inpu
 
 /* What rounding took from a weight, by the node that reads it. */
 typedef struct gale__int8_layer {
-    const char *node; /* its name, or its result's; of the file's arena */
-    double relative;  /* L2 */
+    const char *node;   /* its name, or its result's; of the file's arena */
+    const char *result; /* its first; "": it has none */
+    double relative;    /* L2 */
 } gale__int8_layer;
 typedef struct gale__int8 {
     const gale__int8_ranges *ranges; /* NULL: weights alone */
