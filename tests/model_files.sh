@@ -128,6 +128,16 @@ expect 1 'no such input' run "$models/default.onnx" --input "$folder/x.json" --i
 expect 0 '^plan on .* 1 kernels on the device' inspect "$models/gemm.onnx" --plan --provider cpu
 expect 0 '^y: f32 1x2  ' run "$models/gemm.onnx" --random --precision fp16 --provider cpu
 expect 0 ' agree, 0 differ' verify "$models/conv.onnx" --provider cpu
+# Another engine, which is not there, and one that stands in for it: Relu of numbers from 0 to 1 gives them back.
+GALE_PYTHON=/nowhere/python3 expect 1 '/nowhere/python3 was not found' verify "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
+printf '#!/bin/sh\necho "No module named onnxruntime"\nexit 3\n' >"$folder/without"
+printf '#!/bin/sh\ncp "$4/in0.npy" "$4/out0.npy"\n[ "$5 $6 $7" = "x -- y" ] && echo onnxruntime 9.9\n' >"$folder/with"
+printf '#!/bin/sh\necho first\necho "cannot load it"\nexit 1\n' >"$folder/failing"
+chmod +x "$folder/without" "$folder/with" "$folder/failing"
+GALE_PYTHON="$folder/without" expect 1 'not installed .*No module named onnxruntime.*pip install' verify "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
+GALE_PYTHON="$folder/with" expect 0 'compared with onnxruntime 9.9: 1 agree, 0 differ' verify "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
+GALE_PYTHON="$folder/failing" expect 1 'onnxruntime does not run .*: cannot load it' verify "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
+expect 1 'cannot be combined' verify "$models/relu.onnx" "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
 # Two models: outputs of the second against those of the first.
 expect 0 '1 agree, 0 differ' verify "$models/conv.onnx" "$models/conv.onnx" --provider cpu
 expect 0 '' convert "$models/conv.onnx" --precision int8 -o "$folder/conv-int8.onnx" --overwrite

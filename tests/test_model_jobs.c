@@ -180,6 +180,16 @@ TEST(convert_int8)
     gale_convert_result_destroy(&r);
 }
 
+TEST(verify_refuses_engines)
+{
+    gale_verify_result *r = NULL;
+    CHECK_FAILS(gale_model_verify(mlp, cpu, &(gale_verify_options){.against = "nonsense"}, &r), INVALID);
+    CHECK(strstr(gale_error(), "nonsense") != NULL);
+    gale_verify_options both = {.against = "onnxruntime", .other = mlp};
+    CHECK_FAILS(gale_model_verify(mlp, cpu, &both, &r), INVALID);
+    CHECK(r == NULL);
+}
+
 TEST(convert_refuses)
 {
     const char *one = "x", *to = in_folder("never.onnx");
@@ -531,9 +541,9 @@ TEST(steps_of_a_model_only_grow)
 
 static const test_row rows[] = {ROW(verify), ROW(verify_halves), ROW(verify_departs), ROW(verify_refuses),
     ROW(verify_faults), ROW(convert), ROW(convert_int8), ROW(convert_refuses), ROW(convert_faults), ROW(inspect),
-    ROW(inspect_refuses), ROW(inspect_faults), ROW(plan), ROW(plan_faults), ROW(explain), ROW(explain_faults),
-    ROW(run_files), ROW(run_refuses), ROW(run_faults), ROW(bench), ROW(bench_faults), ROW(input_texts),
-    ROW(seeds_differ), ROW(steps_of_a_model_only_grow)};
+    ROW(inspect_refuses), ROW(inspect_faults), ROW(verify_refuses_engines), ROW(plan), ROW(plan_faults), ROW(explain),
+    ROW(explain_faults), ROW(run_files), ROW(run_refuses), ROW(run_faults), ROW(bench), ROW(bench_faults),
+    ROW(input_texts), ROW(seeds_differ), ROW(steps_of_a_model_only_grow)};
 
 int main(int argc, char **argv)
 {

@@ -80,6 +80,8 @@ typedef struct gale_verify_options {
     const char *other;    /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
                              outputs alone are compared, by their names, or by their order where those differ; NULL: the
                              same model */
+    const char *against;  /* "onnxruntime": outputs alone are compared, with those of ONNX Runtime on the CPU, which
+                             python3 runs (GALE_PYTHON names another); NULL: with gale on the CPU */
     uint64_t reserved[4]; /* 0 */
 } gale_verify_options;
 typedef struct gale_verify_value {
@@ -90,6 +92,7 @@ typedef struct gale_verify_value {
 } gale_verify_value;
 typedef struct gale_verify_result {
     const char *device;
+    const char *against; /* what it was compared with: "the CPU", "onnxruntime 1.31.0" */
     double tolerance;
     const gale_verify_value *values; /* in the order of computation */
     size_t n_values;

@@ -84,7 +84,7 @@ class gale_input_options(c.Structure):
 
 
 class gale_verify_options(c.Structure):
-    _fields_ = [("model", gale_model_options), ("inputs", gale_input_options), ("tolerance", c.c_double), ("control", gale_job_control), ("other", c.c_char_p), RESERVED]
+    _fields_ = [("model", gale_model_options), ("inputs", gale_input_options), ("tolerance", c.c_double), ("control", gale_job_control), ("other", c.c_char_p), ("against", c.c_char_p), RESERVED]
 
 
 class gale_inspect_options(c.Structure):

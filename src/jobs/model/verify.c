@@ -4,6 +4,7 @@
 #include "base/num.h"
 #include "device/device.h"
 #include "jobs/model/data_picture.h"
+#include "jobs/model/engine.h"
 #include "jobs/model/model_inputs.h"
 #include "jobs/model/placement.h"
 #include "onnx/run/model_place.h"
@@ -175,6 +176,35 @@ done:
     return status;
 }
 
+/* The run as it is used, compared with that of another engine. */
+static gale_status run_against(check *c, gale_device *device)
+{
+    gale_model *m = NULL;
+    gale_object **in = NULL, **out = NULL, **theirs = NULL;
+    char version[64] = "";
+    gale_status status;
+    c->stage.name = "run";
+    GALE_GO(open_model(c, device, false, &m));
+    GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
+    GALE_GO(gale__model_run_once(m, in, c->options->inputs.seed, true, &out));
+    int n = gale_model_outputs(m);
+    theirs = gale__calloc((size_t)n + 1, sizeof *theirs);
+    GALE_GO(theirs ? GALE_OK : GALE_NO_MEMORY);
+    GALE_GO(gale__engine_run(c->options->against, c->path, m, in, theirs, version));
+    for (int i = 0; i < n; i++) {
+        const char *name = gale__onnx_model_session(m)->net->declared[i].name;
+        if (theirs[i]) GALE_GO(add_value(c, "output", name, out[i], theirs[i]));
+    }
+    c->result->against = gale__arena_strdup(gale__result_arena(c->result), version);
+    status = c->result->against ? GALE_OK : GALE_NO_MEMORY;
+done:
+    if (m) gale__objects_free(&in, gale_model_inputs(m));
+    if (m) gale__objects_free(&out, gale_model_outputs(m));
+    if (m) gale__objects_free(&theirs, gale_model_outputs(m));
+    gale_model_close(&m);
+    return status;
+}
+
 /* Halves round every value; the tolerance is that of a network of some dozen layers. */
 static double tolerance_of(const gale_verify_options *o)
 {
@@ -218,6 +248,12 @@ static gale_status verify(check *c, gale_device *device, gale_device *cpu)
     c->result->tolerance = tolerance_of(c->options);
     c->result->device = gale__arena_strdup(gale__result_arena(c->result), gale_device_get_info(device)->name);
     if (!c->result->device) return GALE_NO_MEMORY;
+    c->result->against = "the CPU";
+    if (c->options->against) {
+        GALE_TRY(run_against(c, device));
+        sum_up(c);
+        return GALE_OK;
+    }
     GALE_TRY(run_watched(c, cpu, keep));
     /* Values within a network of halves may well depart, small differences of large numbers say: outputs count. */
     if (!precision_of(&c->options->model) && !c->options->other) GALE_TRY(run_watched(c, device, compare));
@@ -235,6 +271,8 @@ gale_status gale_model_verify(
     static const gale_verify_options usual = {0};
     check c = {.path = path, .completed = options ? *options : usual};
     c.options = &c.completed;
+    if (c.options->against && c.options->other)
+        return gale__fail(GALE_INVALID, "verify: a second model and another engine cannot be combined");
     gale_device *cpu = NULL;
     c.stage.control = &c.options->control;
     GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &cpu));
@@ -257,6 +295,7 @@ gale_status gale_verify_result_json(const gale_verify_result *r, char **text)
     gale__json_begin(&j, &s);
     gale__json_object(&j);
     gale__json_put_text(&j, "device", r->device);
+    gale__json_put_text(&j, "against", r->against);
     gale__placements_json(&j, r->placements, r->n_placements);
     gale__json_put_f64(&j, "tolerance", r->tolerance);
     gale__json_key(&j, "values");
