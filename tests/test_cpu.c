@@ -729,7 +729,7 @@ static void test_keys(void)
         CHECK(gale__simd_gemm_find(key) == NULL);
     }
     CHECK(gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_I64)) == NULL);
-    CHECK(gale__simd_gemm_find((gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 4}) == NULL);
+    CHECK(gale__simd_gemm_find((gale__simd_key){GALE_U16, GALE_I8, GALE_I32, 4}) == NULL);
 }
 
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }

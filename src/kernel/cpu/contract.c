@@ -547,10 +547,11 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
                           c->size;
     else if (!c->panels.bytes) c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->b, c->packed_lanes);
     if (c->window.access) {
-        c->private_bytes += c->window.band_bytes + c->window.temp_bytes + (size_t)c->window.packed * c->unit +
-                            (size_t)(round_up(c->window.part_rows, mr) * c->tile_lanes) * c->size + 256;
+        const gale__cpu_window *w = &c->window;
+        c->private_bytes += w->band_bytes + w->temp_bytes + (size_t)w->packed * c->unit +
+                            (size_t)(round_up(w->part_rows, mr) * c->tile_lanes) * c->size + 256;
         c->shared_bytes =
-            c->a_panels.bytes ? 0 : gale__cpu_contract_panel_bytes(c, &c->a, round_up(c->a.rows.count, mr));
+            gale__cpu_window_shared_at(c) + (size_t)gale__cpu_window_blocks(w) * (w->shared_band + w->shared_panels);
     }
     c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
     return GALE_OK;

@@ -82,6 +82,8 @@ void gale__cpu_contract_finish(gale__cpu_contract *c);
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to);
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
+/* Where bands begin in memory that tasks share: behind the panels of a, unless these were made before. */
+size_t gale__cpu_window_shared_at(const gale__cpu_contract *c);
 void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 size_t gale__cpu_channel_bytes(const gale__cpu_contract *c); /* scratch of a task */
 void gale__cpu_winograd_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);

@@ -9,6 +9,8 @@
 #define PACK_COST 5             /* of a lane of one step, in multiplications */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
+#define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
+#define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
 enum { SEGMENTS = 64 };  /* of a panel that crosses rows */
 enum { TAPS_SHARE = 4 }; /* taps of a row fill at least one in so many steps of a unit */
@@ -161,7 +163,7 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
     }
     w->row_blocks = parts_of(w->y.lanes, w->rows);
     w->column_blocks = parts_of(w->x.lanes, w->columns);
-    w->parts = blocks * batches >= 2 * width || width < 2 ? 1 : parts_of(2 * width, blocks * batches);
+    w->parts = blocks * batches >= 2 * width || width < 2 ? 1 : parts_of(4 * width, blocks * batches);
     w->part_rows = round_up(parts_of(m, w->parts), gemm.mr);
     w->parts = parts_of(m, w->part_rows);
 }
@@ -228,17 +230,49 @@ static gale_status make_offsets(gale__cpu_window *w, const gale__cpu_span *k)
     return GALE_OK;
 }
 
+static gale_status make_panel_offsets(gale__cpu_window *w, int64_t kc, int64_t nr)
+{
+    w->in_panel = gale__alloc((size_t)kc * sizeof *w->in_panel);
+    if (!w->in_panel) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < kc; i++) w->in_panel[i] = (int32_t)(i * nr);
+    return GALE_OK;
+}
+
+static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/* Parts of a block read the same band: it is filled, and packed, once for all of them. */
+static void share_bands(gale__cpu_window *w, int64_t units, size_t size)
+{
+    size_t band = whole_lines(w->band_bytes),
+           panels = w->flat ? whole_lines((size_t)((units + 1) * w->block_lanes) * size) : 0;
+    w->shared_band = w->shared_panels = 0;
+    if (w->parts < 2 || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES) return;
+    w->shared_band = band;
+    w->shared_panels = panels;
+}
+
+/* Dilated taps reach far beyond a small map: 3 x 3 taps that are 12 apart over 16 x 16 places read 40 x 40 of them,
+ * most of which are border. */
+static bool is_mostly_border(const gale__cpu_window *w)
+{
+    int64_t read = places(&w->x, w->x.lanes) * places(&w->y, w->y.lanes),
+            inside = w->x.lanes * w->x.step * w->y.lanes * w->y.step;
+    return w->x.tap >= 0 && w->y.tap >= 0 && read > BORDER_SHARE * inside;
+}
+
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size)
 {
     choose_form(w, kc, m, batches, gemm, size);
-    if (w->band_bytes > (8u << 20)) {
+    if (w->band_bytes > (8u << 20) || is_mostly_border(w)) {
         w->access = NULL;
         w->units = 0;
         return GALE_OK;
     }
     w->temp_bytes = (size_t)w->phase * (w->steps > 1 ? UNIT_ROOM : 8);
     if (w->across) w->temp_bytes = (size_t)row_places(w) * 3;
+    share_bands(w, w->units ? w->units : k->count, size);
+    if (w->flat && gemm.slim) GALE_TRY(make_panel_offsets(w, kc, gemm.nr));
     return make_offsets(w, k);
 }
 
@@ -258,12 +292,24 @@ static int find_segments(const gale__cpu_window *w, int64_t lane, int64_t end, s
     return n;
 }
 
-/* Every copy is a panel long, since that is quick: the next one, and at last the next step, covers what is too much. */
+/* Every copy is a panel long, since that is quick: the next one, and at last the next step, covers what is too much.
+ * The last step is put together elsewhere, since what follows it may be another task's. */
 #define PACK(T, NR)                                                                                             \
-    for (int64_t i = 0; i < kn; i++, to += (size_t)(NR) * sizeof(T))                                            \
+    for (int64_t i = 0; i < kn - 1; i++, to += (size_t)(NR) * sizeof(T))                                        \
         for (int s = 0; s < n; s++)                                                                             \
             memcpy(to + (size_t)seg[s].lane * sizeof(T), band + (size_t)(seg[s].place + offset[i]) * sizeof(T), \
                 (size_t)(NR) * sizeof(T));
+
+enum { LANES_MOST = 256 }; /* of a panel: three vectors of 2,048 bits are 192 */
+
+static void pack_last(
+    const char *band, const segment *seg, int n, int32_t offset, size_t row_bytes, size_t size, char *to)
+{
+    char step[2 * LANES_MOST * sizeof(double)];
+    for (int s = 0; s < n; s++)
+        memcpy(step + (size_t)seg[s].lane * size, band + (size_t)(seg[s].place + offset) * size, row_bytes);
+    memcpy(to, step, row_bytes);
+}
 
 static void pack_panel(
     const char *band, const segment *seg, int n, const int32_t *offset, int64_t kn, int64_t nr, size_t size, char *to)
@@ -279,6 +325,7 @@ static void pack_panel(
     } else {
         PACK(double, nr)
     }
+    pack_last(band, seg, n, offset[kn - 1], (size_t)nr * size, size, to);
 }
 
 void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t lanes, int64_t first, int64_t count,
@@ -295,6 +342,7 @@ void gale__cpu_window_finish(gale__cpu_window *w)
 {
     gale__free(w->offset);
     gale__free(w->order);
+    gale__free(w->in_panel);
     *w = (gale__cpu_window){0};
 }
 
@@ -399,19 +447,21 @@ static void copy_taps(const gale__cpu_window *w, const gale__cpu_narrow *narrow,
 }
 
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
-    const char *memory, const int64_t *start, int n_dims, int64_t first, int64_t column, char *band, size_t size)
+    const char *memory, const int64_t *start, int n_dims, gale__cpu_window_piece piece, char *band, char *temp,
+    size_t size)
 {
-    int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - first < w->rows ? w->y.lanes - first : w->rows;
-    int64_t columns = w->x.lanes - column < w->columns ? w->x.lanes - column : w->columns, need = places(&w->y, rows);
-    char *temp = band + w->band_bytes;
+    int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - piece.row < w->rows ? w->y.lanes - piece.row : w->rows;
+    int64_t columns = w->x.lanes - piece.column < w->columns ? w->x.lanes - piece.column : w->columns,
+            need = places(&w->y, rows);
     memcpy(at, start, (size_t)n_dims * sizeof *at);
-    for (int64_t i = 0; i < w->rest.count; i++, band += (size_t)w->plane * size) {
+    band += (size_t)(piece.first * w->plane) * size;
+    for (int64_t i = piece.first; i < piece.first + piece.count; i++, band += (size_t)w->plane * size) {
         int64_t left = i;
         gale__cpu_window_row r;
         for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
             at[w->rest.dim[d]] =
                 left % w->rest.extent[d] * (narrow && !w->across && w->rest.dim[d] == w->channel ? w->steps : 1);
-        gale__cpu_window_seek(w, at, n_dims, first * w->y.step, column * w->x.step, &r);
+        gale__cpu_window_seek(w, at, n_dims, piece.row * w->y.step, piece.column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
             char *to = band + (size_t)(p * w->pitch) * size;
             if (narrow && w->across) copy_taps(w, narrow, simd, memory, &r, columns, to, temp, size);

@@ -28,8 +28,12 @@ typedef struct gale__cpu_window {
     int64_t phases, phase, pitch, plane; /* of the band, in elements: a row is its places modulo phases, each so long */
     int64_t row_blocks, column_blocks, parts, part_rows; /* parts: of the rows of the result */
     size_t band_bytes;
+    /* Where a block has several parts: bytes of its band, and of all its panels if they are packed, in memory that its
+     * tasks share; 0: each task has its own. */
+    size_t shared_band, shared_panels;
     int32_t *offset;   /* of each k in the band */
-    size_t temp_bytes; /* behind the band, for filling it */
+    int32_t *in_panel; /* of each k in a packed panel, for tiles of fewer lanes; NULL: there are none */
+    size_t temp_bytes; /* for filling the band */
     /* Of narrow operands the band's elements are units: `steps` neighbours along dimension `channel` of k; or, where
      * channels do not fill units, `steps` neighbouring places of a row from the lane's on, `across` such units for
      * all its taps. */
@@ -50,6 +54,10 @@ bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, co
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size);
 void gale__cpu_window_finish(gale__cpu_window *w);
+static inline int64_t gale__cpu_window_blocks(const gale__cpu_window *w)
+{
+    return w->far.count * w->row_blocks * w->column_blocks;
+}
 /* Panels [first, first + count) of a block's lanes, kn steps from k0 on, one after the other. */
 void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t lanes, int64_t first, int64_t count,
     int64_t k0, int64_t kn, int64_t nr, size_t size, char *to);
@@ -68,10 +76,15 @@ void gale__cpu_window_inside(const gale__cpu_window *w, const gale__cpu_window_r
 /* Copies those places; what lies outside gives the access' fill. */
 void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
     const gale__cpu_window_row *r, int64_t p, int64_t n, char *to);
-/* Copies the band of the block that begins at these lanes, in elements of `size` bytes, or in units where the operand
- * is narrow (else NULL); at: coordinates of the batch and the far lanes, others 0. */
+/* What of a band is copied: the block's first lanes, and which of the planes of `rest`. */
+typedef struct gale__cpu_window_piece {
+    int64_t row, column, first, count;
+} gale__cpu_window_piece;
+/* Copies a piece of a block's band, in elements of `size` bytes, or in units where the operand is narrow (else NULL);
+ * at: coordinates of the batch and the far lanes, others 0; temp: temp_bytes. */
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
-    const char *memory, const int64_t *at, int n_dims, int64_t row, int64_t column, char *band, size_t size);
+    const char *memory, const int64_t *at, int n_dims, gale__cpu_window_piece piece, char *band, char *temp,
+    size_t size);
 /* Rows are often shorter than it takes to call a function. */
 static inline void gale__cpu_copy_floats(float *to, const float *from, int64_t n)
 {

@@ -12,7 +12,8 @@ typedef struct run {
     void *const *buffers;
     bool aliased;
     int64_t batch;
-    const char *packed; /* a, kc steps at a time: all panels of those steps */
+    const char *packed;   /* a, kc steps at a time: all panels of those steps */
+    char *bands, *panels; /* of all blocks, where their parts share them */
 } run;
 
 typedef struct block {
@@ -55,22 +56,29 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
         }
 }
 
-/* The same where panels cross rows: a few are packed, and stay in the first cache while the rows go by. */
+/* The same where panels cross rows: a few are packed, and stay in the first cache while the rows go by.  ready: they
+ * were packed before, all of them. */
 static void multiply_flat(const gale__cpu_contract *c, const block *b, const char *a, const char *band, char *panels,
-    char *sums, int64_t pitch, int64_t k0, int64_t kn)
+    bool ready, char *sums, int64_t pitch, int64_t k0, int64_t kn)
 {
     const gale__cpu_window *w = &c->window;
     int64_t mr = c->gemm.mr, nr = c->gemm.nr, lanes = b->rows * b->columns, tiles = parts(lanes, nr),
             units = gale__cpu_contract_units(c, kn);
     for (int64_t t0 = 0; t0 < tiles; t0 += w->group) {
         int64_t n = least(w->group, tiles - t0);
-        gale__cpu_window_pack(w, band, lanes, t0, n, k0, units, nr, c->unit, panels);
+        const char *from = ready ? panels + (size_t)(t0 * nr * units) * c->unit : panels;
+        if (!ready) gale__cpu_window_pack(w, band, lanes, t0, n, k0, units, nr, c->unit, panels);
+        int64_t wide = w->in_panel && lanes - (t0 + n - 1) * nr <= c->gemm.slim ? n - 1 : n;
         for (int64_t m = 0; m < b->m; m += mr) {
-            gale__simd_tile *tile = gale__simd_part_for(&c->gemm, b->m - m)->tile;
-            for (int64_t t = 0; t < n; t++)
-                tile(sums + (size_t)(m * pitch + (t0 + t) * nr) * c->size, (size_t)pitch,
-                    a + (size_t)((b->m0 + m) * units) * c->unit, panels + (size_t)(t * nr * units) * c->unit,
-                    (size_t)units);
+            const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
+            const char *rows = a + (size_t)((b->m0 + m) * units) * c->unit;
+            char *to = sums + (size_t)(m * pitch + t0 * nr) * c->size;
+            for (int64_t t = 0; t < wide; t++)
+                part->tile(to + (size_t)(t * nr) * c->size, (size_t)pitch, rows,
+                    from + (size_t)(t * nr * units) * c->unit, (size_t)units);
+            if (wide < n)
+                part->slim_at(to + (size_t)(wide * nr) * c->size, (size_t)pitch, rows,
+                    from + (size_t)(wide * nr * units) * c->unit, w->in_panel, (size_t)units);
         }
     }
 }
@@ -107,12 +115,38 @@ static void start_sums(const run *r, const block *b, char *sums, int64_t pitch)
     }
 }
 
+static void multiply_block(
+    const run *r, const block *b, const char *band, char *panels, bool ready, char *sums, int64_t pitch)
+{
+    const gale__cpu_contract *c = r->contract;
+    for (int64_t k = 0; k < c->k.count; k += c->kc) {
+        int64_t kn = least(c->kc, c->k.count - k);
+        const char *a = r->packed + (size_t)gale__cpu_contract_padded_rows(c) * gale__cpu_contract_steps(c, k);
+        size_t before = ready ? (size_t)c->window.block_lanes * gale__cpu_contract_steps(c, k) : 0;
+        if (c->window.flat) multiply_flat(c, b, a, band, panels + before, ready, sums, pitch, k, kn);
+        else multiply(c, b, a, band, sums, pitch, k, kn);
+    }
+}
+
+static void fill_band(
+    const run *r, gale__cpu_frame *f, const block *b, int64_t first, int64_t count, char *band, char *temp)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    gale__cpu_frame_seek(f, &c->batch, r->batch);
+    gale__cpu_frame_seek(f, &w->far, b->far);
+    gale__cpu_window_fill(w, c->narrow ? &c->b.narrow : NULL, c->tail.simd, r->buffers[w->access->buffer], f->at,
+        c->tail.n_dims, (gale__cpu_window_piece){b->row, b->column, first, count}, band, temp,
+        c->narrow ? c->unit : c->size);
+}
+
 static void block_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     block b = block_at(c, (int64_t)i);
+    size_t index = i / (size_t)w->parts;
     int64_t pitch = (b.rows * w->padded + c->gemm.nr - 1) / c->gemm.nr * c->gemm.nr;
     char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
     char *band = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64,
@@ -121,20 +155,79 @@ static void block_task(void *arg, size_t i, int worker)
     gale__cpu_frame f;
     (void)worker;
     gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
-    gale__cpu_frame_seek(&f, &c->batch, r->batch);
-    gale__cpu_frame_seek(&f, &w->far, b.far);
-    const char *memory = r->buffers[w->access->buffer];
-    gale__cpu_window_fill(w, c->narrow ? &c->b.narrow : NULL, c->tail.simd, memory, f.at, c->tail.n_dims, b.row,
-        b.column, band, c->narrow ? c->unit : c->size);
-    start_sums(r, &b, sums, pitch);
-    for (int64_t k = 0; k < c->k.count; k += c->kc) {
-        int64_t kn = least(c->kc, c->k.count - k);
-        const char *a = r->packed + (size_t)gale__cpu_contract_padded_rows(c) * gale__cpu_contract_steps(c, k);
-        if (w->flat) multiply_flat(c, &b, a, band, panels, sums, pitch, k, kn);
-        else multiply(c, &b, a, band, sums, pitch, k, kn);
+    if (w->shared_band) {
+        band = r->bands + index * w->shared_band;
+        if (w->flat) panels = r->panels + index * w->shared_panels;
+        gale__cpu_frame_seek(&f, &c->batch, r->batch);
+        gale__cpu_frame_seek(&f, &w->far, b.far);
+    } else {
+        fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
     }
+    start_sums(r, &b, sums, pitch);
+    multiply_block(r, &b, band, panels, w->shared_band > 0, sums, pitch);
     finish_block(c, &f, &b, sums, pitch);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
+}
+
+enum { FILL_TASKS = 4 }; /* for each thread */
+
+/* Planes of a band that a task fills. */
+static int64_t task_planes(const gale__cpu_window *w)
+{
+    return parts(w->rest.count, parts(FILL_TASKS * gale__parallel_width(), gale__cpu_window_blocks(w)));
+}
+
+static void fill_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    int64_t most = task_planes(w), pieces = parts(w->rest.count, most), index = (int64_t)i / pieces,
+            first = (int64_t)i % pieces * most;
+    block b = block_at(c, index * w->parts);
+    char *temp = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
+    gale__cpu_frame f = {.at = {0}};
+    (void)worker;
+    fill_band(r, &f, &b, first, least(most, w->rest.count - first), r->bands + (size_t)index * w->shared_band, temp);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, temp);
+}
+
+/* Task: the panels of one group and kc steps. */
+static void panels_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    int64_t nr = c->gemm.nr, steps = parts(c->k.count, c->kc), groups = parts(parts(w->block_lanes, nr), w->group),
+            k = (int64_t)i % steps * c->kc, t0 = (int64_t)i / steps % groups * w->group,
+            index = (int64_t)i / steps / groups, units = gale__cpu_contract_units(c, least(c->kc, c->k.count - k));
+    block b = block_at(c, index * w->parts);
+    int64_t lanes = b.rows * b.columns, n = least(w->group, parts(lanes, nr) - t0);
+    (void)worker;
+    if (n > 0)
+        gale__cpu_window_pack(w, r->bands + (size_t)index * w->shared_band, lanes, t0, n, k, units, nr, c->unit,
+            r->panels + (size_t)index * w->shared_panels + (size_t)w->block_lanes * gale__cpu_contract_steps(c, k) +
+                (size_t)(t0 * nr * units) * c->unit);
+}
+
+/* Bands, and panels, of all blocks. */
+static void share_bands(run *r, char *shared)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    int64_t blocks = gale__cpu_window_blocks(w);
+    r->bands = shared;
+    r->panels = shared + (size_t)blocks * w->shared_band;
+    gale__parallel((size_t)(blocks * parts(w->rest.count, task_planes(w))), fill_task, r);
+    if (!w->flat) return;
+    int64_t groups = parts(parts(w->block_lanes, c->gemm.nr), w->group);
+    gale__parallel((size_t)(blocks * groups * parts(c->k.count, c->kc)), panels_task, r);
+}
+
+size_t gale__cpu_window_shared_at(const gale__cpu_contract *c)
+{
+    size_t rows = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c));
+    return c->a_panels.bytes ? 0 : (rows + 63) / 64 * 64;
 }
 
 static void run_batch(run *r)
@@ -142,10 +235,14 @@ static void run_batch(run *r)
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     char *piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
-    if (piece) gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece);
-    else r->packed = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
-    if (piece) r->packed = piece;
-    gale__parallel((size_t)(w->far.count * w->row_blocks * w->column_blocks * w->parts), block_task, r);
+    if (c->a_panels.bytes)
+        r->packed = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
+    else {
+        gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece);
+        r->packed = piece;
+    }
+    if (w->shared_band) share_bands(r, piece + gale__cpu_window_shared_at(c));
+    gale__parallel((size_t)(gale__cpu_window_blocks(w) * w->parts), block_task, r);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
 }
 

@@ -52,20 +52,31 @@ static const gale__simd_key keys[] = {
     {GALE_I8, GALE_I8, GALE_I32, 8},
     {GALE_I8, GALE_I8, GALE_I32, 4},
     {GALE_U8, GALE_I8, GALE_I32, 4},
+    {GALE_I8, GALE_U8, GALE_I32, 4},
     {GALE_I16, GALE_I16, GALE_I32, 2},
     {GALE_BF16, GALE_BF16, GALE_F32, 4},
     {GALE_BF16, GALE_BF16, GALE_F32, 2},
 };
 
-static const gale__simd_gemm *find_gemm(gale_type sum, bool tiles)
+static const gale__simd_gemm *find_gemm(gale_type sum, bool tiles, bool signed_rows)
 {
     const gale__simd_gemm *found = NULL;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && !found; i++)
-        if (keys[i].sum == sum && (tiles || keys[i].group <= UNIT_MOST)) found = gale__simd_gemm_find(keys[i]);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !found; i++) {
+        if (keys[i].sum != sum || (!tiles && keys[i].group > UNIT_MOST)) continue;
+        if (keys[i].a == keys[i].b || (keys[i].a == GALE_I8) == signed_rows) found = gale__simd_gemm_find(keys[i]);
+    }
     return found;
 }
 
-bool gale__cpu_narrow_bytes(void) { return find_gemm(GALE_I32, false) != NULL; }
+bool gale__cpu_narrow_bytes(void) { return find_gemm(GALE_I32, false, false) != NULL; }
+
+/* Where one factor has to be signed and the other unsigned: as they are, or else so that the one that changes its sign
+ * is not the weights of signed bytes, whose zero point is 0 and then costs nothing. */
+static bool wants_signed_rows(const gale__nest *nest, const gale__cpu_narrow *a, const gale__cpu_narrow *b)
+{
+    if (a->access->type != b->access->type) return a->access->type == GALE_I8;
+    return nest->buffers[a->access->buffer].constant;
+}
 
 const gale__simd_gemm *gale__cpu_narrow_find(
     const gale__nest *nest, int mul, int a, int b, bool tiles, gale__cpu_narrow *narrow_a, gale__cpu_narrow *narrow_b)
@@ -73,7 +84,7 @@ const gale__simd_gemm *gale__cpu_narrow_find(
     gale_type wide = (gale_type)nest->code[mul].type;
     if ((wide != GALE_I32 && wide != GALE_F32) || !look(nest, a, wide, narrow_a) || !look(nest, b, wide, narrow_b))
         return NULL;
-    const gale__simd_gemm *found = find_gemm(wide, tiles);
+    const gale__simd_gemm *found = find_gemm(wide, tiles, wants_signed_rows(nest, narrow_a, narrow_b));
     if (!found) return NULL;
     fit(nest, narrow_a, (gale_type)found->key.a);
     fit(nest, narrow_b, (gale_type)found->key.b);

@@ -24,10 +24,11 @@ static band make_band(const gale__cpu_pool *a)
     return b;
 }
 
+/* The band, and one row of maxima. */
 size_t gale__cpu_pool_scratch(const gale__cpu_pool *a)
 {
     band b = make_band(a);
-    return ((size_t)(b.in_rows * b.pitch) * sizeof(float) + 63) / 64 * 64;
+    return ((size_t)((b.in_rows + 1) * b.pitch) * sizeof(float) + 63) / 64 * 64;
 }
 
 typedef struct job {
@@ -78,6 +79,17 @@ static gale__once ones_once;
 
 static void make_ones(void) { fill_floats(ones, 1, TAPS_MAX); }
 
+/* A row of maxima: down first, over neighbouring places, then across, where places are a stride apart. */
+static void run_tops(const job *j, float *to, const float *from, float *row)
+{
+    const gale__cpu_pool *a = j->a;
+    int64_t down[TAPS_MAX], across[TAPS_MAX];
+    for (int64_t t = 0; t < a->rows; t++) down[t] = t * a->dilation[0] * j->b.pitch;
+    for (int64_t t = 0; t < a->columns; t++) across[t] = t * a->dilation[1];
+    j->simd->rows.tops[0](row, from, down, (size_t)a->rows, (size_t)j->b.pitch);
+    j->simd->rows.tops[a->stride[1] - 1](to, row, across, (size_t)a->columns, (size_t)a->out_width);
+}
+
 static void run_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
@@ -96,7 +108,7 @@ static void run_band(void *arg, size_t i, int worker)
         const void *from = padded + (size_t)(r * a->stride[0] * j->b.pitch) * j->size;
         if (j->size == 1)
             j->simd->top_bytes[a->type == GALE_I8](to, from, offset, a->stride[1], (size_t)taps, (size_t)a->out_width);
-        else if (a->largest) j->simd->rows.tops[a->stride[1] - 1](to, from, offset, (size_t)taps, (size_t)a->out_width);
+        else if (a->largest) run_tops(j, to, from, (float *)(void *)padded + j->b.in_rows * j->b.pitch);
         else j->simd->rows.taps[a->stride[1] - 1](to, from, offset, ones, (size_t)taps, 0, (size_t)a->out_width);
     }
 }

@@ -4,6 +4,7 @@
  * The element of a panel is a unit: some steps of one row side by side, 4 or 8 bytes; for tiles a row of 64 in a's. */
 #include "base/cpu.h"
 #include "kernel/cpu/simd_isa.h"
+#include <string.h>
 
 #define IS_dotprod 1
 #define IS_i8mm 2
@@ -225,59 +226,84 @@ void SIMD(dot)(gale__simd *t)
 #else
 #include <immintrin.h>
 
-#define T int32_t
+/* The instructions multiply unsigned bytes by signed ones.  Which of the two the rows are is up to the operands: there
+ * are micro-kernels for both, `tile` of unsigned rows and `tile_signed`. */
+#define SIGNED_ROWS (EXTENSION != IS_avx512bf16)
 #if EXTENSION == IS_avxvnni
-#define MR 6
-#define PARTS X(1) X(3) X(6)
-#define LANES 8
-#define V __m256i
-#define SET _mm256_set1_epi32
-#define ADD _mm256_add_epi32
 static inline __m256i load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void store(int32_t *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
 static inline __m256i multiply(__m256i x, __m256i y, __m256i z) { return _mm256_dpbusd_avx_epi32(z, x, y); }
-#define ALL ROW_OF(tile, 1), ROW_OF(tile, 3), ROW_OF(tile, 6)
-#define KEY                           \
-    {                                 \
-        GALE_U8, GALE_I8, GALE_I32, 4 \
-    }
-#define SIZES .mr = 6, .nr = 16
-#else
-#define MR 14
-#define PARTS X(1) X(4) X(8) X(14)
-#define LANES 16
-#define ALL ROW_OF(tile, 1), ROW_OF(tile, 4), ROW_OF(tile, 8), ROW_OF(tile, 14)
-#define SIZES .mr = 14, .nr = 32
-#endif
-#if EXTENSION == IS_avx512vnni
-#define V __m512i
-#define SET _mm512_set1_epi32
-#define ADD _mm512_add_epi32
+static inline __m256i multiply_signed(__m256i x, __m256i y, __m256i z) { return _mm256_dpbusd_avx_epi32(z, y, x); }
+#define VECTOR __m256i
+#define VECTOR_LANES 8
+#define VECTOR_SET _mm256_set1_epi32
+#define VECTOR_ADD _mm256_add_epi32
+#define ROWS_MOST 6
+#define ROWS_PARTS X(1) X(3) X(6)
+#define ALL(name) ROW_OF(name, 1), ROW_OF(name, 3), ROW_OF(name, 6)
+#elif EXTENSION == IS_avx512vnni
 static inline __m512i load(const int32_t *p) { return _mm512_loadu_si512(p); }
 static inline void store(int32_t *p, __m512i v) { _mm512_storeu_si512(p, v); }
 static inline __m512i multiply(__m512i x, __m512i y, __m512i z) { return _mm512_dpbusd_epi32(z, x, y); }
-#define KEY                           \
-    {                                 \
-        GALE_U8, GALE_I8, GALE_I32, 4 \
-    }
-#elif EXTENSION == IS_avx512bf16
+static inline __m512i multiply_signed(__m512i x, __m512i y, __m512i z) { return _mm512_dpbusd_epi32(z, y, x); }
+#define VECTOR __m512i
+#define VECTOR_SET _mm512_set1_epi32
+#define VECTOR_ADD _mm512_add_epi32
+#else
 /* Units are pairs of bf16, held as 32-bit numbers; the sums are floats. */
-#define V __m512
-#define SET(x) _mm512_castsi512_ps(_mm512_set1_epi32(x))
-#define ADD _mm512_add_ps
 static inline __m512 load(const int32_t *p) { return _mm512_loadu_ps((const float *)p); }
 static inline void store(int32_t *p, __m512 v) { _mm512_storeu_ps((float *)p, v); }
 static inline __m512 multiply(__m512 x, __m512 y, __m512 z) { return _mm512_dpbf16_ps(z, (__m512bh)x, (__m512bh)y); }
-#define KEY                               \
-    {                                     \
-        GALE_BF16, GALE_BF16, GALE_F32, 2 \
-    }
+#define VECTOR __m512
+#define VECTOR_SET(x) _mm512_castsi512_ps(_mm512_set1_epi32(x))
+#define VECTOR_ADD _mm512_add_ps
 #endif
+#if EXTENSION != IS_avxvnni
+#define VECTOR_LANES 16
+#define ROWS_MOST 14
+#define ROWS_PARTS X(1) X(4) X(8) X(14)
+#define ALL(name) ROW_OF(name, 1), ROW_OF(name, 4), ROW_OF(name, 8), ROW_OF(name, 14)
+#endif
+
 #define NAME tile
+#define FMA multiply
+#define T int32_t
+#define V VECTOR
+#define MR ROWS_MOST
+#define PARTS ROWS_PARTS
+#define LANES VECTOR_LANES
 #define LOAD load
 #define STORE store
-#define FMA multiply
+#define SET VECTOR_SET
+#define ADD VECTOR_ADD
 #include "simd_gemm.inc"
+#if SIGNED_ROWS
+#define NAME tile_signed
+#define FMA multiply_signed
+#define T int32_t
+#define V VECTOR
+#define MR ROWS_MOST
+#define PARTS ROWS_PARTS
+#define LANES VECTOR_LANES
+#define LOAD load
+#define STORE store
+#define SET VECTOR_SET
+#define ADD VECTOR_ADD
+#include "simd_gemm.inc"
+#endif
 
-void SIMD(dot)(gale__simd *t) { t->gemm[t->n_gemms++] = (gale__simd_gemm){.key = KEY, SIZES, .part = {ALL}}; }
+void SIMD(dot)(gale__simd *t)
+{
+    gale__simd_gemm g = {.mr = ROWS_MOST, .nr = 2 * VECTOR_LANES, .part = {ALL(tile)}};
+#if SIGNED_ROWS
+    const gale__simd_part of_signed[] = {ALL(tile_signed)};
+    g.key = (gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 4};
+    t->gemm[t->n_gemms++] = g;
+    memcpy(g.part, of_signed, sizeof of_signed);
+    g.key = (gale__simd_key){GALE_I8, GALE_U8, GALE_I32, 4};
+#else
+    g.key = (gale__simd_key){GALE_BF16, GALE_BF16, GALE_F32, 2};
+#endif
+    t->gemm[t->n_gemms++] = g;
+}
 #endif

@@ -126,6 +126,12 @@ static void choose_tasks(gale__cpu_winograd *g, int64_t rows, const gale__simd_g
     while (width > 1 && g->part > gemm->mr && g->tasks * parts_of(rows, g->part) < 2 * width)
         g->part = round_up(g->part / 2, gemm->mr);
     g->parts = parts_of(rows, g->part);
+    /* Still threads without work: tiles of fewer lanes are better than none. */
+    while (g->task_rows > 1 && g->tasks * g->parts < width && g->task_rows * g->columns > gemm->slim) {
+        g->task_rows = parts_of(g->task_rows, 2);
+        g->tasks = parts_of(g->rows, g->task_rows);
+        g->products = gale__cpu_winograd_cover(gemm, g->task_rows * g->columns).lanes + GALE__SIMD_SLACK;
+    }
 }
 
 gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_window *w, int64_t m, int64_t rows,
