@@ -36,7 +36,7 @@ void gale__error_clear(void) { slot[0] = 0; }
 
 gale_status gale__fail(gale_status status, const char *format, ...)
 {
-    /* The message may quote the slot itself, so it is made beside it. */
+    /* The message may quote the slot itself, so it is formatted in another buffer. */
     char text[SLOT_BYTES];
     va_list args;
     va_start(args, format);
