@@ -28,7 +28,7 @@ int64_t gale__dims_count(int rank, const int64_t *dims);
 bool gale__prim_shape_ok(gale__prim_graph *g, int rank, const int64_t *dims);
 /* NumPy's rule; false when the shapes do not go together. */
 bool gale__dims_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *rank, int64_t *dims);
-/* The value a reduction over nothing gives, as bits of the type. */
+/* The result of a reduction over zero elements, as bits of the type. */
 uint64_t gale__reduce_identity(gale__reduce kind, gale_type type);
 /* "[2, 3]" in the graph's arena, for messages. */
 const char *gale__prim_shape_text(gale__prim_graph *g, gale__node n);
@@ -38,6 +38,6 @@ gale_status gale__reference_fold(const gale__prim_graph *g, const gale__prim_nod
 /* Of dequantised bytes, where the graph takes those products in whole numbers; NIL: to be taken as they are. */
 gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node b);
 gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
-/* x padded as c says, which then says nothing of it, where x is bytes less a known number; else x. */
+/* If x is bytes minus a known number: x padded according to c, from which the padding is then removed; else x. */
 gale__node gale__prim_pad_bytes(gale__prim_graph *g, gale__node x, gale__prim_conv_args *c);
 #endif

@@ -1,7 +1,7 @@
-/* Which values lie channels-last.  Matrix units want eight neighbours of an operand at once, and what a window shifts
- * has them only along its channels.  So the kernels are emitted once with every value as declared; from their accesses
- * follows what each value costs in either layout, given those it meets; and values are turned over one after the other
- * until none gains.  The kernels are then emitted again.
+/* Which values are stored channels-last.  Matrix units want eight neighbours of an operand at once, and what a window
+ * shifts has them only along its channels.  So the kernels are emitted once with every value as declared; from their
+ * accesses follows what each value costs in either layout, given those it meets; and values are turned over one after
+ * the other until none gains.  The kernels are then emitted again.
  *
  * Costs are bytes: what is read across the direction in which a kernel walks counts once more, and a product whose
  * operand cannot be copied by eights counts the time it loses. */
@@ -70,7 +70,7 @@ static int64_t plane(const gale__prim_node *p) { return plane_of(p->dims, p->ran
 
 static int64_t channels_of(const gale__prim_node *p) { return p->dims[gale__channel_axis(p->dims, p->rank)]; }
 
-/* A stride of a declared value, as it is channels-last. */
+/* A stride of a declared value when it is stored channels-last. */
 static int64_t turned(const gale__prim_node *p, int64_t step)
 {
     int64_t size = plane(p), channels = channels_of(p), item = size * channels;
@@ -93,7 +93,7 @@ static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bo
                       : turned(gale__prim_at(f->g, n), offset + half) - turned(gale__prim_at(f->g, n), half);
 }
 
-/* Whether a dimension of a declared value goes on from one channel to the next. */
+/* Whether a dimension of a declared value continues across channels. */
 static bool covers_channels(const gale__prim_node *p, int64_t step, int64_t extent)
 {
     return p->rank >= 4 && step >= 1 && step < plane(p) && extent * step > plane(p);

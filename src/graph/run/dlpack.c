@@ -46,7 +46,7 @@ static void release_lent(gale_dlpack *self)
     gale__free(l);
 }
 
-/* Where the memory is, for others: the host's if it sees it, else the device's. */
+/* The address for other libraries: that of the host if it can access the memory, else that of the device. */
 static gale_status find_memory(const gale_tensor *t, gale_dlpack *to)
 {
     to->device_type = DL_CPU;

@@ -89,7 +89,7 @@ void gale_tensor_destroy(gale_tensor **tensor)
     gale__free(t);
 }
 
-/* One transfer on a stream of its own, complete on return. */
+/* One transfer on a separate stream, complete on return. */
 static gale_status transfer(gale_device *device, gale_buffer *buffer, void *to_host, const void *from_host, size_t size)
 {
     gale_stream *stream = NULL;
@@ -404,7 +404,7 @@ done:
     return status;
 }
 
-/* Memory that came back from another library has a buffer of its own. */
+/* Memory that returns from another library has a separate buffer. */
 static bool buffers_overlap(const gale_tensor *a, const gale_tensor *b)
 {
     const gale__mem *m = a->buffer->mem, *n = b->buffer->mem;

@@ -20,7 +20,7 @@
 
 typedef uint32_t gale__ir_val; /* 0: none */
 
-/* Operations beside the scalar ones; numbers go on after GALE__SCALAR_COUNT.  Of the scalar operations only those of
+/* Operations beside the scalar ones; numbers continue after GALE__SCALAR_COUNT.  Of the scalar operations only those of
  * class 'r', the raw halves of class 'c' (IR_DIV ... below) and nothing of class 'm' reach a printer. */
 typedef enum gale__ir_op {
     GALE__IR_CONST = GALE__SCALAR_COUNT, /* imm: the bits */
@@ -38,7 +38,7 @@ typedef enum gale__ir_op {
     GALE__IR_SHL, /* amount (same type as the value) is known to be less than the width */
     GALE__IR_SHR,
     GALE__IR_CONVERT,    /* numeric conversion, value known to be in range (floats to ints truncate); ints wrap; BOOL to
-                            number gives 0/1 */
+                            number yields 0 or 1 */
     GALE__IR_MULHI,      /* U32 x U32 -> high U32 */
     GALE__IR_F16_TO_F32, /* U32 (low 16 bits) -> F32 */
     GALE__IR_F32_TO_F16, /* F32 -> U32, nearest even */
@@ -80,8 +80,8 @@ typedef enum gale__ir_op {
     GALE__IR_COMMIT,   /* the copies of this thread since the last COMMIT are a group */
     GALE__IR_WAIT,     /* until at most imm groups of this thread are on their way; others see them after a BARRIER */
     GALE__IR_MATRIX_A, /* a: work-group array of U16; b: first element (U32, a multiple of 8); imm: elements from row to
-                          row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: they lie there as [k][m] */
-    GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: they lie there as [n][k].  Used up before the array changes. */
+                          row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: stored as [k][m] */
+    GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: stored as [n][k].  Used up before the array changes. */
     GALE__IR_SUMS,     /* declares imm matrices of F32, held by the subgroup */
     GALE__IR_SUMS_ZERO,   /* a: SUMS; imm: which */
     GALE__IR_SUMS_ADD,    /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
@@ -89,7 +89,7 @@ typedef enum gale__ir_op {
                              the upper half elements from row to row (a multiple of 4) */
     GALE__IR_GROUP_ADD,   /* four subgroups at once, where the device has matrix_groups.  a: SUMS, imm of them for 16 x
                              (16 imm) results of each; b: work-group array of U16; c, d: first elements of 64 x 16 [m][k]
-                             and (16 imm) x 16 [n][k], rows of 64 whose groups of 8 are exchanged: group g of row r lies
+                             and (16 imm) x 16 [n][k], rows of 64 whose groups of 8 are exchanged: group g of row r is
                              where g ^ (r & 7) would.  It may take until GROUP_WAIT. */
     GALE__IR_GROUP_BEGIN, /* before the first GROUP_ADD of several */
     GALE__IR_GROUP_END,   /* after the last */
@@ -187,7 +187,7 @@ typedef enum gale__dialect {
     GALE__DIALECT_OPENCL_PTX, /* with inline PTX, as NVIDIA's compiler takes it */
     GALE__DIALECT_COUNT
 } gale__dialect;
-/* By the name that a device gives (caps.dialect). */
+/* By the name that a device reports (caps.dialect). */
 gale_status gale__dialect_find(const char *name, gale__dialect *out);
 gale_status gale__ir_print_c(
     const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out);

@@ -129,7 +129,7 @@ static bool eval_convert(gale_type to, gale_type from, uint64_t a, uint64_t *out
     return true;
 }
 
-/* x op constant for integers: gives x, a constant, or nothing. */
+/* x op constant for integers: returns x, a constant, or nothing. */
 static gale__ir_val fold_int_right(gale__ir *ir, int op, gale_type t, gale__ir_val a, uint64_t b)
 {
     uint64_t ones = gale__ir_bits(t) == 64 ? ~(uint64_t)0 : ((uint64_t)1 << gale__ir_bits(t)) - 1;

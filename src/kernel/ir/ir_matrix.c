@@ -4,7 +4,7 @@
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
-#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
+#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not report it */
 
 typedef struct writer {
     const gale__ir *from;
@@ -12,7 +12,7 @@ typedef struct writer {
     gale__ir_plainly what;
     gale__ir_val *now; /* by instruction of `from` */
     uint32_t per;      /* sums that a thread keeps of each matrix */
-    uint32_t rows;     /* that these lie in: 1, neighbours; 2 with subgroups of 32, where ir.h says which are whose */
+    uint32_t rows; /* that these belong to: 1, neighbours; 2 with subgroups of 32, where ir.h says which are whose */
     gale__ir_val row, column;
 } writer;
 
@@ -78,7 +78,7 @@ static gale__ir_val index_of_sum(writer *w, const gale__ir_instr *in, uint32_t i
     return gale__ir_u32(w->ir, (uint32_t)in->imm * w->per + i);
 }
 
-/* Which of a thread's sums lies in its row r and column c. */
+/* Which of a thread's sums is in its row r and column c. */
 static uint32_t number_of(const writer *w, uint32_t r, uint32_t c)
 {
     return w->rows == 2 ? c / 2 * 4 + r * 2 + c % 2 : c;
@@ -102,7 +102,7 @@ static gale__ir_val matrix_at(writer *w)
     return op_const(w, GALE__MUL, op_const(w, GALE__IR_DIV, thread, w->from->subgroup), 256);
 }
 
-/* Element (side, k) of an operand: `along_k` says whether k runs along the rows that lie in memory. */
+/* Element (side, k) of an operand: `along_k` tells whether k runs along the rows in memory. */
 static gale__ir_val element(writer *w, const gale__ir_instr *matrix, bool along_k, gale__ir_val side, gale__ir_val k)
 {
     gale__ir *ir = w->ir;

@@ -17,7 +17,7 @@
 #define GALE__GUARDS 6
 #define GALE__NEST_CODE_MAX 512 /* instructions; fusion stops before */
 
-/* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access gives `fill`.
+/* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access yields `fill`.
  * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride.
  * div GALE__WRAPS: the coordinate is in [0, 2 extent), and from extent on the address is `stride` less: the axis goes
  * round.  Only schedules know this, the CPU does not. */

@@ -32,7 +32,7 @@ static bool is_const(const gale__nest *n, int i, double *v)
 static void product_range(const facts *a, const facts *b, facts *out)
 {
     double all[4] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
-    if (a->low >= 0 && b->low >= 0) { /* of infinity times 0 comes a NaN, of which ranges tell nothing */
+    if (a->low >= 0 && b->low >= 0) { /* infinity times 0 is NaN, which ranges do not describe */
         out->low = isnan(all[0]) ? 0 : all[0], out->high = isnan(all[3]) ? INFINITY : all[3];
         return;
     }

@@ -55,7 +55,7 @@ typedef struct gale__schedule {
     uint8_t lanes;  /* MATRIX: threads of a subgroup */
     uint8_t stages; /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
     uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory */
-    uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
+    uint8_t groups; /* MATRIX: four subgroups at once multiply what is in work-group memory (GROUP_ADD) */
     uint8_t slice;  /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
     uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 8 elements at once */
     uint8_t
@@ -83,7 +83,7 @@ const char *gale__schedule_describe(const gale__schedule *s, const gale_device_c
 bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k);
 /* Whether one operand is so large that reading it takes longer than any product with a single row. */
 bool gale__schedule_large_operand(int64_t m, int64_t n, int64_t k);
-/* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
+/* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may be where the parts
  * did.  MATRIX only. */
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
 #endif

@@ -1,5 +1,5 @@
 /* MATRIX: contractions by matrix units.  A group computes a tile of the result, each of its subgroups a part of the
- * tile in matrices of 16 x 16.  Parts of both operands lie in work-group memory, `stages` of them: while one is
+ * tile in matrices of 16 x 16.  Parts of both operands are in work-group memory, `stages` of them: while one is
  * multiplied the others are on their way, copied directly if possible, else through registers, where the
  * operand's own instructions run.  At the end each subgroup passes its sums through work-group memory, some rows at a
  * time, to threads that take neighbours, run the instructions after the sum and store. */
@@ -94,8 +94,8 @@ static gale_status begin_part(matrix *t, int which)
     return GALE_OK;
 }
 
-/* Rows or columns past the end repeat the last ones: what they give is never stored.  Where most of them would, none
- * is fetched instead, since a line of memory that all groups ask for again and again is slow. */
+/* Rows or columns past the end repeat the last ones: their results are never stored.  Where most of them would, none
+ * is fetched instead, since a line of memory that all groups request repeatedly is slow. */
 static void place_part(matrix *t, part *p)
 {
     gale__emit *e = &p->emit;
@@ -132,7 +132,7 @@ static void place_part(matrix *t, part *p)
     for (int l = 0; l < e->lanes; l++) p->staging[l] = variable(ir, GALE_F32);
 }
 
-/* Where the inner blocks stand for the part that begins at k; past the end the last point, which is not used. */
+/* Positions of the inner blocks for the part that starts at k; past the end the last point, which is not used. */
 static void place_inner(matrix *t, part *p, gale__ir_val k)
 {
     gale__emit *e = &p->emit;
@@ -338,7 +338,7 @@ static void walk_k(matrix *t)
 
 /* --- results --- */
 
-/* Rows `band * slice` and on of this subgroup's part, to where its results lie. */
+/* Rows `band * slice` and on of this subgroup's part, to where its results are. */
 static void store_sums(matrix *t, uint32_t band, gale__ir_val at, uint32_t row)
 {
     gale__ir *ir = t->tiling.emit.ir;
@@ -372,7 +372,7 @@ static void place_result(matrix *t, int b, gale__ir_val row, gale__ir_val column
     gale__emit_outer_place(e, b, coord, e->nest->n_outer);
 }
 
-/* at[b]: where the sums of result number b lie in work-group memory. */
+/* at[b]: where the sums of result number b are in work-group memory. */
 static void emit_results(matrix *t, const gale__ir_val *at)
 {
     gale__emit *e = &t->tiling.emit;

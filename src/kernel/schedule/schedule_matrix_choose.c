@@ -53,7 +53,7 @@ static void choose_copies(const gale__nest *nest, const gale__contraction *c, ga
     s->async |= (uint8_t)(1 << which);
 }
 
-#define ROW_PAD 8 /* elements after each row, so that eight rows lie in different banks */
+#define ROW_PAD 8 /* elements after each row, so that eight rows are in different banks */
 
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results)
 {
@@ -92,7 +92,7 @@ static bool fits(const gale_device_caps *caps, const gale__schedule *s)
     gale__schedule_matrix_shared(s, &parts, &results);
     gale__schedule_group(s, group);
     if (group[0] > (caps->group_max ? caps->group_max : 256)) return false;
-    /* Results lie where the parts did, if the language can say so. */
+    /* Results reuse the memory of the parts, if the language can express it. */
     if (caps->shared_most_bytes) return (parts > results ? parts : results) <= most;
     return parts + results <= most;
 }
