@@ -190,7 +190,7 @@ GALE_API void gale_queue_destroy(gale_queue **queue); /* waits, too */
 /* Inputs, outputs and control as for gale_program_run_with.  Outputs that are NULL are made here and may at once be the
  * inputs of further runs in the same queue; everybody else looks at them after the wait.  The caller may destroy its
  * tensors, must not write to those on the host, and keeps the flag of `control` and the program until the run is over.
- * A run that fails leaves its outputs undefined; those behind it go on.  Where the values of an input decide shapes,
+ * A run that fails leaves its outputs undefined; those after it go on.  Where the values of an input decide shapes,
  * the call first waits for the queue. */
 GALE_API gale_status gale_program_submit(gale_program *program, gale_queue *queue, gale_tensor *const *inputs,
     gale_tensor **outputs, const gale_run_control *control, void *user, gale_run **out);

@@ -72,7 +72,7 @@ static void add_loss(gale__table *t, double loss)
 }
 
 /* The layers that lose most, which are the first to leave in single precision.  Without samples nothing is known of
- * what the outputs lose, and a warning says so where weights lose much. */
+ * what the outputs lose, and a warning reports this where weights lose much. */
 static void print_layers(const gale_convert_result *r)
 {
     enum { ROWS = 10 };

@@ -215,10 +215,10 @@ struct gale_device {
     _Atomic int refs;         /* handles and objects */
     _Atomic int objects;      /* buffers, streams, events, captures, modules */
 };
-gale_device *gale__device_hold(gale_device *device); /* given back with gale_device_close */
+gale_device *gale__device_hold(gale_device *device); /* released with gale_device_close */
 /* The next device of the chain that this one was opened by, for work at which it failed with `why` and what
- * gale_error() says.  Where there is none, or a step down is an error, that is the failure that is given back.  The
- * caller says the step aloud when the work goes on. */
+ * gale_error() says.  If there is none, or a fallback is an error, that failure is returned.  The
+ * caller logs the step when the work goes on. */
 gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out);
 /* The shapes of mma.sync, as NVIDIA's cards have them since 8.0: m16n8k16, two of them side by side. */
 void gale__caps_add_mma(gale_device_caps *caps);

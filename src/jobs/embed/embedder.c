@@ -74,7 +74,7 @@ static gale_status check_vocabulary(gale_embedder *e)
         e->folder.path, size, (long long)rows);
 }
 
-/* How many tokens of a text come from the prompt: all of the prompt's alone, without what is added behind it. */
+/* How many tokens of a text come from the prompt: all of the prompt's alone, without what is added after it. */
 static gale_status count_prompt(gale_embedder *e)
 {
     gale__row_maker m;

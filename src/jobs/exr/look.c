@@ -31,7 +31,7 @@ typedef struct look {
 
 static bool has_alpha(const gale__look_plan *p) { return p->channels % 2 == 0; }
 
-/* Samples that are no finite numbers count as 0 in sums: one of them would take its surroundings with it. */
+/* Samples that are not finite count as 0 in sums: one of them would take its surroundings with it. */
 static gale_value resized(look *l, gale_value x)
 {
     const gale__look_plan *p = l->p;
@@ -120,7 +120,7 @@ static double hable_of(double x)
     return (x * (0.15 * x + 0.05) + 0.004) / (x * (0.15 * x + 0.5) + 0.06) - 0.02 / 0.3;
 }
 
-/* One axis of a Gaussian, whose weights add up to one; what lies beyond the edge is the edge. */
+/* One axis of a Gaussian, whose weights add up to one; what is beyond the edge is the edge. */
 static gale_value blurred(look *l, gale_value x, bool down, int64_t radius)
 {
     gale__maker *m = &l->m;

@@ -6,7 +6,7 @@
 #include "onnx/wire/proto.h"
 #include <math.h>
 
-/* Where a colour lies along an axis: the entry before it, and how far past that. */
+/* Where a colour is along an axis: the entry before it, and how far past that. */
 typedef struct axis {
     gale_value at, part; /* f32, [1, height, width] */
 } axis;

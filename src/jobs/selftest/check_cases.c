@@ -1,5 +1,5 @@
 /* Cases on a device.  Several share one graph, since some compilers take long to start; when such a graph fails, its
- * cases are run one by one, so that each gets its own verdict.  Results lie between guard bytes that must survive. */
+ * cases are run one by one, so that each gets its own verdict.  Results are between guard bytes that must survive. */
 #include "graph/run/tensor.h"
 #include "jobs/selftest/check.h"
 #include <math.h>

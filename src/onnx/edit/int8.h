@@ -56,7 +56,7 @@ typedef struct gale__int8 {
     const char *const *left; /* nodes that stay as they are: by name, by their first result, or by operator; a star at
                                 the end stands for anything */
     int n_left;
-    int n_weights, n_values, n_smooth; /* given back: how many were changed; values that are divided by channel */
+    int n_weights, n_values, n_smooth; /* returned: how many were changed; values that are divided by channel */
     const gale__int8_layer *layers;    /* as many as weights; of the file's arena */
     size_t n_layers;
 } gale__int8;

@@ -58,7 +58,7 @@ static gale_tensor *given_for(const run *r, int32_t v)
     return NULL;
 }
 
-/* Whether a tensor of the caller's lies where an input lies that later steps read: it is filled at the end then. */
+/* Whether a tensor of the caller overlaps an input that later steps read: then it is filled at the end. */
 static bool still_read(const run *r, const gale_tensor *given, int step)
 {
     for (int i = 0; given && i < r->net->n_inputs; i++) {
