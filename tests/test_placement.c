@@ -193,6 +193,21 @@ TEST(upscaling_chooses_by_a_tile)
     }
 }
 
+/* Nothing is predicted, and so nothing is opened for it, where a device is not measured. */
+TEST(devices_that_are_not_measured)
+{
+    gale_device *d = with_other(5, 50);
+    gale_bench_result *bench = NULL;
+    gale_upscaler *u = NULL;
+    if (!d) return;
+    d->info.ceilings.efficiency = 0;
+    if (CHECK_OK(gale_model_bench(large, d, &(gale_bench_options){.repeats = 3}, &bench))) CHECK(!bench->n_placements);
+    if (CHECK_OK(gale_upscaler_open(NULL, d, NULL, &u))) CHECK(gale_upscaler_device(u) == d);
+    gale_bench_result_destroy(&bench);
+    gale_upscaler_close(&u);
+    gale_device_close(&d);
+}
+
 /* Devices that are named, and those that are the CPU already, have no other. */
 TEST(only_automatic_choices_have_another)
 {
@@ -252,8 +267,8 @@ TEST(placement_faults)
 
 static const test_row rows[] = {ROW(predictions_follow_the_ceilings), ROW(models_that_cannot_be_predicted),
     ROW(runs_go_where_they_are_predicted_to_be_over_first), ROW(jobs_choose_by_themselves),
-    ROW(upscaling_chooses_by_a_tile), ROW(only_automatic_choices_have_another), ROW(place_refuses),
-    ROW(placement_faults)};
+    ROW(upscaling_chooses_by_a_tile), ROW(devices_that_are_not_measured), ROW(only_automatic_choices_have_another),
+    ROW(place_refuses), ROW(placement_faults)};
 
 int main(int argc, char **argv)
 {

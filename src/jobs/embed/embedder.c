@@ -2,6 +2,7 @@
 #include "device/device.h"
 #include "jobs/embed/embedder_inside.h"
 #include "jobs/embed/heuristic.h"
+#include "onnx/run/model_place.h"
 #include "onnx/run/session.h"
 #include <stdio.h>
 #include <string.h>
@@ -137,9 +138,10 @@ static gale_status open_parts(gale_embedder *e, const char *path, gale_device *d
     if (!o->prompt) GALE_TRY(gale__encoder_folder_prompt(&e->folder, o->prompt_name, &e->info.prompt));
     if (!e->info.prompt) return GALE_NO_MEMORY;
     e->prompt_size = strlen(e->info.prompt);
-    GALE_TRY(gale__encoder_site_open(e, device->other ? device->other : device));
+    gale_device *other = gale__place_other(device);
+    GALE_TRY(gale__encoder_site_open(e, other ? other : device));
     describe(e);
-    GALE_TRY(gale__encoder_choose(e, device));
+    if (other) GALE_TRY(gale__encoder_choose(e, device, other));
     GALE_TRY(check_vocabulary(e));
     GALE_TRY(count_prompt(e));
     return try_model(e);

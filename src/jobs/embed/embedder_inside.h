@@ -45,10 +45,10 @@ struct gale_embedder {
     int n_makers;
 };
 
-/* encoder_choice.c: where the CPU may take the place of the first device, which is open on the CPU: the encoder moves
- * to that of the two where a batch is predicted to be done first. */
+/* encoder_choice.c: moves an encoder that is open on `other`, the CPU, to the device if a batch is predicted to be done
+ * first there. */
 enum { GALE__PLACE_TOKENS = 1024 };
-gale_status gale__encoder_choose(gale_embedder *e, gale_device *device);
+gale_status gale__encoder_choose(gale_embedder *e, gale_device *device, gale_device *other);
 /* encoder_place.c: one more device; what to do after a failure that is the device's; the end. */
 gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device);
 void gale__encoder_site_close(gale__encoder_site *s);

@@ -42,11 +42,10 @@ done:
     return status;
 }
 
-gale_status gale__encoder_choose(gale_embedder *e, gale_device *device)
+gale_status gale__encoder_choose(gale_embedder *e, gale_device *device, gale_device *other)
 {
-    gale_device *devices[2] = {device, device->other};
+    gale_device *devices[2] = {device, other};
     int chosen = 0;
-    if (!device->other) return GALE_OK;
     gale_status status = predict(e, devices, &chosen);
     if (status == GALE_NO_MEMORY) return status;
     if (status != GALE_OK) gale__log(GALE__INFO, "%s: nothing is predicted: %s", e->folder.model, gale_error());

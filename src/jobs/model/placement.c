@@ -2,16 +2,18 @@
 #include "jobs/model/placement.h"
 #include "device/device.h"
 #include "jobs/model/model_inputs.h"
+#include "onnx/run/model_place.h"
 
 gale_status gale__devices_for(
     gale_device *device, gale_device *const *others, int n_others, gale__arena *arena, gale__placing *out)
 {
-    int n = 1 + n_others + (!n_others && device->other);
+    gale_device *other = n_others ? NULL : gale__place_other(device);
+    int n = 1 + n_others + (other != NULL);
     gale_device **list = gale__arena_alloc(arena, (size_t)n * sizeof *list);
     if (!list) return GALE_NO_MEMORY;
     list[0] = device;
     for (int i = 0; i < n_others; i++) list[1 + i] = others[i];
-    if (!n_others && device->other) list[1] = device->other;
+    if (other) list[1] = other;
     out->devices = list;
     out->n = n;
     out->chosen = device;

@@ -108,7 +108,7 @@ static int64_t side_of(const gale_upscaler *u) { return u->manifest.tile > 0 ? u
  * be done on first.  The CPU plans for both, and shows what the network takes. */
 static gale_status load_placed(gale_upscaler *u)
 {
-    gale_device *devices[2] = {u->device, u->device->other};
+    gale_device *devices[2] = {u->device, gale__place_other(u->device)};
     int chosen = 0;
     u->predicted_us = -1;
     if (!devices[1]) return load_model(u);

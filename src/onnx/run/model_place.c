@@ -1,6 +1,7 @@
 /* Which of several devices a model runs on: the one that its run is predicted to take the least time on.  Without a
  * prediction the first one given keeps the work, since callers name the one they prefer first. */
 #include "onnx/run/model_place.h"
+#include "graph/run/forecast.h"
 #include "onnx/run/session.h"
 #include <stdio.h>
 
@@ -16,16 +17,25 @@ static const char *time_of(double us, char text[32])
     return text;
 }
 
-static int best_of(gale_device *const *devices, const double *times_us, int n)
+static bool is_measured(const gale_device *device)
 {
     char name[48];
+    if (gale__forecast_known(device)) return true;
+    gale__log(
+        GALE__INFO, "%s is not measured (`gale devices --measure`): no choice by prediction", name_of(device, name));
+    return false;
+}
+
+gale_device *gale__place_other(const gale_device *device)
+{
+    return device->other && is_measured(device) && is_measured(device->other) ? device->other : NULL;
+}
+
+static int best_of(gale_device *const *devices, const double *times_us, int n)
+{
     int best = 0;
     for (int i = 0; i < n; i++) {
-        if (times_us[i] < 0) {
-            gale__log(GALE__INFO, "%s is not measured (`gale devices --measure`): no choice by prediction",
-                name_of(devices[i], name));
-            return 0;
-        }
+        if (times_us[i] < 0) return is_measured(devices[i]), 0;
         if (times_us[i] < times_us[best]) best = i;
     }
     return best;
