@@ -143,6 +143,41 @@ static int join_quantise(const gale__cpu_tape *t, int i, int end, gale__cpu_step
     return i + 1 - begin;
 }
 
+/* The value of the step at i is read by the next one alone. */
+static bool feeds(const gale__cpu_tape *t, int i)
+{
+    const gale__cpu_step *next = &t->steps[i + 1];
+    const gale__cpu_reg *r = &t->regs[t->steps[i].d];
+    return r->first == i && r->last == i + 1 && (next->a == t->steps[i].d) != (next->b == t->steps[i].d);
+}
+
+/* The other operand of a step that reads reg. */
+static int other_of(const gale__cpu_step *s, int reg) { return s->a == reg ? s->b : s->a; }
+
+static bool is_one(const gale__cpu_tape *t, int reg)
+{
+    const gale__cpu_tape_const *c = const_of(t, reg);
+    return c && !c->access && number_of(c) == 1;
+}
+
+/* 1 / (1 + e^-x), and that times x: how many steps that is from i on; 0: it is something else. */
+static int join_sigmoid(const gale__cpu_tape *t, int i, int end, gale__cpu_step *out)
+{
+    static const int ops[] = {GALE__NEG, GALE__EXP, GALE__ADD, GALE__DIV};
+    const gale__cpu_step *s = &t->steps[i];
+    for (int k = 0; k < 4; k++)
+        if (i + k >= end || !is_op(t, &s[k], ops[k]) || (k < 3 && (i + k + 1 >= end || !feeds(t, i + k)))) return 0;
+    if (!is_one(t, other_of(&s[2], s[1].d)) || s[3].b != s[2].d || !is_one(t, s[3].a)) return 0;
+    bool times = i + 4 < end && feeds(t, i + 3) && is_op(t, &s[4], GALE__MUL) && other_of(&s[4], s[3].d) == s[0].a;
+    *out = (gale__cpu_step){.kind = GALE__CPU_STEP_OP,
+        .fn = t->simd->sigmoid[times],
+        .d = s[times ? 4 : 3].d,
+        .a = s[0].a,
+        .b = -1,
+        .c = -1};
+    return times ? 5 : 4;
+}
+
 /* One section, from position `to` on; returns the position after it. */
 static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
 {
@@ -150,6 +185,7 @@ static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
     for (int i = s->first; i < end; i++, to++) {
         gale__cpu_step step = t->steps[i], both;
         int kind = kind_of(t, &step), joined = join_quantise(t, i, end, &both);
+        if (!joined) joined = join_sigmoid(t, i, end, &both);
         if (joined) {
             step = both;
             i += joined - 1;

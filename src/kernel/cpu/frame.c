@@ -74,6 +74,8 @@ void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_
     if (span->n) f->at[span->dim[0]] = span->base[0] + start;
 }
 
+enum { REPEATED_MOST = 16 }; /* longer ones are runs that are worth it */
+
 typedef struct mover {
     const gale__cpu_frame *frame;
     const gale__cpu_step *step;
@@ -125,6 +127,49 @@ static bool load_turned(const gale__cpu_frame *f, const gale__cpu_step *s, char 
     return true;
 }
 
+/* n lanes from lane `skip` of the first element on, each element `times` times. */
+static void repeat(uint32_t *to, const uint32_t *from, int64_t stride, int64_t times, int64_t skip, int64_t n)
+{
+    int64_t i = 0;
+    for (; n > 0 && skip > 0 && skip < times; skip++, n--) *to++ = *from;
+    if (skip > 0) from += stride;
+    int64_t whole = n / times;
+    if (times == 2) {
+        for (; i < whole; i++, to += 2) to[0] = to[1] = from[i * stride];
+    } else if (times == 4) {
+        for (; i < whole; i++, to += 4) to[0] = to[1] = to[2] = to[3] = from[i * stride];
+    } else {
+        for (; i < whole; i++)
+            for (int64_t k = 0; k < times; k++) *to++ = from[i * stride];
+    }
+    for (n -= whole * times; n > 0; n--) *to++ = from[i * stride];
+}
+
+/* Enlarged by whole numbers: the fastest dimension repeats elements of four bytes, which runs would take one by one. */
+static bool load_repeated(const gale__cpu_frame *f, const gale__cpu_step *s, char *block, const char *memory)
+{
+    const gale__cpu_span *span = f->span;
+    int fast = span->n - 1, slow = fast - 1;
+    if (slow < 0 || s->size != 2 || s->access->n_guards || s->access->stride[span->dim[fast]]) return false;
+    int64_t times = span->extent[fast], row = span->extent[slow] * times, stride = s->access->stride[span->dim[slow]],
+            lanes = (int64_t)f->lanes;
+    if (times > REPEATED_MOST) return false;
+    gale__cpu_frame g = {.tape = f->tape};
+    memcpy(g.at, f->at, sizeof g.at);
+    int64_t first = 0;
+    for (int k = 0; k < span->n; k++) first = first * span->extent[k] + f->at[span->dim[k]] - span->base[k];
+    for (int64_t done = 0; done < lanes;) {
+        int64_t lane = (first + done) % row, n = row - lane < lanes - done ? row - lane : lanes - done,
+                address = s->access->offset;
+        gale__cpu_frame_seek(&g, span, first + done);
+        for (int d = 0; d < f->tape->n_dims; d++) address += s->access->stride[d] * g.at[d];
+        repeat((uint32_t *)(void *)block + done, (const uint32_t *)(const void *)memory + address, stride, times,
+            lane % times, n);
+        done += n;
+    }
+    return true;
+}
+
 static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
@@ -146,7 +191,8 @@ static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
     }
     mover m = {.frame = f, .step = s, .block = f->registers[s->fn ? s->c : s->d], .memory = memory};
     if (plain) load_piece(&m, &p);
-    else if (!load_turned(f, s, m.block, memory)) gale__cpu_walk(f, s->access, load_piece, &m);
+    else if (!load_turned(f, s, m.block, memory) && !load_repeated(f, s, m.block, memory))
+        gale__cpu_walk(f, s->access, load_piece, &m);
     if (s->fn) s->fn(f->registers[s->d], m.block, NULL, NULL, f->lanes);
 }
 

@@ -144,6 +144,7 @@ typedef struct gale__simd {
         *pair[GALE__PAIR_COUNT][GALE__PAIR_COUNT][4]; /* f32: (a op b) op c; 1: b is one number (b[0]); 2: c is */
     gale__simd_fn *by_number[GALE__PAIR_COUNT];       /* f32: a op b[0] */
     gale__simd_triple *triple[4][4][2];               /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
+    gale__simd_fn *sigmoid[2];                        /* f32: 1 / (1 + e^-a); 1: times a */
     /* f32 to U8 (0) or I8 (1): rint(a / b[0]) + c[0], saturated, NaN to 0; b NULL: a itself, c NULL: nothing added */
     gale__simd_fn *quantise[2];
     /* I32 (0) or whole numbers held as F32 (1), to U8 (0) or I8 (1) */

@@ -30,6 +30,10 @@
     TWO(ATAN2, atan2)
 LIST(MATH1, MATH2)
 
+/* Chains that many networks have, in one pass; the same operations in the same order. */
+SIMD_FN1(sigmoid, float, float, 1 / (1 + m32_exp(-x)))
+SIMD_FN1(times_sigmoid, float, float, x *(1 / (1 + m32_exp(-x))))
+
 SIMD_FN2(random, uint32_t, uint64_t, uint64_t,
     m32_philox((uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32)))
 
@@ -40,4 +44,6 @@ void SIMD(math)(gale__simd *t)
 {
     LIST(ROWS, ROWS)
     t->op[GALE__RANDOM][GALE__SIMD_TYPE_U64] = random;
+    t->sigmoid[0] = sigmoid;
+    t->sigmoid[1] = times_sigmoid;
 }
