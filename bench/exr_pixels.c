@@ -93,15 +93,25 @@ static gale_status thumbnail(gale_program **out)
     return gale__look_program(&p, device, out);
 }
 
-static gale__mip_plan mip_plan(void)
-{
-    return (gale__mip_plan){.width = width, .height = height, .channels = 4, .type = GALE_F16};
-}
-
 static gale_status levels(gale_program **out)
 {
-    const gale__mip_plan p = mip_plan();
+    const gale__mip_plan p = {.width = width, .height = height, .channels = 4, .type = GALE_F16};
     return gale__mip_program(&p, device, out);
+}
+
+/* The counts from which histograms and percentiles of each channel are read. */
+static gale_status histogram(gale_program **out)
+{
+    gale__maker m = {0};
+    gale_value v = GALE_NONE;
+    const int64_t dims[3] = {4, height, width}, rows[2] = {4, height * width};
+    GALE_TRY(gale_graph_create(&m.graph));
+    m.status = gale_graph_input(m.graph, "planes", GALE_F16, 3, dims, NULL, &v);
+    v = gale__make_1(&m, "CodeCounts", gale__make_2(&m, "Reshape", v, gale__make_ints(&m, 2, rows)));
+    if (m.status == GALE_OK) m.status = gale_graph_output(m.graph, "counts", v);
+    if (m.status == GALE_OK) m.status = gale_program_create(m.graph, device, NULL, out);
+    gale_graph_destroy(&m.graph);
+    return m.status;
 }
 
 /* An identity of 33 x 33 x 33 entries. */
@@ -119,8 +129,8 @@ static gale_status make_cube(void)
     return GALE_OK;
 }
 
-/* Values as pictures have them, with smooth rows. */
-static gale_status make_input(gale_type type, int channels, bool for_levels, gale_tensor **out)
+/* Values as pictures have them, with smooth rows; noise: of each sample, up or down. */
+static gale_status make_input(gale_type type, int channels, double noise, gale_tensor **out)
 {
     const int64_t dims[3] = {channels, height, width};
     gale_tensor *host = NULL;
@@ -130,15 +140,10 @@ static gale_status make_input(gale_type type, int channels, bool for_levels, gal
     uint32_t state = 1;
     for (int64_t i = 0; i < channels * height * width; i++) {
         state = state * 1664525u + 1013904223u;
-        double noise = (double)(state >> 8) / 16777216.0, v = exp2(6 * (double)(i % width) / (double)width - 4);
-        gale__store_f64(type, data + (size_t)i * size, i >= 3 * height * width ? 1 : v * (0.9 + 0.2 * noise));
+        double random = (double)(state >> 8) / 8388608.0 - 1, v = exp2(6 * (double)(i % width) / (double)width - 4);
+        gale__store_f64(type, data + (size_t)i * size, i >= 3 * height * width ? 1 : v * (1 + noise * random));
     }
-    gale_tensor *as_words = NULL;
-    const gale__mip_plan p = mip_plan();
-    gale_status status = GALE_OK;
-    if (for_levels) status = gale__mip_input(&p, device, data, &as_words);
-    if (status == GALE_OK) status = gale_tensor_to_device(for_levels ? as_words : host, device, out);
-    gale_tensor_destroy(&as_words);
+    gale_status status = gale_tensor_to_device(host, device, out);
     gale_tensor_destroy(&host);
     return status;
 }
@@ -235,21 +240,25 @@ static gale_status run(const char *word)
         gale_status (*make)(gale_program **);
         gale_type type;
         int channels;
+        double noise;
     } rows[] = {
-        {"aces f32 rgba", aces_f32, GALE_F32, 4},
-        {"aces half rgba", aces_half, GALE_F16, 4},
-        {"aces half rgb", aces_colours, GALE_F16, 3},
-        {"aces half rgba, matrix", aces_matrix, GALE_F16, 4},
-        {"hable half rgba", hable_half, GALE_F16, 4},
-        {"lut 33 half rgba", table_half, GALE_F16, 4},
-        {"mip half rgba", levels, GALE_F16, 4},
-        {"local 16 half rgba", local_half, GALE_F16, 4},
-        {"thumbnail 256 half rgb", thumbnail, GALE_F16, 3},
+        {"aces f32 rgba", aces_f32, GALE_F32, 4, 0.1},
+        {"aces half rgba", aces_half, GALE_F16, 4, 0.1},
+        {"aces half rgb", aces_colours, GALE_F16, 3, 0.1},
+        {"aces half rgba, matrix", aces_matrix, GALE_F16, 4, 0.1},
+        {"hable half rgba", hable_half, GALE_F16, 4, 0.1},
+        {"lut 33 half rgba", table_half, GALE_F16, 4, 0.1},
+        {"lut 33 half rgba, 1 % noise", table_half, GALE_F16, 4, 0.01},
+        {"mip half rgba", levels, GALE_F16, 4, 0.1},
+        {"histogram half rgba", histogram, GALE_F16, 4, 0.1},
+        {"histogram half rgba, 1 % noise", histogram, GALE_F16, 4, 0.01},
+        {"local 16 half rgba", local_half, GALE_F16, 4, 0.1},
+        {"thumbnail 256 half rgb", thumbnail, GALE_F16, 3, 0.1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale_tensor *in = NULL;
         if (word && !strstr(rows[i].name, word)) continue;
-        gale_status status = make_input(rows[i].type, rows[i].channels, rows[i].make == levels, &in);
+        gale_status status = make_input(rows[i].type, rows[i].channels, rows[i].noise, &in);
         if (status == GALE_OK) status = measure(rows[i].name, rows[i].make, in);
         gale_tensor_destroy(&in);
         if (status != GALE_OK) printf("%s: %s\n", rows[i].name, gale_error());

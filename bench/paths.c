@@ -138,6 +138,9 @@ static void suppression_one(og *t)
     og_output(t, out[1]);
 }
 
+static void levels(og *t) { og_output(t, og_op1(t, "PictureLevels", half(t, OG_INPUT(t, 4, 2160, 4096)))); }
+static void counts(og *t) { og_output(t, og_op1(t, "CodeCounts", half(t, OG_INPUT(t, 4, 2160 * 4096)))); }
+
 static void recurrent(og *t)
 {
     gale_value in[3] = {OG_INPUT(t, 64, 16, 512), OG_INPUT(t, 1, 2048, 512), OG_INPUT(t, 1, 2048, 512)};
@@ -213,6 +216,8 @@ int main(int argc, char **argv)
         {"vector by 4 bits, 2048x2048", packed_1},
         {"12 rows by 4 bits, 2048x2048", packed_12},
         {"suppression 2x20x8400, 100 each", suppression},
+        {"levels of 4x2160x4096 halves", levels},
+        {"counts of 4x2160x4096 halves", counts},
         {"product 2048x2048x2048 (GALE_BLAS=1)", product},
         {"product in f16 (GALE_BLAS=1)", product_f16},
         {"suppression 1x1x300, 300 at most", suppression_one},

@@ -31,6 +31,8 @@ head -c 1500 "$seeds/zip.exr" >"$folder/in/cut.exr"
 expect 1 'cut.exr: EXR: ' exr thumbs "$folder/in" -O "$folder/small" --size 8 --format png
 expect 1 "^$count pictures in .*; 1 failed" exr thumbs "$folder/in" -O "$folder/small" --size 8 --format png
 holds ! -e "$folder/small/cut.png"
+expect 1 'cut.exr: EXR: ' exr mip "$folder/in/cut.exr" -o "$folder/m.exr"
+expect 1 'first file: EXR: ' exr diff "$folder/in/cut.exr" "$seeds/zip.exr"
 rm "$folder/in/cut.exr"
 expect 0 '"uploads": 0' exr thumbs "$folder/in" -O "$folder/small" --json
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/a" --shard 1/2

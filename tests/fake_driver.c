@@ -75,7 +75,7 @@ F(cuDeviceGetUuid, hipDeviceGetUuid, uint8_t id[16], int d) { return memset(id, 
 F(cuDeviceGetAttribute, hipDeviceGetAttribute, int *v, int a, int d)
 {
     static const int rows[][3] = {{1, 56, 1024}, {5, 29, 2147483647}, {6, 30, 65535}, {7, 31, 65535}, {8, 74, 49152},
-        {10, 87, HIP ? 64 : 32}, {13, 5, 1980000}, {16, 63, 132}, {18, 16, 0}};
+        {10, 87, HIP ? 64 : 32}, {13, 5, 1980000}, {16, 63, 132}, {18, 16, 0}, {95, -2, 1}};
     int arch = (int)setting("FAKE_ARCH", 90);
     (void)d;
     if (a == N(75, 23)) return *v = arch / 10, OK;
@@ -409,6 +409,13 @@ F(cuLaunchKernel, hipModuleLaunchKernel, void *f, unsigned gx, unsigned gy, unsi
     default: return NOT_FOUND;
     }
 }
+#ifndef FAKE_HIP
+F(cuLaunchCooperativeKernel, x, void *f, unsigned gx, unsigned gy, unsigned gz, unsigned lx, unsigned ly, unsigned lz,
+    unsigned shared, void *s, void **p)
+{
+    return gx * gy * gz > 132 ? 720 : cuLaunchKernel(f, gx, gy, gz, lx, ly, lz, shared, s, p, NULL);
+}
+#endif
 #endif
 
 /* ---- capture ---- */

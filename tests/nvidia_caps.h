@@ -12,6 +12,7 @@ static const gale_device_caps nvidia = {
     .subgroup = 32,
     .group_max = 1024,
     .groups_max = {INT32_MAX, 65535, 65535},
+    .groups_together = 132,
     .shared_bytes = 48 << 10,
     .shared_most_bytes = 227 << 10,
     .arch = 90,

@@ -160,13 +160,22 @@ static inline float og_random(og *t)
     return (float)((t->seed = t->seed * 1664525u + 1013904223u) >> 8) * 0x1p-22f - 2;
 } /* in [-2, 2) */
 
-/* A layer of RNN (1 gate), GRU (3, linear before its reset) or LSTM (4); first: states are given. */
+/* A layer of RNN (1 gate), GRU (3, linear before its reset) or LSTM (4); first: states are given; timed: sequences of
+ * all lengths. */
 typedef struct og_cell {
     const char *op;
     int64_t gates, trips, batch, inputs, hidden;
     const char *direction;
-    bool bias, first;
+    bool bias, first, timed;
 } og_cell;
+static inline gale_value og_lengths(og *t, const og_cell *c)
+{
+    int32_t lengths[512];
+    gale_value v = GALE_NONE;
+    for (int64_t i = 0; i < c->batch && i < 512; i++) lengths[i] = (int32_t)(1 + i % c->trips);
+    if (t->status == GALE_OK) t->status = gale_graph_constant(t->graph, GALE_I32, 1, &c->batch, lengths, &v);
+    return v;
+}
 static inline int og_directions(const og_cell *c) { return strcmp(c->direction, "bidirectional") ? 1 : 2; }
 static inline void og_recurrent(og *t, const og_cell *c)
 {
@@ -175,6 +184,7 @@ static inline void og_recurrent(og *t, const og_cell *c)
     gale_value in[7] = {OG_INPUT(t, c->trips, c->batch, c->inputs), OG_INPUT(t, d, rows, c->inputs),
         OG_INPUT(t, d, rows, c->hidden), c->bias ? OG_INPUT(t, d, 2 * rows) : GALE_NONE, GALE_NONE, GALE_NONE,
         GALE_NONE};
+    if (c->timed) in[4] = og_lengths(t, c);
     if (c->first) in[5] = OG_INPUT(t, d, c->batch, c->hidden);
     if (c->first && lstm) in[6] = OG_INPUT(t, d, c->batch, c->hidden);
     gale_attr attrs[3] = {GALE_STRING_ATTR("direction", c->direction), GALE_INT("hidden_size", c->hidden),

@@ -286,6 +286,33 @@ done:
     return status;
 }
 
+/* Groups that wait for each other are launched together, and no more of them than there is room for. */
+CHILD_TEST(groups_wait_for_each_other)
+{
+    gale_device *device = NULL;
+    gale_stream *stream = NULL;
+    gale_kernel *kernel = NULL;
+    gale_buffer *abc[3] = {0};
+    const uint32_t words[] = {100};
+    bool cuda = m->backend == &gale__backend_cuda;
+    if (CHECK_OK(gale__device_open_one(m->backend, 0, NULL, &device)) &&
+        CHECK_OK(gale_stream_create(device, &stream)) &&
+        CHECK_OK(build(device, true, "block_add", "", "block_add", &kernel))) {
+        for (int i = 0; i < 3; i++) CHECK_OK(gale_buffer_create(device, 400, &abc[i]));
+        CHECK_EQ(device->info.caps.groups_together, cuda ? 132 : 0);
+        kernel->together = true;
+        if (cuda) CHECK_OK(gale_kernel_launch(stream, kernel, (uint32_t[]){33, 4, 1}, abc, 3, words, 1));
+        CHECK_FAILS(gale_kernel_launch(stream, kernel, (uint32_t[]){7, 19, 1}, abc, 3, words, 1), LIMIT);
+        CHECK(strstr(gale_error(), "wait for each other"));
+        CHECK_OK(gale_stream_sync(stream));
+    }
+    for (int i = 0; i < 3; i++) gale_buffer_destroy(&abc[i]);
+    gale_kernel_destroy(&kernel);
+    gale_stream_destroy(&stream);
+    gale_device_close(&device);
+    CHECK_EQ(fake_live(m), 0);
+}
+
 /* Everything once. */
 static gale_status ride(const maker *m)
 {
@@ -532,7 +559,8 @@ CHILD_TEST(host_allocations_may_fail)
 
 TESTS(ROW(a_missing_library_is_a_reason), ROW(a_damaged_library_is_a_reason), ROW(a_missing_symbol_is_named),
     ROW(an_old_version_is_named), ROW(a_driver_that_does_not_start_is_a_reason), ROW(no_device_is_a_reason),
-    ROW(groups_of_device_nodes), ROW(devices_are_described), ROW(everything_once), ROW(threads_work_side_by_side),
-    ROW(ours_are_built_once_and_kept), ROW(mistakes_in_kernels_are_told), ROW(a_missing_compiler_is_told),
-    ROW(old_and_new_devices), ROW(a_driver_without_capture), ROW(a_lost_device_is_told), ROW(a_hung_device_times_out),
-    ROW(device_allocations_may_fail), ROW(host_allocations_may_fail))
+    ROW(groups_of_device_nodes), ROW(devices_are_described), ROW(everything_once), ROW(groups_wait_for_each_other),
+    ROW(threads_work_side_by_side), ROW(ours_are_built_once_and_kept), ROW(mistakes_in_kernels_are_told),
+    ROW(a_missing_compiler_is_told), ROW(old_and_new_devices), ROW(a_driver_without_capture),
+    ROW(a_lost_device_is_told), ROW(a_hung_device_times_out), ROW(device_allocations_may_fail),
+    ROW(host_allocations_may_fail))

@@ -135,6 +135,20 @@ static void bad_class(gale__ir *ir) { gale__ir_op1(ir, GALE__EXP, GALE_F32, word
 static void bad_index(gale__ir *ir) { get(ir, array(ir, GALE__IR_ARRAY, GALE_F32, 4), gale__ir_u32(ir, 4)); }
 static void bad_bitcast(gale__ir *ir) { gale__ir_op1(ir, GALE__BITCAST, GALE_F64, word(ir, GALE_U32, 0)); }
 
+static void bad_counter(gale__ir *ir)
+{
+    ir->readonly = 1;
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRIVE, .a = gale__ir_u32(ir, 0)});
+}
+static void bad_arrival(gale__ir *ir)
+{
+    gale__ir_val i = index_1d(ir);
+    ir->readonly = 0;
+    gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, gale__ir_op2(ir, GALE__LT, GALE_BOOL, i, gale__ir_u32(ir, 1)));
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRIVE, .a = i, .imm = 1});
+    mark(ir, GALE__IR_END);
+}
+
 TEST(validation)
 {
     static const struct {
@@ -153,6 +167,8 @@ TEST(validation)
         {bad_class, "(EXP): not expanded"},
         {bad_index, "(GET): index past the end"},
         {bad_bitcast, "(BITCAST): sizes differ"},
+        {bad_counter, "(ARRIVE): no such pointer"},
+        {bad_arrival, "(ARRIVE): not all threads"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale__ir ir;
@@ -181,6 +197,14 @@ TEST(unsupported)
     caps = ir_full_caps;
     caps.storage16 = false;
     CHECK_FAILS(gale__ir_print_spirv(&ir, &caps, &words), UNSUPPORTED);
+    gale__ir_finish(&ir);
+    start(&ir, "waits", 1, 1, 2, 2, 1);
+    gale__ir_val zero = gale__ir_u32(&ir, 0);
+    ir.readonly = 0;
+    gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_AWAIT, .a = zero, .b = zero, .imm = 1});
+    CHECK_OK(gale__ir_validate(&ir));
+    CHECK_FAILS(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &ir_full_caps, &text), UNSUPPORTED);
+    CHECK(strstr(gale_error(), "wait for each other") != NULL);
     gale__str_finish(&text);
     gale__ir_words_finish(&words);
     gale__ir_finish(&ir);

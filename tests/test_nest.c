@@ -1,5 +1,6 @@
 /* Canonical form, cost and pattern of loop nests. */
 #include "test.h"
+#include "base/num.h"
 #include "base/thread.h"
 #include "kernel/nest/nest.h"
 
@@ -95,6 +96,57 @@ TEST(cost_and_contraction)
     CHECK(!gale__nest_contraction(&p.nest, &c));
 }
 
+static gale__nest_instr number(double v)
+{
+    gale__nest_instr in = {.op = GALE__NEST_CONST, .type = GALE_F32};
+    gale__store_f64(GALE_F32, &in.imm, v);
+    return in;
+}
+
+static gale__nest_instr step(int op, gale_type type, int a, int b, int c)
+{
+    return (gale__nest_instr){.op = (uint8_t)op, .type = (uint8_t)type, .a = a, .b = b, .c = c};
+}
+
+/* select(x <= most, max(x, 0), 0) of a half is below `limit`; then an index of 0 to 9 into `entries`. */
+static void settle(double limit, uint64_t entries, int *n_code, gale__nest_instr *take)
+{
+    gale__nest_instr code[] = {{.op = GALE__NEST_LOAD, .type = GALE_F16}, step(GALE__CAST, GALE_F32, 0, -1, -1),
+        number(3e38), number(0), step(GALE__LE, GALE_BOOL, 1, 2, -1), step(GALE__MAX, GALE_F32, 1, 3, -1),
+        step(GALE__SELECT, GALE_F32, 4, 5, 3), number(limit), step(GALE__MIN, GALE_F32, 6, 7, -1), number(9),
+        step(GALE__MIN, GALE_F32, 8, 9, -1), step(GALE__CAST, GALE_I64, 10, -1, -1),
+        {.op = GALE__NEST_CONST, .type = GALE_I64}, step(GALE__LT, GALE_BOOL, 11, 12, -1),
+        step(GALE__ADD, GALE_I64, 11, 11, -1), step(GALE__SELECT, GALE_I64, 13, 14, 11),
+        {.op = GALE__NEST_TAKE, .type = GALE_F32, .a = 15, .access = 1, .imm = entries}};
+    gale__nest_store store = {.value = 16, .access = 2, .index = -1};
+    gale__nest nest = {.code = code, .n_code = sizeof code / sizeof *code, .stores = &store, .n_stores = 1};
+    gale__nest_settle(&nest);
+    *n_code = nest.n_code;
+    *take = code[store.value];
+    CHECK_EQ(code[take->a].op, GALE__CAST); /* the choice for negative indices is gone */
+}
+
+TEST(clamps_that_change_nothing)
+{
+    int n;
+    gale__nest_instr take;
+    settle(65504, 10, &n, &take);
+    CHECK_EQ(n, 11);
+    CHECK_EQ(take.op, GALE__NEST_TAKE);
+    CHECK_EQ(take.acc, 1);
+    settle(65503, 10, &n, &take);
+    CHECK_EQ(n, 13);
+    gale__nest_instr relu[] = {{.op = GALE__NEST_LOAD, .type = GALE_F32}, number(2),
+        step(GALE__DIV, GALE_F32, 0, 1, -1), number(0), step(GALE__MAX, GALE_F32, 2, 3, -1)};
+    gale__nest_store store = {.value = 4, .index = -1};
+    gale__nest nest = {.code = relu, .n_code = 5, .stores = &store, .n_stores = 1};
+    gale__nest_settle(&nest);
+    CHECK_EQ(nest.n_code, 5); /* a quotient of anything may be negative */
+    settle(1e15, 9, &n, &take);
+    CHECK_EQ(n, 11);
+    CHECK_EQ(take.acc, 0); /* 9 lies outside */
+}
+
 /* What stands before a product is counted for each of its values, wherever the product reads it. */
 TEST(cost_of_work_before_a_product)
 {
@@ -119,4 +171,5 @@ TEST(cost_of_work_before_a_product)
     CHECK_EQ(operations, 2 * 15 * 7 * 11 + 10 * 40 + 7 * 11);
 }
 
-TESTS(ROW(canonical), ROW(guards), ROW(cost_and_contraction), ROW(cost_of_work_before_a_product))
+TESTS(ROW(canonical), ROW(guards), ROW(cost_and_contraction), ROW(clamps_that_change_nothing),
+    ROW(cost_of_work_before_a_product))

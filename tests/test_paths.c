@@ -864,9 +864,59 @@ static void check_suppression(const char *provider, const int64_t *shape)
     og_end(&t);
 }
 
-TEST(suppression_is_a_kernel)
+static const int64_t (*picture_shape)[3];
+static void picture_levels(og *t)
+{
+    const int64_t *s = *picture_shape;
+    gale_value x = OG_INPUT(t, s[0], s[1], s[2]);
+    og_output(t, og_op(t, "PictureLevels", &x, 1, (gale_attr[]){GALE_INT("round_up", s[0] == 2)}, 1));
+}
+
+/* 10: ONNX's number of FLOAT16. */
+static gale_value halves(og *t, gale_value x) { return og_op(t, "Cast", &x, 1, (gale_attr[]){GALE_INT("to", 10)}, 1); }
+
+static void code_counts(og *t)
+{
+    const int64_t *s = *picture_shape;
+    as_floats(t, og_op1(t, "CodeCounts", halves(t, OG_INPUT(t, s[0], s[1] * s[2]))));
+}
+
+/* On `device`: so many kernels, and the same with as without them. */
+static void check_picture(void (*build)(og *), const int64_t shape[3], const char *routine, int kernels)
+{
+    og t;
+    result want = {0}, have = {0};
+    picture_shape = (const int64_t(*)[3])shape;
+    og_begin(&t);
+    build(&t);
+    bool ok = CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run_reference(&t, &want) &&
+              run_with(&t, NULL, &have) && CHECK(difference(&want, &have) <= 1e-6) &&
+              CHECK_EQ(routines_of(build, NULL, routine), 1) && CHECK_EQ(have.kernels, kernels);
+    if (!ok) printf("  %s of %d x %d: %d kernels\n", routine, (int)shape[2], (int)shape[1], have.kernels);
+    result_free(&want), result_free(&have);
+    og_end(&t);
+}
+
+/* Six levels a launch; counts are cleared, counted and, for the test, converted. */
+static void check_pictures(const char *provider)
+{
+    static const int64_t shapes[][3] = {{1, 70, 136}, {2, 67, 131}, {3, 1, 64}};
+    (void)provider;
+    for (int i = 0; i < 3; i++) {
+        check_picture(picture_levels, shapes[i], "levels", i < 2 ? 2 : 1);
+        if (i % 2 == 0) check_picture(code_counts, shapes[i], "counts", 4);
+    }
+}
+
+static void check_suppressions(const char *provider)
 {
     static const int64_t shapes[][4] = {{1, 1, 300, 300}, {1, 1, 7, 3}, {1, 1, 1, 1}, {2, 3, 40, 7}, {1, 5, 600, 20}};
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) check_suppression(provider, shapes[k]);
+}
+
+/* On each device that compiles kernels. */
+static void on_devices(const char *what, void (*check)(const char *provider))
+{
     static const char *const providers[] = {"opencl", "vulkan", "cuda", "hip"};
     gale_device *cpu = device;
     for (size_t i = 0; i < sizeof providers / sizeof *providers; i++) {
@@ -874,14 +924,17 @@ TEST(suppression_is_a_kernel)
         options.chain = providers[i];
         options.strict = true;
         if (gale_device_open(&options, &device) != GALE_OK) {
-            printf("SKIP suppression on %s: %s\n", providers[i], gale_error());
+            printf("SKIP %s on %s: %s\n", what, providers[i], gale_error());
             continue;
         }
-        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) check_suppression(providers[i], shapes[k]);
+        check(providers[i]);
         gale_device_close(&device);
     }
     device = cpu;
 }
+
+TEST(suppression_is_a_kernel) { on_devices("suppression", check_suppressions); }
+TEST(pictures_by_tile_and_in_counts) { on_devices("pictures", check_pictures); }
 
 TEST(rows_claim_what_is_theirs)
 {
@@ -1161,6 +1214,7 @@ int main(int argc, char **argv)
         ROW(packed_weights),
         ROW(rows_claim_what_is_theirs),
         ROW(suppression_is_a_kernel),
+        ROW(pictures_by_tile_and_in_counts),
         ROW(quantised_operators_are_named),
         ROW(networks_have_fixed_kernels),
         ROW(reports_name_regions_and_routines),

@@ -265,6 +265,20 @@ static void turned(const char *name, int64_t b, int64_t m, int64_t n, gale_type 
     add_case(c);
 }
 
+/* Planes to pixels of bytes, and a factor that the channels share. */
+static void interleaved_bytes(void)
+{
+    const int64_t extent[3] = {2, 3000, 3};
+    nest_case *c = new_case("interleaved bytes", 3, 0, extent);
+    nr_axis axes[3] = {nr_plain(0, 2), nr_plain(1, 3000), nr_plain(2, 3)};
+    const int order[3] = {0, 2, 1};
+    int x = nr_load(c, nr_access(c, GALE_F16, axes, 3, order, 0, 0));
+    int f = nr_load(c, nr_access(c, GALE_F32, axes, 2, NULL, 0, 0));
+    x = nr_op(c, GALE__MUL, GALE_F32, to_f32(c, x), nr_op(c, GALE__MUL, GALE_F32, f, f, 0), 0);
+    nr_store(c, nr_op(c, GALE__CAST, GALE_U8, x, 0, 0));
+    add_case(c);
+}
+
 static void line(const char *name, int64_t n, int64_t lead)
 {
     nest_case *c = new_case(name, 1, 0, &n);
@@ -301,6 +315,10 @@ static void make_cases(void)
     turned("turned", 3, 70, 100, GALE_F32);
     turned("turned, f16", 1, 200, 99, GALE_F16);
     turned("turned, u8", 1, 65, 300, GALE_U8);
+    turned("interleaved", 2, 2760, 3, GALE_F32);
+    turned("interleaved, f16", 1, 4200, 4, GALE_F16);
+    turned("interleaved, u8", 3, 2800, 2, GALE_U8);
+    interleaved_bytes();
     product("product, small", 2, 5, 7, 9, GALE_F32, false, false);
     product("product", 1, 100, 130, 70, GALE_F32, false, true);
     product("product, transposed", 3, 64, 64, 32, GALE_F32, true, false);

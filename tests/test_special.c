@@ -5,6 +5,7 @@
 #include "kernel/routines/routine.h"
 #include "kernel/schedule/special.h"
 #include "nest_random.h"
+#include "nvidia_caps.h"
 
 typedef struct buffers {
     const void *input, *index;
@@ -191,12 +192,14 @@ TEST(too_large)
     CHECK_OK(gale__special_sort(&job, &ir_full_caps, GALE_F32, 0, 5, false));
     CHECK_EQ(job.n_launches, 0);
 }
-/* Kernels of fast paths: what is printed for a device with everything is valid in every language. */
-static void check_routine(const gale__kernel_routine *routine, const void *args, int launches)
+/* Kernels of fast paths: what is printed for a device with everything is valid in every language; in CUDA C alone where
+ * groups wait for each other. */
+static void check_routine_for(
+    const gale_device_caps *caps, const gale__kernel_routine *routine, const void *args, int launches)
 {
     gale__routine_launch l;
     int n = 0;
-    for (; routine->describe(args, &ir_full_caps, n, &l); n++) {
+    for (; routine->describe(args, caps, n, &l); n++) {
         gale__ir ir;
         gale__str text = {0};
         gale__ir_words words = {0};
@@ -204,11 +207,12 @@ static void check_routine(const gale__kernel_routine *routine, const void *args,
         gale__ir_init(&ir, l.key);
         ir.n_pointers = l.n_refs;
         ir.n_words = l.n_words;
-        routine->build(args, &ir_full_caps, n, &ir);
+        routine->build(args, caps, n, &ir);
         if (CHECK_OK(gale__ir_validate(&ir))) {
-            if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &ir_full_caps, &text)))
-                ir_nvrtc(text.text, ir.name);
-            if (CHECK_OK(gale__ir_print_spirv(&ir, &ir_full_caps, &words))) ir_spirv_val(&words, ir.name);
+            if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, caps, &text))) ir_nvrtc(text.text, ir.name);
+            if (getenv("TEXTS")) ir_save(ir.name, text.text, text.length);
+            if (gale__ir_is_together(&ir)) CHECK_FAILS(gale__ir_print_spirv(&ir, caps, &words), UNSUPPORTED);
+            else if (CHECK_OK(gale__ir_print_spirv(&ir, caps, &words))) ir_spirv_val(&words, ir.name);
         }
         gale__str_finish(&text);
         gale__ir_words_finish(&words);
@@ -217,12 +221,28 @@ static void check_routine(const gale__kernel_routine *routine, const void *args,
     CHECK_EQ(n, launches);
 }
 
+static void check_routine(const gale__kernel_routine *routine, const void *args, int launches)
+{
+    check_routine_for(&ir_full_caps, routine, args, launches);
+}
+
 TEST(routines)
 {
     gale__nms_args one = {.batches = 1, .classes = 1, .boxes = 300, .most = 300, .overlap = 1, .least = 1}, some = one;
     some.classes = 20, some.centre = 1, some.least = 0, some.boxes = 8400;
     check_routine(&gale__nms_kernels, &one, 1);
     check_routine(&gale__nms_kernels, &some, 2);
+    const gale__levels_args levels = {.channels = 4, .height = 2160, .width = 4096, .type = GALE_F16},
+                            odd = {.channels = 1,
+                                .height = 77,
+                                .width = 131,
+                                .type = GALE_F32,
+                                .reduce = 1,
+                                .round_up = 1};
+    const gale__counts_args counts = {.rows = 4, .samples = 2160 * 4096};
+    check_routine(&gale__levels_kernels, &levels, 2);
+    check_routine(&gale__levels_kernels, &odd, 2);
+    check_routine(&gale__counts_kernels, &counts, 2);
     uint64_t bytes = 0;
     gale_device_caps caps = ir_full_caps;
     CHECK(gale__nms_kernels_fit(&some, &caps, &bytes) && bytes == 4 * (20 * 8400 + 20 * 300 + 20));
@@ -244,6 +264,70 @@ TEST(recurrent_steps)
     huge.hidden = 1 << 16, huge.batch = 1 << 16;
     CHECK(!gale__cell_kernels_fit(&huge, &ir_full_caps));
 }
+/* All steps in one kernel: which cells it takes on an H200, and that its text compiles. */
+TEST(recurrent_loops)
+{
+    static const int64_t types[] = {GALE_F32, GALE_F16, GALE_BF16};
+    uint64_t bytes = 0;
+    gale__routine_launch l;
+    for (int64_t kind = 0; kind < GALE__CELL_COUNT; kind++)
+        for (int t = 0; t < 3; t++)
+            for (int64_t batch = 1; batch <= 16; batch *= 16) {
+                gale__cpu_cell a = {.kind = kind, .trips = 9, .batch = batch, .hidden = 512, .type = types[t]};
+                a.biased = kind == GALE__CELL_GRU, a.timed = kind == t && batch == 1;
+                CHECK(gale__cell_loop_fits(&a, &nvidia, &bytes) &&
+                      bytes == 128 + 2 * 512 * (uint64_t)batch * (t ? 2 : 4));
+                check_routine_for(&nvidia, &gale__cell_loop_kernels, &a, 2);
+            }
+    gale__cpu_cell a = {.kind = GALE__CELL_LSTM, .trips = 256, .batch = 64, .hidden = 512, .type = GALE_F16};
+    CHECK(gale__cell_loop_kernels.describe(&a, &nvidia, 1, &l) && l.groups[0] == 32 && l.groups[1] == 4);
+    a.batch = 128; /* each group computes the items twice */
+    CHECK(gale__cell_loop_kernels.describe(&a, &nvidia, 1, &l) && l.groups[0] == 32 && l.groups[1] == 4);
+    check_routine_for(&nvidia, &gale__cell_loop_kernels, &a, 2);
+    a.batch = 16, a.type = GALE_F32;
+    CHECK(gale__cell_loop_kernels.describe(&a, &nvidia, 1, &l) && l.groups[0] == 128 && l.groups[1] == 1);
+    a.hidden = 4096; /* the weights do not fit */
+    CHECK(!gale__cell_loop_fits(&a, &nvidia, &bytes));
+    a.hidden = 512, a.trips = 2; /* two launches anyway */
+    CHECK(!gale__cell_loop_fits(&a, &nvidia, &bytes));
+    a.trips = 3;
+    CHECK(gale__cell_loop_fits(&a, &nvidia, &bytes) && !gale__cell_loop_fits(&a, &ir_full_caps, &bytes));
+}
+/* Builds and prints the kernel of all steps for an H200. */
+static gale_status build_loop(const gale__cpu_cell *a)
+{
+    gale__routine_launch l;
+    gale__ir ir;
+    gale__str text = {0};
+    const gale__ir *list = &ir;
+    gale__cell_loop_kernels.describe(a, &nvidia, 1, &l);
+    gale__ir_init(&ir, l.key);
+    ir.n_pointers = l.n_refs, ir.n_words = l.n_words;
+    gale__cell_loop_kernels.build(a, &nvidia, 1, &ir);
+    gale_status status = gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &nvidia, &text);
+    gale__str_finish(&text);
+    gale__ir_finish(&ir);
+    return status;
+}
+
+TEST(recurrent_faults)
+{
+    for (int t = 0; t < 2; t++) {
+        gale__cpu_cell a = {
+            .kind = GALE__CELL_LSTM, .trips = 9, .batch = 3, .hidden = 64, .timed = t, .type = t ? GALE_F32 : GALE_F16};
+        int64_t live = gale__alloc_live();
+        int n = 1;
+        for (gale_status status = GALE_NO_MEMORY; status != GALE_OK && n < 5000; n++) {
+            gale__alloc_fail_at((uint64_t)n);
+            status = build_loop(&a);
+            gale__alloc_fail_at(0);
+            CHECK(status == GALE_OK || status == GALE_NO_MEMORY);
+            CHECK_EQ(gale__alloc_live(), live);
+        }
+        CHECK(n > 10 && n < 5000);
+    }
+}
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(recurrent_steps), ROW(close))
+TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(recurrent_steps),
+    ROW(recurrent_loops), ROW(recurrent_faults), ROW(close))

@@ -39,6 +39,8 @@ typedef struct gale_device_caps {
     uint32_t groups_max[3];     /* maximum work-groups on each axis of a launch: 65535 on lavapipe; 0: unlimited */
     uint32_t loop_max;          /* total loop iterations of a thread after which the driver silently stops: 65535 on
                                    lavapipe; 0: unlimited */
+    uint32_t groups_together;   /* work-groups of a launch that surely run at the same time, so that they can wait for
+                                   each other (a cooperative launch, one group for each compute unit); 0: none */
     uint32_t shared_bytes;      /* work-group memory */
     uint32_t shared_most_bytes; /* available on request at launch; 0: no more than shared_bytes */
     uint32_t push_bytes;        /* Vulkan: size of the push constants */

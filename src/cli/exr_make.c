@@ -140,7 +140,7 @@ static gale_status mip(const gale__args *a, gale_device *device)
     GALE_TRY(gale_exr_open(gale__args_item(a, "INPUT", 0), NULL, &f));
     gale_status status = gale_exr_mip(device, f, 0, &o, path);
     gale_exr_close(&f);
-    return status;
+    return status == GALE_OK ? status : gale__fail_within(status, "%s", gale__args_item(a, "INPUT", 0));
 }
 
 int gale__exr_mip_file(const gale__args *a) { return gale__on_device(a, mip); }
@@ -174,7 +174,7 @@ static gale_status denoise(const gale__args *a, gale_device *device)
     gale_status status = gale_exr_denoise(device, f, &o, path, &r);
     gale__progress_end(&progress);
     gale_exr_close(&f);
-    GALE_TRY(status);
+    if (status != GALE_OK) return gale__fail_within(status, "%s", input);
     printf("%s -> %s: %lld tile%s, %s, %.2f s\n", input, path, (long long)r.tiles, r.tiles == 1 ? "" : "s",
         r.guided ? "with albedo and normals" : "colours only", r.seconds);
     return GALE_OK;

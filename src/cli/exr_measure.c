@@ -147,7 +147,9 @@ static gale_status depth(const gale__args *a, gale_device *device)
     if (!path || gale__args_item(a, "INPUT", 1))
         return gale__fail(GALE_INVALID, "depth needs one input file and --output");
     GALE_TRY(gale_exr_open(gale__args_item(a, "INPUT", 0), NULL, &f));
-    GALE_GO(gale_exr_depth(device, f, gale__args_text(a, "layer"), &p));
+    status = gale_exr_depth(device, f, gale__args_text(a, "layer"), &p);
+    if (status != GALE_OK) gale__fail_within(status, "%s", gale__args_item(a, "INPUT", 0));
+    GALE_GO(status);
     GALE_GO(gale_picture_write(p, path, NULL));
 done:
     gale_picture_destroy(&p);

@@ -110,6 +110,7 @@ struct gale_kernel {
     uint32_t block_bytes;  /* Vulkan: size of the parameter block; 0: not known before the launch */
     uint32_t shared_bytes; /* CUDA: work-group memory that is asked for at launch; 0: what the kernel declares is all */
     bool waits;            /* CUDA: may be launched while the one before is still running */
+    bool together;         /* its groups wait for each other: all of a launch must run at the same time */
     /* What a kernel of a user's takes, as the driver or its code says; -1: not known. */
     int arguments;       /* buffers and words together */
     int parameter_bytes; /* 8 for each buffer, 4 for each word */

@@ -270,6 +270,11 @@ static gale_status check_launch(const gale_stream *stream, const gale_kernel *ke
         if (most[i] && launch->groups[i] > most[i])
             return gale__fail(GALE_LIMIT, "launch %s: %u work-groups on axis %c, at most %u on %s", kernel->entry,
                 launch->groups[i], "xyz"[i], most[i], stream -> device -> info.name);
+    uint64_t groups = (uint64_t)launch->groups[0] * launch->groups[1] * launch->groups[2];
+    if (kernel->together && groups > stream->device->info.caps.groups_together)
+        return gale__fail(GALE_LIMIT, "launch %s: %llu work-groups that wait for each other, at most %u on %s",
+            kernel->entry, (unsigned long long)groups, stream->device->info.caps.groups_together,
+            stream->device->info.name);
     for (int i = 0; i < launch->n_refs; i++)
         if (!launch->refs[i].mem || launch->refs[i].offset > launch->refs[i].mem->size)
             return gale__fail(GALE_INVALID, "launch %s: pointer %d is outside its memory", kernel->entry, i);

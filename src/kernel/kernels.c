@@ -130,6 +130,7 @@ static gale_status kernel_of(gale_device *device, gale_module *module, const gal
 {
     uint32_t block = 8u * (uint32_t)ir->n_pointers + 4u * (uint32_t)ir->n_words;
     GALE_TRY(gale__kernel_create(module, ir->name, ir->group, block, gale__ir_launch_bytes(ir), out));
+    (*out)->together = gale__ir_is_together(ir);
     return insert(device, k, out);
 }
 

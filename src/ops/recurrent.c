@@ -133,7 +133,7 @@ static bool is_usual(const cell *c)
 {
     for (int i = 0; i < c->n_functions; i++)
         if (strcmp(c->function[i].name, c->defaults[i])) return false;
-    return c->clip == 0 && !c->timed && !c->input_forget && !c->late_hidden && !c->peepholes;
+    return c->clip == 0 && !c->input_forget && !c->late_hidden && !c->peepholes;
 }
 
 /* Recurrent weights [gates * hidden, hidden] as routines read them: [blocks of units, gates, hidden, units of a block].
@@ -148,28 +148,48 @@ static gale__node blocked_weights(gale__lower *L, const cell *c, gale__node r)
     return gale__prim_permute(L->g, gale__prim_reshape(L->g, padded, 4, by_block), order);
 }
 
-/* Offers the steps to a routine: out is h of every step, then the last states. */
-static void claim_steps(gale__lower *L, const cell *c, const gale__node *inputs, int d, bool reverse, gale__node *out)
+/* Offers the steps to a routine, with weights of this type: out is h of every step, then the last states. */
+static bool offer_steps(
+    gale__lower *L, const cell *c, const gale__node *inputs, gale__node weights, bool reverse, gale__node *out)
 {
-    if (!L->device || !gale__lower_good(L) || !is_usual(c)) return;
-    gale__node in[5] = {
-        inputs[c->n_states], blocked_weights(L, c, part(L, gale__lower_wide(L, L->in[R]), d)), inputs[0], inputs[1]};
+    gale_type type = gale__lower_type_of(L->g, weights);
+    gale__node x = inputs[c->n_states], in[6] = {x, weights, inputs[0], inputs[1]}, before = out[0];
+    if (type == GALE_F16) in[0] = gale__prim_cast(L->g, x, type); /* bf16 would lose too much */
     int n_in = 2 + c->n_states;
     if (c->bias) in[n_in++] = inputs[c->bias];
-    gale_attr attrs[2] = {GALE_INT("kind", c->gates == 4   ? GALE__CELL_LSTM
+    if (c->timed) in[n_in++] = gale__prim_cast(L->g, L->in[LENGTHS], GALE_I32);
+    gale_attr attrs[3] = {GALE_INT("kind", c->gates == 4   ? GALE__CELL_LSTM
                                            : c->gates == 3 ? GALE__CELL_GRU
                                                            : GALE__CELL_RNN),
-        GALE_INT("reverse", reverse)};
+        GALE_INT("reverse", reverse), GALE_INT("timed", c->timed)};
     gale__op_node node = {.name = "CellSteps",
         .path = gale__fast_paths_first("CellSteps"),
         .n_in = n_in,
         .n_out = 1 + c->n_states,
         .attrs = attrs,
-        .n_attrs = 2,
+        .n_attrs = 3,
         .body = L->node,
         .n_body = 1};
     gale_status status = gale__fast_paths_claim(L->g, L->device, &node, in, out);
     if (status != GALE_OK && gale__lower_good(L)) L->g->status = status;
+    return out[0] != before;
+}
+
+/* Where the numbers are halves, so may the weights and the results of a routine be. */
+static void claim_steps(gale__lower *L, const cell *c, const gale__node *inputs, int d, bool reverse, gale__node *out)
+{
+    if (!L->device || !gale__lower_good(L) || !is_usual(c)) return;
+    gale__node weights = blocked_weights(L, c, part(L, gale__lower_wide(L, L->in[R]), d));
+    gale_type type = gale__lower_type_of(L->g, L->in[X]);
+    if (type == GALE_F16 || type == GALE_BF16) {
+        gale__node narrow[3];
+        for (int i = 0; i <= c->n_states; i++) narrow[i] = gale__prim_cast(L->g, out[i], type);
+        if (offer_steps(L, c, inputs, gale__prim_cast(L->g, weights, type), reverse, narrow)) {
+            memcpy(out, narrow, (size_t)(1 + c->n_states) * sizeof *out);
+            return;
+        }
+    }
+    if (gale__lower_good(L)) offer_steps(L, c, inputs, weights, reverse, out);
 }
 
 /* One direction: h of every step, then the last states. */

@@ -200,16 +200,23 @@ static int launch_early(
     return api->launch_ex(&config, kernel->impl, list, NULL);
 }
 
+static int send(
+    const gale__cu_api *api, gale_stream *stream, const gale_kernel *kernel, const gale__launch *launch, void **list)
+{
+    const uint32_t *n = launch->groups, *g = launch->group, shared = kernel->shared_bytes;
+    if (kernel->together)
+        return api->launch_together(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2], shared, stream->impl, list);
+    if (kernel->waits && stream->capturing) return launch_early(api, stream, kernel, launch, list);
+    return api->launch(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2], shared, stream->impl, list, NULL);
+}
+
 gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch)
 {
     gale__cu_device *d = of(stream->device);
-    const uint32_t *n = launch->groups, *g = launch->group;
     parameters p;
     GALE_TRY(fill_parameters(kernel, launch, &p));
     GALE_TRY(gale__cu_enter(d));
-    int code = kernel->waits && stream->capturing ? launch_early(d->api, stream, kernel, launch, p.list)
-                                                  : d->api->launch(kernel->impl, n[0], n[1], n[2], g[0], g[1], g[2],
-                                                        kernel->shared_bytes, stream->impl, p.list, NULL);
+    int code = send(d->api, stream, kernel, launch, p.list);
     GALE_TRY(gale__cu_check(d->api, code, kernel->entry));
     /* Under --debug-layer an error is told of the kernel that made it. */
     if (!stream->device->debug_layer || stream->capturing) return GALE_OK;

@@ -57,6 +57,9 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .kernels_per_module = 1,
     };
     if (cuda && api->function_set) caps->shared_most_bytes = attribute_u32(api, device, GALE__CU_SHARED_OPTIN);
+    /* Orders of memory among groups are those of 7.0 on. */
+    if (cuda && arch >= 70 && api->launch_together && attribute(api, device, GALE__CU_COOPERATIVE) > 0)
+        caps->groups_together = caps->compute_units;
     if (!caps->subgroup) caps->subgroup = 32;
     if (!caps->group_max) caps->group_max = 1024;
     if (cuda && arch >= 80) gale__caps_add_mma(caps);

@@ -137,6 +137,7 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_a
     for (int i = 0; i < e->n_buffers; i++)
         nest->buffers[i] = (gale__nest_buffer){gale__fuse_root_elements(e->g, e->buffers[i]),
             (gale_type)gale__prim_at(e->g, e->buffers[i])->type, i == nest->accesses[store_access].buffer};
+    gale__nest_settle(nest);
     gale__nest_loosen(nest);
     out->kind = GALE__FUSED_NEST;
     out->op = join_names(e);

@@ -10,6 +10,7 @@ enum {
     I64 = GALE__NEED_I64,
     PRODUCTS = GALE__NEED_PRODUCTS,
     MATRIX = GALE__NEED_MATRIX,
+    TOGETHER = GALE__NEED_TOGETHER,
 };
 #define HOST(function)   \
     {                    \
@@ -34,7 +35,7 @@ static uint32_t abilities(const gale_device_caps *caps)
 {
     return (caps->host_functions ? HOST_FUNCTIONS : 0u) | (caps->dialect || caps->spirv ? KERNELS : 0u) |
            (caps->i64 ? I64 : 0u) | (caps->products_side ? PRODUCTS : 0u) |
-           (caps->n_matrix || caps->matrix_emulated ? MATRIX : 0u);
+           (caps->n_matrix || caps->matrix_emulated ? MATRIX : 0u) | (caps->groups_together ? TOGETHER : 0u);
 }
 
 const gale__fast_path *gale__fast_paths_at(int i)

@@ -42,7 +42,8 @@ typedef enum gale__fast_path_need {
     GALE__NEED_KERNELS = 2, /* builds them from text or SPIR-V */
     GALE__NEED_I64 = 4,
     GALE__NEED_PRODUCTS = 8, /* a library for matrix products */
-    GALE__NEED_MATRIX = 16   /* matrix units, or kernels for them written for plain threads */
+    GALE__NEED_MATRIX = 16,  /* matrix units, or kernels for them written for plain threads */
+    GALE__NEED_TOGETHER = 32 /* groups that can wait for each other */
 } gale__fast_path_need;
 
 /* One of three kinds (kernel/routines/routine.h): the member that is not NULL. */

@@ -66,9 +66,10 @@ static gale_status convert(gale_type type, const gale_tensor *from, gale_tensor 
     return status;
 }
 
-/* What is added to sums stays f32. */
+/* What is added to sums stays f32, and so do the states of recurrent cells. */
 static bool is_added(const gale__op *op, int input)
 {
+    if (!strcmp(op->name, "LSTM") || !strcmp(op->name, "GRU") || !strcmp(op->name, "RNN")) return input > 2;
     return input == 2 && (!strcmp(op->name, "Conv") || !strcmp(op->name, "ConvTranspose") || !strcmp(op->name, "Gemm"));
 }
 

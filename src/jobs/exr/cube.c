@@ -129,6 +129,15 @@ gale_status gale__cube_read(const char *path, gale__cube *out)
     return status == GALE_OK ? status : gale__fail_within(status, "%s", path);
 }
 
+bool gale__cube_stays(const gale__cube *c)
+{
+    const float *v = c->size ? c->values : c->curve;
+    int64_t n = c->size ? 3 * c->size * c->size * c->size : 3 * c->curve_size;
+    for (int64_t i = 0; i < n; i++)
+        if (!(v[i] >= 0 && v[i] <= 1)) return false;
+    return true;
+}
+
 void gale__cube_finish(gale__cube *c)
 {
     gale__free(c->values);

@@ -72,7 +72,8 @@ static gale_status compare_channel(pair *p, float *heat, const char *prefix, gal
     bool whole = p->channel->x_sampling == 1 && p->channel->y_sampling == 1;
     float *a = NULL, *b = NULL;
     gale_status status = read_channel(p->a, p->part_a, p, &a);
-    if (status == GALE_OK) status = read_channel(p->b, p->part_b, p, &b);
+    if (status != GALE_OK) gale__fail_within(status, "first file");
+    else if ((status = read_channel(p->b, p->part_b, p, &b)) != GALE_OK) gale__fail_within(status, "second file");
     if (status == GALE_OK) measure(p, a, b, whole ? heat : NULL, d);
     gale__free(a);
     gale__free(b);

@@ -275,6 +275,8 @@ static gale_status write_light(belt *b, gale_exr_item *item)
         return status;
     }
     gale_picture *p = NULL;
+    gale__file_identity file;
+    if (gale__file_identify(item->input, &file)) item->report.file_bytes = file.size_bytes;
     gale_picture_read_options read = {
         .layer = o->look.layer, .max_pixels = limits.max_pixels, .max_bytes = limits.max_bytes};
     GALE_TRY(gale_picture_read(item->input, &read, &p));

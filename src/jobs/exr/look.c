@@ -31,6 +31,8 @@ typedef struct look {
 
 static bool has_alpha(const gale__look_plan *p) { return p->channels % 2 == 0; }
 
+static bool is_resized(const gale__look_plan *p) { return p->width != p->in_width || p->height != p->in_height; }
+
 /* Samples that are not finite count as 0 in sums: one of them would take its surroundings with it. */
 static gale_value resized(look *l, gale_value x)
 {
@@ -38,7 +40,7 @@ static gale_value resized(look *l, gale_value x)
     const int64_t sizes[3] = {p->channels, p->height, p->width};
     const gale_attr attrs[] = {GALE_STRING_ATTR("mode", modes[p->filter]), GALE_FLOAT("cubic_coeff_a", -0.5),
         GALE_INT("antialias", 1), GALE_INT("exclude_outside", 1), GALE_INT("finite", 1)};
-    if (p->width == p->in_width && p->height == p->in_height) return x;
+    if (!is_resized(p)) return x;
     return gale__make_op(
         &l->m, "Resize", (gale_value[]){x, GALE_NONE, GALE_NONE, gale__make_ints(&l->m, 3, sizes)}, 4, attrs, 5);
 }
@@ -80,12 +82,15 @@ static gale_value mixed(look *l)
     return sum;
 }
 
-/* What is between 0 and the largest number stays. */
+/* What is between 0 and the largest number stays: as whole numbers, the bits of all others are not below those of
+ * infinity. */
 static gale_value clean(look *l, gale_value v)
 {
+    const gale_attr to = GALE_INT("to", gale__onnx_type_number(GALE_U32));
     gale__maker *m = &l->m;
-    gale_value zero = gale__make_number(m, 0), most = gale__make_number(m, 3.4028234663852886e38);
-    return gale__make_select(m, gale__make_2(m, "LessOrEqual", v, most), gale__make_2(m, "Max", v, zero), zero);
+    gale_value bits = gale__make_op(m, "BitCast", &v, 1, &to, 1);
+    return gale__make_select(
+        m, gale__make_2(m, "Less", bits, gale__make_word(m, 0x7f800000)), v, gale__make_number(m, 0));
 }
 
 static gale_value limited(look *l, gale_value v, double low, double high)
@@ -276,19 +281,22 @@ static gale_value interleaved(look *l, gale_value alpha)
     static const int64_t order[3] = {1, 2, 0};
     const gale_attr perm = GALE_INTS("perm", order, 3);
     gale__maker *m = &l->m;
-    gale_value v = scaled(l, l->v[0]);
+    bool direct = l->p->fast && !l->p->dither && alpha == GALE_NONE; /* the curve's values are levels up to rounding */
+    gale_value v = direct ? low_byte(l, gale__make_affine(m, l->v[0], 255, 0)) : scaled(l, l->v[0]);
     if (alpha != GALE_NONE) v = with_alpha(l, v, alpha);
     v = gale__make_cast(m, v, l->p->bits == 16 ? GALE_U16 : GALE_U8);
     return gale__make_op(m, "Transpose", &v, 1, &perm, 1);
 }
 
-/* 1 / alpha; 1 where alpha is nothing, or so little that its inverse would not be a number. */
+/* 1 / alpha; 1 where alpha is nothing, or so little that its inverse would not be a number.  No half is between 0 and
+ * 2^-24, so that of halves the colours divided by alpha have a known bound. */
 static gale_value inverse_of(look *l, gale_value alpha)
 {
     gale__maker *m = &l->m;
-    gale_value one = gale__make_number(m, 1), least = gale__make_number(m, 1e-30);
+    bool halves = l->p->type == GALE_F16 && !is_resized(l->p);
+    gale_value one = gale__make_number(m, 1), least = gale__make_number(m, halves ? 0x1p-25 : 1e-30);
     gale_value some = gale__make_2(m, "Greater", alpha, least);
-    return gale__make_2(m, "Div", one, gale__make_select(m, some, gale__make_2(m, "Max", alpha, least), one));
+    return gale__make_2(m, "Div", one, gale__make_select(m, some, alpha, one));
 }
 
 /* Linear colours, none of them negative, not premultiplied if alpha is kept. */
@@ -321,7 +329,8 @@ static void build(look *l)
     for (int i = 0; i < l->n; i++)
         l->v[i] = encoded(l, gale__make_2(m, "Min", toned(l, l->v[i]), gale__make_number(m, 1)), scale);
     if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept);
-    for (int i = 0; p->cube && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);
+    bool leaves = p->cube && !gale__cube_stays(p->cube);
+    for (int i = 0; leaves && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);
     gale_value v = l->packed ? packed(l, a) : interleaved(l, a);
     if (m->status == GALE_OK) m->status = gale_graph_output(m->graph, "picture", v);
 }

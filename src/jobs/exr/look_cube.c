@@ -1,6 +1,6 @@
-/* Colours through tables: a 1D table between two entries, a 3D table between its eight nearest ones.  Where the colours
- * are values of their own, an entry is one word of three halves, which are exact to a small part of an 8-bit level:
- * eight gathers a pixel.  Else each is a gather over all channels of the result at once. */
+/* Colours through tables: a 1D table between two entries, a 3D table between the four corners of a tetrahedron.  Where
+ * the colours are values of their own, an entry is one word of three halves, which are exact to a small part of an
+ * 8-bit level: four gathers a pixel.  Else each is a gather over all channels of the result at once. */
 #include "base/num.h"
 #include "jobs/exr/look.h"
 #include "onnx/wire/proto.h"
@@ -11,28 +11,19 @@ typedef struct axis {
     gale_value at, part; /* f32, [1, height, width] */
 } axis;
 
+#define INWARDS 1e-5 /* of the range: more than rounding, and much less than a level of 8 bits */
+
+/* Colours are between 0 and 1 up to rounding, unless a 1D table made them: pulled inwards by a little they are known to
+ * be in the domain, and kernels need not look. */
 static axis place(gale__maker *m, const gale__cube *c, gale_value v, int channel)
 {
-    double scale = (double)(c->size - 1) / (c->high[channel] - c->low[channel]);
-    gale_value t = gale__make_affine(m, v, scale, -c->low[channel] * scale);
-    t = gale__make_op(
-        m, "Clip", (gale_value[]){t, gale__make_number(m, 0), gale__make_number(m, (double)(c->size - 1))}, 3, NULL, 0);
-    gale_value at = gale__make_2(m, "Min", gale__make_1(m, "Floor", t), gale__make_number(m, (double)(c->size - 2)));
+    double scale = (double)(c->size - 1) / (c->high[channel] - c->low[channel]), by = c->curve_size ? 0 : INWARDS;
+    gale_value zero = gale__make_number(m, 0), last = gale__make_number(m, (double)(c->size - 1)),
+               t = gale__make_affine(m, v, scale * (1 - 2 * by), (by - c->low[channel]) * scale);
+    t = gale__make_op(m, "Clip", (gale_value[]){t, zero, last}, 3, NULL, 0);
+    gale_value at = gale__make_op(m, "Clip",
+        (gale_value[]){gale__make_1(m, "Floor", t), zero, gale__make_number(m, (double)(c->size - 2))}, 3, NULL, 0);
     return (axis){at, gale__make_2(m, "Sub", t, at)};
-}
-
-/* Where each of the channels begins in the table, and the corner's own offset. */
-static gale_value offsets(gale__maker *m, const gale__cube *c, const int *columns, int n, int corner)
-{
-    int64_t all = c->size * c->size * c->size;
-    int32_t v[4] = {0};
-    const int64_t dims[3] = {n, 1, 1};
-    gale_value out = GALE_NONE;
-    for (int i = 0; i < n; i++)
-        v[i] = (int32_t)(columns[i] * all + (corner & 1) + (corner >> 1 & 1) * c->size +
-                         (corner >> 2 & 1) * c->size * c->size);
-    if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_I32, 3, dims, v, &out);
-    return out;
 }
 
 /* The entry before a place along all axes. */
@@ -43,26 +34,62 @@ static gale_value base_of(gale__maker *m, const gale__cube *c, const axis a[3])
     return gale__make_cast(m, gale__make_2(m, "Add", a[0].at, gale__make_affine(m, rows, size, 0)), GALE_I32);
 }
 
-/* How much of a corner there is at a place. */
-static gale_value weight_of(gale__maker *m, const axis a[3], int corner)
+/* The corners of the tetrahedron around a place: from the entry before it along the axis of the largest part, then
+ * along the next, then along the last.  Of equal parts any may be first: the corner between them has no weight. */
+typedef struct corners {
+    gale_value index[4], weight[4];
+} corners;
+
+static gale_value step(gale__maker *m, int64_t v)
 {
-    gale_value weight = GALE_NONE;
-    for (int i = 0; i < 3; i++) {
-        gale_value w = corner >> i & 1 ? a[i].part : gale__make_affine(m, a[i].part, -1, 1);
-        weight = i ? gale__make_2(m, "Mul", weight, w) : w;
-    }
-    return weight;
+    const int32_t narrow = (int32_t)v;
+    gale_value out = GALE_NONE;
+    if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_I32, 0, NULL, &narrow, &out);
+    return out;
+}
+
+static void find_indices(gale__maker *m, const gale__cube *c, const axis a[3], corners *out)
+{
+    const int64_t row = c->size, plane = row * row, all = 1 + row + plane;
+    gale_value rg = gale__make_2(m, "Less", a[0].part, a[1].part), rb = gale__make_2(m, "Less", a[0].part, a[2].part),
+               gb = gale__make_2(m, "Less", a[1].part, a[2].part);
+    gale_value first = gale__make_select(m, rg, gale__make_select(m, gb, step(m, plane), step(m, row)),
+                   gale__make_select(m, rb, step(m, plane), step(m, 1))),
+               second = gale__make_select(m, rg, gale__make_select(m, rb, step(m, all - 1), step(m, all - plane)),
+                   gale__make_select(m, gb, step(m, all - row), step(m, all - plane)));
+    out->index[0] = base_of(m, c, a);
+    out->index[1] = gale__make_2(m, "Add", out->index[0], first);
+    out->index[2] = gale__make_2(m, "Add", out->index[0], second);
+    out->index[3] = gale__make_2(m, "Add", out->index[0], step(m, all));
+}
+
+static void find_corners(gale__maker *m, const gale__cube *c, const axis a[3], corners *out)
+{
+    gale_value r = a[0].part, g = a[1].part, b = a[2].part, low = gale__make_2(m, "Min", r, g),
+               high = gale__make_2(m, "Max", r, g), most = gale__make_2(m, "Max", high, b),
+               least = gale__make_2(m, "Min", low, b),
+               middle = gale__make_2(m, "Max", low, gale__make_2(m, "Min", high, b));
+    find_indices(m, c, a, out);
+    out->weight[0] = gale__make_affine(m, most, -1, 1);
+    out->weight[1] = gale__make_2(m, "Sub", most, middle);
+    out->weight[2] = gale__make_2(m, "Sub", middle, least);
+    out->weight[3] = least;
 }
 
 /* The columns of all channels of the result. */
 static gale_value stacked(gale__maker *m, const gale__cube *c, const axis a[3], const int *columns, int channels)
 {
-    const int64_t entries = 3 * c->size * c->size * c->size;
-    gale_value table = gale__make_floats(m, 1, &entries, c->values), sum = GALE_NONE, base = base_of(m, c, a);
-    for (int corner = 0; corner < 8; corner++) {
-        gale_value index = gale__make_2(m, "Add", base, offsets(m, c, columns, channels, corner));
-        gale_value part = gale__make_2(m, "Mul", gale__make_2(m, "Gather", table, index), weight_of(m, a, corner));
-        sum = corner ? gale__make_2(m, "Add", sum, part) : part;
+    const int64_t n = c->size * c->size * c->size, entries = 3 * n, dims[3] = {channels, 1, 1};
+    int32_t begin[4] = {0};
+    corners k;
+    gale_value table = gale__make_floats(m, 1, &entries, c->values), sum = GALE_NONE, column = GALE_NONE;
+    for (int i = 0; i < channels; i++) begin[i] = (int32_t)(columns[i] * n);
+    if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_I32, 3, dims, begin, &column);
+    find_corners(m, c, a, &k);
+    for (int i = 0; i < 4; i++) {
+        gale_value entry = gale__make_2(m, "Gather", table, gale__make_2(m, "Add", k.index[i], column));
+        gale_value part = gale__make_2(m, "Mul", entry, k.weight[i]);
+        sum = i ? gale__make_2(m, "Add", sum, part) : part;
     }
     return sum;
 }
@@ -83,27 +110,34 @@ static gale_value word_table(gale__maker *m, const gale__cube *c)
     return out;
 }
 
-static gale_value colour_of(gale__maker *m, gale_value words, int i)
+/* The colours of a word: red and green are its lower half. */
+static void unpack(gale__maker *m, gale_value word, gale_value rgb[3])
 {
     const gale_attr right = GALE_STRING_ATTR("direction", "RIGHT"),
                     to = GALE_INT("to", gale__onnx_type_number(GALE_F16));
-    const uint64_t by = 16 * (uint64_t)i;
+    const uint64_t by = 32;
     gale_value shift = GALE_NONE;
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U64, 0, NULL, &by, &shift);
-    if (i) words = gale__make_op(m, "BitShift", (gale_value[]){words, shift}, 2, &right, 1);
-    gale_value bits = gale__make_cast(m, words, GALE_U16);
-    return gale__make_cast(m, gale__make_op(m, "BitCast", &bits, 1, &to, 1), GALE_F32);
+    gale_value lower = gale__make_cast(m, word, GALE_U32),
+               upper = gale__make_op(m, "BitShift", (gale_value[]){word, shift}, 2, &right, 1);
+    rgb[0] = lower, rgb[2] = gale__make_cast(m, upper, GALE_U32);
+    rgb[1] = gale__make_op(m, "BitShift", (gale_value[]){lower, gale__make_word(m, 16)}, 2, &right, 1);
+    for (int i = 0; i < 3; i++) {
+        gale_value bits = gale__make_cast(m, rgb[i], GALE_U16);
+        rgb[i] = gale__make_cast(m, gale__make_op(m, "BitCast", &bits, 1, &to, 1), GALE_F32);
+    }
 }
 
 static void separate(gale__maker *m, const gale__cube *c, const axis a[3], gale_value v[3])
 {
-    gale_value table = word_table(m, c), base = base_of(m, c, a);
-    const int first = 0;
-    for (int corner = 0; corner < 8; corner++) {
-        gale_value index = gale__make_2(m, "Add", base, offsets(m, c, &first, 1, corner));
-        gale_value words = gale__make_2(m, "Gather", table, index), weight = weight_of(m, a, corner);
+    gale_value table = word_table(m, c);
+    corners k;
+    find_corners(m, c, a, &k);
+    for (int corner = 0; corner < 4; corner++) {
+        gale_value entry[3];
+        unpack(m, gale__make_2(m, "Gather", table, k.index[corner]), entry);
         for (int i = 0; i < 3; i++) {
-            gale_value part = gale__make_2(m, "Mul", colour_of(m, words, i), weight);
+            gale_value part = gale__make_2(m, "Mul", entry[i], k.weight[corner]);
             v[i] = corner ? gale__make_2(m, "Add", v[i], part) : part;
         }
     }

@@ -14,20 +14,19 @@ typedef struct chain {
     gale__mip_plan plan; /* its type is half where all channels are */
     int nx, ny;
     char *planes; /* [channels][height][width] */
-    gale_tensor *levels[GALE__MIP_LEVELS_MOST * GALE__MIP_LEVELS_MOST];
+    gale_tensor *outputs[GALE__MIP_LEVELS_MOST * GALE__MIP_LEVELS_MOST];
 } chain;
-
-static int index_of(const chain *c, int x, int y) { return c->plan.rip ? y * c->nx + x : x; }
 
 static gale_status run(gale_device *device, chain *c)
 {
     gale_program *program = NULL;
     gale_tensor *in = NULL;
     gale_status status;
-    if (index_of(c, c->nx - 1, c->ny - 1) == 0) return GALE_OK; /* one pixel */
+    const int64_t dims[3] = {c->plan.channels, c->plan.height, c->plan.width};
+    if (c->nx == 1 && c->ny == 1) return GALE_OK; /* one pixel */
     GALE_GO(gale__mip_program(&c->plan, device, &program));
-    GALE_GO(gale__mip_input(&c->plan, device, c->planes, &in));
-    GALE_GO(gale_program_run(program, &in, c->levels + 1, GALE_RUN_ON_HOST));
+    GALE_GO(gale__tensor_borrow(c->plan.type, 3, dims, c->planes, NULL, NULL, &in));
+    GALE_GO(gale_program_run(program, &in, c->outputs, GALE_RUN_ON_HOST));
 done:
     gale_tensor_destroy(&in);
     gale_program_destroy(&program);
@@ -39,7 +38,7 @@ static const void *level_of(void *user, int x, int y, int channel)
     const chain *c = user;
     size_t n = (size_t)(gale__mip_halved(&c->plan, c->plan.width, x) * gale__mip_halved(&c->plan, c->plan.height, y)) *
                gale_type_size(c->plan.type);
-    return (const char *)gale_tensor_data(c->levels[index_of(c, x, y)]) + (size_t)channel * n;
+    return (const char *)gale__mip_level(&c->plan, c->outputs, c->nx, x, y) + (size_t)channel * n;
 }
 
 static void *plane_of(const chain *c, int channel)
@@ -115,7 +114,7 @@ gale_status gale_exr_mip(
     GALE_GO(run(device, c));
     GALE_GO(write_file(c, path));
 done:
-    for (int i = 0; i < GALE__MIP_LEVELS_MOST * GALE__MIP_LEVELS_MOST; i++) gale_tensor_destroy(&c->levels[i]);
+    for (int i = 0; i < GALE__MIP_LEVELS_MOST * GALE__MIP_LEVELS_MOST; i++) gale_tensor_destroy(&c->outputs[i]);
     gale__free(c->planes);
     gale__free(c);
     return status;

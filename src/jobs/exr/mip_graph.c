@@ -5,7 +5,6 @@
 #include "graph/run/tensor.h"
 #include "jobs/exr/maker.h"
 #include "jobs/exr/mip.h"
-#include "onnx/wire/proto.h"
 
 int64_t gale__mip_halved(const gale__mip_plan *p, int64_t n, int times)
 {
@@ -50,16 +49,6 @@ static gale_value halve(gale__maker *m, const gale__mip_plan *p, gale_value v, i
     return reduced(m, p, even, gale__make_op(m, "Slice", in, 5, NULL, 0));
 }
 
-/* One of two halves in a word, as f32. */
-static gale_value half_of(gale__maker *m, gale_value words, bool upper)
-{
-    const gale_attr right = GALE_STRING_ATTR("direction", "RIGHT"),
-                    to = GALE_INT("to", gale__onnx_type_number(GALE_F16));
-    if (upper) words = gale__make_op(m, "BitShift", (gale_value[]){words, gale__make_word(m, 16)}, 2, &right, 1);
-    gale_value bits = gale__make_cast(m, words, GALE_U16);
-    return gale__make_cast(m, gale__make_op(m, "BitCast", &bits, 1, &to, 1), GALE_F32);
-}
-
 /* Returns the level as it can be read again. */
 static gale_value add_level(gale__maker *m, const gale__mip_plan *p, gale_value v)
 {
@@ -68,15 +57,12 @@ static gale_value add_level(gale__maker *m, const gale__mip_plan *p, gale_value 
     return gale__make_cast(m, stored, GALE_F32);
 }
 
-/* v: the planes, or words of two pixels each. */
-static void build_mip(gale__maker *m, const gale__mip_plan *p, gale_value v, int count)
+/* One value: kernels make several levels at once. */
+static void build_mip(gale__maker *m, const gale__mip_plan *p, gale_value v)
 {
-    for (int i = 1; i < count; i++) {
-        if (i == 1 && p->words) v = reduced(m, p, half_of(m, v, false), half_of(m, v, true));
-        else v = halve(m, p, v, 2, gale__mip_halved(p, p->width, i - 1));
-        v = halve(m, p, v, 1, gale__mip_halved(p, p->height, i - 1));
-        v = add_level(m, p, v);
-    }
+    const gale_attr attrs[] = {GALE_INT("reduce", p->reduce), GALE_INT("round_up", p->round_up)};
+    v = gale__make_op(m, "PictureLevels", &v, 1, attrs, 2);
+    if (m->status == GALE_OK) m->status = gale_graph_output(m->graph, "levels", v);
 }
 
 static void build_rip(gale__maker *m, const gale__mip_plan *p, gale_value v, int nx, int ny)
@@ -91,34 +77,27 @@ static void build_rip(gale__maker *m, const gale__mip_plan *p, gale_value v, int
     }
 }
 
-/* A GPU reads neighbours in one access only if they are one element. */
-static bool takes_words(const gale__mip_plan *p, const gale_device *device)
+gale_status gale__mip_program(const gale__mip_plan *p, gale_device *device, gale_program **out)
 {
-    return p->type == GALE_F16 && p->width % 2 == 0 && !p->rip && !gale_device_get_info(device)->caps.host_functions;
-}
-
-gale_status gale__mip_program(const gale__mip_plan *plan, gale_device *device, gale_program **out)
-{
-    gale__mip_plan p = *plan;
     gale__maker m = {0};
     gale_value v = GALE_NONE;
+    const int64_t dims[3] = {p->channels, p->height, p->width};
     int nx, ny;
-    p.words = takes_words(plan, device);
-    const int64_t dims[3] = {p.channels, p.height, p.words ? p.width / 2 : p.width};
-    gale__mip_count(&p, &nx, &ny);
+    gale__mip_count(p, &nx, &ny);
     GALE_TRY(gale_graph_create(&m.graph));
-    m.status = gale_graph_input(m.graph, "planes", p.words ? GALE_U32 : p.type, 3, dims, NULL, &v);
-    if (!p.words) v = gale__make_cast(&m, v, GALE_F32);
-    if (p.rip) build_rip(&m, &p, v, nx, ny);
-    else build_mip(&m, &p, v, nx);
+    m.status = gale_graph_input(m.graph, "planes", p->type, 3, dims, NULL, &v);
+    if (p->rip) build_rip(&m, p, gale__make_cast(&m, v, GALE_F32), nx, ny);
+    else build_mip(&m, p, v);
     if (m.status == GALE_OK) m.status = gale_program_create(m.graph, device, NULL, out);
     gale_graph_destroy(&m.graph);
     return m.status;
 }
 
-gale_status gale__mip_input(const gale__mip_plan *p, gale_device *device, const void *planes, gale_tensor **out)
+const void *gale__mip_level(const gale__mip_plan *p, gale_tensor *const *outputs, int nx, int x, int y)
 {
-    bool words = takes_words(p, device);
-    const int64_t dims[3] = {p->channels, p->height, words ? p->width / 2 : p->width};
-    return gale__tensor_borrow(words ? GALE_U32 : p->type, 3, dims, planes, NULL, NULL, out);
+    size_t before = 0;
+    if (p->rip) return gale_tensor_data(outputs[y * nx + x - 1]);
+    for (int i = 1; i < x; i++)
+        before += (size_t)(p->channels * gale__mip_halved(p, p->width, i) * gale__mip_halved(p, p->height, i));
+    return (const char *)gale_tensor_data(outputs[0]) + before * gale_type_size(p->type);
 }

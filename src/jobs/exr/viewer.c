@@ -13,6 +13,10 @@
 
 enum { PROGRAMS_MOST = 8, SIDE_MOST = 1000000 };
 
+/* Pictures on a GPU at a time: enough to keep its transfers and kernels busy.  Each takes a stream with pinned memory,
+ * which is slow to make, and more of them only share the bus. */
+enum { AT_ONCE = 4 };
+
 typedef struct entry {
     gale__look_plan plan;
     gale_program *program;
@@ -28,6 +32,8 @@ struct gale_exr_viewer {
     gale__mutex lock;
     entry entries[PROGRAMS_MOST];
     uint64_t clock;
+    gale__cond freed;
+    int running, at_once; /* pictures on the device; 0: as many as come */
 };
 
 static gale_status check_look(const gale_exr_look *l)
@@ -59,6 +65,8 @@ gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *loo
     v->layer = look->layer ? gale__strdup(look->layer) : NULL;
     v->look.layer = v->layer;
     gale__mutex_init(&v->lock);
+    gale__cond_init(&v->freed);
+    v->at_once = gale_device_get_info(device)->caps.host_functions ? 0 : AT_ONCE;
     gale_status status = look->layer && !v->layer ? GALE_NO_MEMORY : GALE_OK;
     if (status == GALE_OK && look->lut) status = gale__cube_read(look->lut, &v->cube);
     if (status == GALE_OK) *out = v;
@@ -71,6 +79,7 @@ void gale_exr_viewer_destroy(gale_exr_viewer **viewer)
     gale_exr_viewer *v = viewer ? *viewer : NULL;
     if (!v) return;
     for (int i = 0; i < PROGRAMS_MOST; i++) gale_program_destroy(&v->entries[i].program);
+    gale__cond_finish(&v->freed);
     gale__mutex_finish(&v->lock);
     gale__free(v->layer);
     gale__cube_finish(&v->cube);
@@ -111,12 +120,15 @@ static gale__look_plan plan_for(const gale_exr_look *l, const gale__exr_image *i
     return p;
 }
 
-/* An entry with the program, counted as in use; where all are in use, one of nobody's that the caller destroys. */
+/* An entry with the program, counted as in use; where all are in use, one of nobody's that the caller destroys.  Waits
+ * until the device has room for a picture; give_program is called in any case. */
 static gale_status take_program(gale_exr_viewer *v, const gale__look_plan *plan, entry **kept, gale_program **out)
 {
     gale_status status = GALE_OK;
     entry *oldest = NULL;
     gale__mutex_lock(&v->lock);
+    while (v->at_once && v->running >= v->at_once) gale__cond_wait(&v->freed, &v->lock);
+    v->running++;
     *kept = NULL;
     for (entry *e = v->entries; e < v->entries + PROGRAMS_MOST && !*kept; e++) {
         if (e->program && !memcmp(&e->plan, plan, sizeof *plan)) *kept = e;
@@ -139,12 +151,11 @@ static gale_status take_program(gale_exr_viewer *v, const gale__look_plan *plan,
 
 static void give_program(gale_exr_viewer *v, entry *kept, gale_program **program)
 {
-    if (!kept) {
-        gale_program_destroy(program);
-        return;
-    }
+    if (!kept) gale_program_destroy(program);
     gale__mutex_lock(&v->lock);
-    kept->users--;
+    if (kept) kept->users--;
+    v->running--;
+    gale__cond_signal(&v->freed);
     gale__mutex_unlock(&v->lock);
 }
 
@@ -158,7 +169,7 @@ static gale_status run_program(
     gale_program *program = NULL;
     gale_tensor *in = NULL, *out = NULL;
     gale_status status;
-    GALE_TRY(take_program(v, plan, &kept, &program));
+    GALE_GO(take_program(v, plan, &kept, &program));
     GALE_GO(gale__tensor_borrow(image->type, 3, dims, image->data, NULL, NULL, &in));
     GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
     GALE_GO(

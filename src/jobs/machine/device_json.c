@@ -64,6 +64,7 @@ static void json_limits(gale__json_out *j, const gale_device_caps *caps)
     gale__json_array(j);
     for (int i = 0; i < 3; i++) gale__json_i64(j, caps->groups_max[i]);
     gale__json_close(j, ']');
+    gale__json_put_u64(j, "groups_together", caps->groups_together);
     gale__json_put_u64(j, "loop_max", caps->loop_max);
     gale__json_put_u64(j, "shared_bytes", caps->shared_bytes);
     gale__json_put_u64(j, "shared_most_bytes", caps->shared_most_bytes);

@@ -42,6 +42,13 @@ typedef struct gale__cpu_pool {
 gale__cpu_routine gale__cpu_pool_run;
 size_t gale__cpu_pool_scratch(const gale__cpu_pool *a);
 
+/* How often each code of 16 bits occurs: [rows, samples] to u32 [rows, 65536]. */
+typedef struct gale__counts_args {
+    int64_t rows, samples;
+} gale__counts_args;
+gale__cpu_routine gale__cpu_counts_run;
+size_t gale__cpu_counts_scratch(void);
+
 /* Planes resized by taps, f32: x [planes, height, width] to [planes, out_height, out_width].  Buffers: result, x,
  * places of rows (i32) and weights [out_height, taps_y], places of columns and weights [taps_x, out_width]; the rows of
  * one result are neighbours, or the same. */
@@ -90,6 +97,9 @@ typedef enum gale__cpu_cell_kind {
 enum { GALE__CELL_UNITS = 16 };
 typedef struct gale__cpu_cell {
     int64_t kind, trips, batch, hidden, reverse, biased;
+    /* For the kernel of all steps alone.  type: of the weights and the result, of f16 also of what the inputs
+     * contribute; timed: lengths [batch] (I32) follow. */
+    int64_t type, timed;
 } gale__cpu_cell;
 gale__cpu_routine gale__cpu_cell_run;
 size_t gale__cpu_cell_scratch(const gale__cpu_cell *a);

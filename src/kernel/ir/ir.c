@@ -63,7 +63,11 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(GROUP_END, EFFECT, 0),
     ROW(GROUP_WAIT, EFFECT, 0),
     ROW(GROUP_FENCE, EFFECT, 0),
+    ROW(STORE_ADD, EFFECT, 2),
+    ROW(SET_ADD, EFFECT, 3),
     ROW(MATRIX_SUMS, READ, 2),
+    ROW(ARRIVE, EFFECT, 1),
+    ROW(AWAIT, EFFECT, 2),
 #undef ROW
 };
 
@@ -212,6 +216,13 @@ uint32_t gale__ir_launch_bytes(const gale__ir *ir)
     return bytes > SHARED_DECLARED ? bytes : 0;
 }
 
+bool gale__ir_is_together(const gale__ir *ir)
+{
+    for (gale__ir_val v = 1; v < ir->count; v++)
+        if (ir->code[v].op == GALE__IR_ARRIVE || ir->code[v].op == GALE__IR_AWAIT) return true;
+    return false;
+}
+
 gale_type gale__ir_type(const gale__ir *ir, gale__ir_val v)
 {
     return v && v < ir->count ? (gale_type)ir->code[v].type : GALE_F32;
@@ -251,7 +262,7 @@ void gale__ir_count_uses(const gale__ir *ir, uint32_t *uses, gale__ir_val *user)
 
 gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
 {
-    gale__ir_needs needs = {.subgroup = ir->subgroup_ops};
+    gale__ir_needs needs = {.subgroup = ir->subgroup_ops, .together = gale__ir_is_together(ir)};
     for (gale__ir_val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
         bool value =
@@ -284,7 +295,8 @@ gale_status gale__ir_check_device(const gale__ir *ir, const gale_device_caps *ca
                           : needs.i64 && !caps->i64               ? "64-bit integers"
                           : needs.subgroup && !caps->subgroup_ops ? "subgroup operations"
                           : needs.corners && !caps->corners ? "minima that pass NaN on and conversions that saturate"
-                                                            : NULL;
+                          : needs.together && !caps->groups_together ? "work-groups that wait for each other"
+                                                                     : NULL;
     if (!missing) return GALE_OK;
     return gale__fail(GALE_UNSUPPORTED, "kernel %s needs %s, which this device lacks", ir->name, missing);
 }

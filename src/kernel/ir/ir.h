@@ -95,7 +95,15 @@ typedef enum gale__ir_op {
     GALE__IR_GROUP_END,   /* after the last */
     GALE__IR_GROUP_WAIT,  /* until they are done */
     GALE__IR_GROUP_FENCE, /* what this thread copied will be seen by GROUP_ADD, after a BARRIER */
+    GALE__IR_STORE_ADD,   /* a: element index; b: U32; imm: pointer parameter; mem: U32: adds to what is there, whoever
+                             else adds at the same time */
+    GALE__IR_SET_ADD,     /* a: work-group array of U32; b: index; c: U32: the same */
     GALE__IR_MATRIX_SUMS, /* a: SUMS; b: which (U32); those, rounded to `type`, as a MATRIX_A */
+    GALE__IR_ARRIVE, /* all threads of the group come here, then it is counted: element a (U32) of pointer parameter
+                        imm, U32, is raised by one.  A launch with these has no more groups than the device's
+                        groups_together. */
+    GALE__IR_AWAIT, /* until b (U32) groups were counted in element a of pointer parameter imm; what their threads wrote
+                       to the device's memory before they arrived is seen after it */
     GALE__IR_COUNT
 } gale__ir_op;
 
@@ -157,6 +165,8 @@ void gale__ir_set_lanes(
 /* Bytes of all work-group arrays; and those to ask for at launch: 0 when they are few enough to be declared. */
 uint32_t gale__ir_shared_bytes(const gale__ir *ir);
 uint32_t gale__ir_launch_bytes(const gale__ir *ir);
+/* Whether its groups wait for each other. */
+bool gale__ir_is_together(const gale__ir *ir);
 /* Any scalar operation with its corner rules and our own mathematics: expands classes 'm' and 'c' into raw
  * instructions. `type` is the compute type of the result; operand types are read off the operands.  Storage narrower
  * than the compute type (i8, f16 ...) is the caller's business: gale__ir_narrow, gale__ir_load_as, gale__ir_store_as.

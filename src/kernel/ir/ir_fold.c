@@ -129,6 +129,16 @@ static bool eval_convert(gale_type to, gale_type from, uint64_t a, uint64_t *out
     return true;
 }
 
+/* Bits that may be set in an unsigned value, as far as the instruction that makes it tells. */
+static uint64_t possible_bits(const gale__ir *ir, gale__ir_val v, uint64_t ones)
+{
+    const gale__ir_instr *in = &ir->code[v];
+    uint64_t b;
+    if (gale__type_is_signed((gale_type)in->type) || !gale__ir_is_const(ir, in->b, &b)) return ones;
+    if (in->op == GALE__AND) return b;
+    return in->op == GALE__IR_SHR && b < 64 ? ones >> b : ones;
+}
+
 /* x op constant for integers: returns x, a constant, or nothing. */
 static gale__ir_val fold_int_right(gale__ir *ir, int op, gale_type t, gale__ir_val a, uint64_t b)
 {
@@ -140,7 +150,7 @@ static gale__ir_val fold_int_right(gale__ir *ir, int op, gale_type t, gale__ir_v
     case GALE__IR_SHL:
     case GALE__IR_SHR: return b == 0 ? a : 0;
     case GALE__OR: return b == 0 ? a : b == ones ? gale__ir_const(ir, t, ones) : 0;
-    case GALE__AND: return b == ones ? a : b == 0 ? gale__ir_const(ir, t, 0) : 0;
+    case GALE__AND: return b == 0 ? gale__ir_const(ir, t, 0) : (possible_bits(ir, a, ones) & ~b) == 0 ? a : 0;
     case GALE__MUL: return b == 1 ? a : b == 0 ? gale__ir_const(ir, t, 0) : 0;
     case GALE__IR_DIV: return b == 1 ? a : 0;
     case GALE__IR_REM: return b == 1 ? gale__ir_const(ir, t, 0) : 0;

@@ -30,6 +30,7 @@ int gale__ir_operands(const gale__ir_instr *in, gale__ir_val out[4]);
 typedef struct gale__ir_needs {
     bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16;
     bool copies, sums, wide; /* wide: vectors in work-group arrays, or arrays that share memory with another */
+    bool together;           /* groups wait for each other */
     bool quads;              /* it must be known which thread holds what of a sum */
     uint8_t matrix;          /* operands of matrix units: 1 F16, 2 BF16 */
 } gale__ir_needs;

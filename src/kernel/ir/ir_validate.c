@@ -242,6 +242,17 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
     return GALE_OK;
 }
 
+static gale_status check_meeting(const checker *c, gale__ir_val v, const gale__ir_instr *in)
+{
+    if (in->imm >= (uint64_t)c->ir->n_pointers || c->ir->readonly >> in->imm & 1)
+        return bad(c, v, "no such pointer parameter that can be written");
+    if (!is_index(c, in->a) || (in->op == GALE__IR_AWAIT && !is_index(c, in->b)))
+        return bad(c, v, "element and count must be U32");
+    return c->depth && in->op == GALE__IR_ARRIVE && c->block[c->depth - 1].op == GALE__IR_IF
+               ? bad(c, v, "not all threads come here")
+               : GALE_OK;
+}
+
 static gale_status check_array(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (gale__ir_op_get(in->op).kind == GALE__IR_DECLARE) return check_declaration(c, v, in);
@@ -329,10 +340,17 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_PACK: return check_vector(c, v, in);
     case GALE__IR_LOAD:
     case GALE__IR_STORE: return check_memory(c, v, in);
+    case GALE__IR_STORE_ADD:
+        if (in->mem != GALE_U32 || in->width != 1) return bad(c, v, "only U32 are added to");
+        return check_memory(c, v, in);
     case GALE__IR_SHARED:
     case GALE__IR_ARRAY:
     case GALE__IR_GET:
     case GALE__IR_SET: return check_array(c, v, in);
+    case GALE__IR_SET_ADD:
+        if (!is_shared(c, in->a) || type_of(c, in->a) != GALE_U32 || in->width != 1)
+            return bad(c, v, "only U32 in work-group arrays are added to");
+        return check_array(c, v, in);
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:
@@ -346,6 +364,8 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_SUMS_STORE:
     case GALE__IR_GROUP_ADD:
     case GALE__IR_MATRIX_SUMS: return check_matrix(c, v, in);
+    case GALE__IR_ARRIVE:
+    case GALE__IR_AWAIT: return check_meeting(c, v, in);
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);
     }
 }

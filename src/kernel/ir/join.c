@@ -59,6 +59,7 @@ static void move(joiner *j, gale__ir_val v)
     case GALE__IR_GROUP_COUNT: j->now[v] = place(j, &in); return;
     case GALE__IR_WORD: in.imm += (uint64_t)j->out->n_words + HEAD; break;
     case GALE__IR_LOAD:
+    case GALE__IR_STORE_ADD:
     case GALE__IR_STORE: in.imm += (uint64_t)j->out->n_pointers; break;
     default: break;
     }

@@ -73,7 +73,8 @@ typedef struct gale__nest_instr {
                       rounded at CAST, LOAD, store */
     uint8_t inner; /* 1: INNER */
     uint8_t acc;   /* REDUCE: type to accumulate in (F32, F64, I32, I64 ...); EXP, LOG, POW, DIV: 1 where a device's own
-                      will do, 2 if the operands are of ordinary size besides (gale__nest_loosen) */
+                      will do, 2 if the operands are of ordinary size besides (gale__nest_loosen); TAKE: 1 if
+                      the index is known to be in range */
     int32_t a, b, c; /* operands: indices of earlier instructions */
     int32_t access;
     uint64_t imm;
@@ -111,6 +112,9 @@ gale__nest_access *gale__nest_accesses_copy(gale__arena *arena, const gale__nest
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
  * accesses walk with stride 1 is last.  Everything stays in the given arena. */
 void gale__nest_canonicalize(gale__nest *nest);
+/* Leaves out clamps and choices that ranges of values make superfluous, and marks indices that are inside
+ * (nest_settle.c). */
+void gale__nest_settle(gale__nest *nest);
 /* Marks operations whose last digits cannot be seen, since all that becomes of them is integers of 8 bits
  * (nest_loosen.c). */
 void gale__nest_loosen(gale__nest *nest);

@@ -4,7 +4,7 @@
  * bound fits.  Kernels that store only halves use the device's own exp, division, erf and tanh throughout.  Devices
  * without such bounds ignore the mark. */
 #include "base/num.h"
-#include "kernel/nest/nest.h"
+#include "kernel/nest/nest_range.h"
 #include <math.h>
 
 #define LEVEL (1.0 / 16)  /* of an 8-bit level: all errors together stay below half of it */
@@ -17,32 +17,12 @@ typedef struct facts {
     double low, high, off, part;
 } facts;
 
-static const facts anything = {-INFINITY, INFINITY, INFINITY, INFINITY};
-
-static bool is_const(const gale__nest *n, int i, double *v)
+static void find_ranges(const gale__nest *n, facts *f)
 {
-    const gale__nest_instr *in = &n->code[i];
-    if (in->op != GALE__NEST_CONST || !gale__type_is_float((gale_type)in->type)) return false;
-    *v = gale__load_f64(gale__compute_type((gale_type)in->type), &in->imm);
-    return true;
-}
-
-/* --- Ranges. --- */
-
-static void product_range(const facts *a, const facts *b, facts *out)
-{
-    double all[4] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
-    if (a->low >= 0 && b->low >= 0) { /* infinity times 0 is NaN, which ranges do not describe */
-        out->low = isnan(all[0]) ? 0 : all[0], out->high = isnan(all[3]) ? INFINITY : all[3];
-        return;
-    }
-    out->low = INFINITY, out->high = -INFINITY;
-    for (int i = 0; i < 4; i++) {
-        if (isnan(all[i])) { /* 0 times infinity */
-            out->low = -INFINITY, out->high = INFINITY;
-            return;
-        }
-        out->low = fmin(out->low, all[i]), out->high = fmax(out->high, all[i]);
+    gale__nest_range r[GALE__NEST_CODE_MAX];
+    for (int i = 0; i < n->n_code; i++) {
+        gale__nest_range_find(n, i, r);
+        f[i] = (facts){r[i].low, r[i].high, INFINITY, INFINITY};
     }
 }
 
@@ -51,44 +31,6 @@ static bool is_ordinary(const facts *f)
 {
     const double least = 0x1p-100, most = 0x1p120;
     return (f->low >= least && f->high <= most) || (f->high <= -least && f->low >= -most);
-}
-
-static void quotient_range(const facts *a, const facts *b, facts *out)
-{
-    if (a->low < 0 || !(b->low >= 0)) return;
-    out->low = isfinite(b->high) ? a->low / b->high : 0;
-    out->high = b->low > 0 ? a->high / b->low : INFINITY;
-}
-
-static void find_range(const gale__nest *n, int i, facts *f)
-{
-    const gale__nest_instr *in = &n->code[i];
-    const facts *a = &f[in->a], *b = &f[in->b];
-    double v;
-    f[i] = anything;
-    if (is_const(n, i, &v)) f[i].low = f[i].high = v;
-    if (!gale__type_is_float((gale_type)in->type)) return;
-    switch (in->op) {
-    case GALE__ADD: f[i].low = a->low + b->low, f[i].high = a->high + b->high; break;
-    case GALE__SUB: f[i].low = a->low - b->high, f[i].high = a->high - b->low; break;
-    case GALE__MUL: product_range(a, b, &f[i]); break;
-    case GALE__DIV: quotient_range(a, b, &f[i]); break;
-    case GALE__SELECT: f[i].low = fmin(b->low, f[in->c].low), f[i].high = fmax(b->high, f[in->c].high); break;
-    case GALE__NEG: f[i].low = -a->high, f[i].high = -a->low; break;
-    case GALE__MIN: f[i].low = fmin(a->low, b->low), f[i].high = fmin(a->high, b->high); break;
-    case GALE__MAX: f[i].low = fmax(a->low, b->low), f[i].high = fmax(a->high, b->high); break;
-    case GALE__EXP: f[i].low = exp(a->low), f[i].high = exp(a->high); break;
-    case GALE__LOG:
-        f[i].low = a->low > 0 ? log(a->low) : -INFINITY, f[i].high = a->high > 0 ? log(a->high) : -INFINITY;
-        break;
-    case GALE__POW:
-        if (a->low >= 0 && b->low == b->high && b->low > 0)
-            f[i].low = pow(a->low, b->low), f[i].high = pow(a->high, b->high);
-        break;
-    default: break;
-    }
-    if (isnan(f[i].low)) f[i].low = -INFINITY;
-    if (isnan(f[i].high)) f[i].high = INFINITY;
 }
 
 /* --- What is asked. --- */
@@ -108,8 +50,8 @@ static void ask_of_product(const gale__nest *n, const gale__nest_instr *in, cons
     double v;
     for (int k = 0; k < 2; k++) {
         int mine = k ? in->b : in->a, other = k ? in->a : in->b;
-        double bound = is_const(n, other, &v) ? fabs(v) : 2 * largest(&f[other]),
-               part = is_const(n, other, &v) ? r->part : r->part / 2;
+        double bound = gale__nest_float_const(n, other, &v) ? fabs(v) : 2 * largest(&f[other]),
+               part = gale__nest_float_const(n, other, &v) ? r->part : r->part / 2;
         ask(&f[mine], bound > 0 && isfinite(bound) ? r->off / bound : isinf(r->off) ? r->off : 0, part);
     }
 }
@@ -129,7 +71,7 @@ static void ask_of_operands(const gale__nest *n, int i, facts *f)
     switch (in->op) {
     case GALE__ADD:
     case GALE__SUB: {
-        double share = is_const(n, in->a, &v) || is_const(n, in->b, &v) ? 1 : 0.5,
+        double share = gale__nest_float_const(n, in->a, &v) || gale__nest_float_const(n, in->b, &v) ? 1 : 0.5,
                off = isinf(r.part) ? share * r.off : 0; /* parts are lost where terms cancel */
         ask(&f[in->a], off, INFINITY), ask(&f[in->b], off, INFINITY);
         return;
@@ -150,7 +92,7 @@ static void ask_of_operands(const gale__nest *n, int i, facts *f)
     case GALE__DIV: ask_parts(&r, &f[in->a], 0.25), ask_parts(&r, &f[in->b], 0.25); return;
     case GALE__POW:
         ask_exact(&f[in->b]);
-        if (is_const(n, in->b, &v) && v != 0) ask_parts(&r, &f[in->a], 0.25 / fabs(v));
+        if (gale__nest_float_const(n, in->b, &v) && v != 0) ask_parts(&r, &f[in->a], 0.25 / fabs(v));
         else ask_exact(&f[in->a]);
         return;
     default: break;
@@ -186,7 +128,7 @@ static bool is_loose(const gale__nest *n, int i, const facts *f)
     case GALE__LOG: return fits(r, OWN * LOG_LARGEST, INFINITY);
     case GALE__DIV: return fits(r, OWN * size, OWN);
     case GALE__POW:
-        return is_const(n, in->b, &v) && f[in->a].low >= 0 && isfinite(size) &&
+        return gale__nest_float_const(n, in->b, &v) && f[in->a].low >= 0 && isfinite(size) &&
                fits(r, OWN * size * (1 + fabs(v) * LOG_LARGEST), INFINITY);
     default: return false;
     }
@@ -219,7 +161,7 @@ static uint8_t mark_of(const gale__nest *n, int i, const facts *f)
 /* In a fast nest every operation is the device's own. */
 static void mark_all(gale__nest *n, facts *f)
 {
-    for (int i = 0; i < n->n_code; i++) find_range(n, i, f);
+    find_ranges(n, f);
     for (int i = 0; i < n->n_code; i++) {
         int op = n->code[i].op;
         if (n->code[i].type == GALE_F32 && (op == GALE__EXP || op == GALE__LOG || op == GALE__POW || op == GALE__DIV))
@@ -243,7 +185,7 @@ void gale__nest_loosen(gale__nest *n)
     bool bytes = false;
     for (int s = 0; s < n->n_stores; s++) bytes |= gale_type_size((gale_type)n->code[n->stores[s].value].type) == 1;
     if (!bytes) return;
-    for (int i = 0; i < n->n_code; i++) find_range(n, i, f);
+    find_ranges(n, f);
     for (int s = 0; s < n->n_stores; s++) {
         ask_exact(&f[n->stores[s].value]);
         if (n->stores[s].index >= 0) ask_exact(&f[n->stores[s].index]);

@@ -95,6 +95,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     fn "f32 fast_quotient(f32 a,f32 b){f32 r;asm(\"div.approx.ftz.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n"
 #define PTX_HALF(fn) \
     fn "f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n" \
+    fn "f32 from_upper(u32 w){f32 f;asm(\"{.reg .b16 l,h;mov.b32 {l,h},%1;cvt.f32.f16 %0,h;}\":\"=f\"(f):\"r\"(w));return f;}\n" \
     fn "u32 to_half(f32 f){u16 h;asm(\"cvt.rn.f16.f32 %0,%1;\":\"=h\"(h):\"f\"(f));return h;}\n"
 #define PTX_LANE(fn) fn "u32 lane_id(void){u32 r;asm(\"mov.u32 %0,%%laneid;\":\"=r\"(r));return r;}\n"
 #define PTX_OWN_ROWS \
@@ -137,6 +138,17 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 #define PTX_MATRIX_TYPES "typedef struct{u32 x,y,z,w;}matrix;typedef struct{f32 r[8];}sums;\n"
 
 #define CUDA_FN "static __device__ __forceinline__ "
+/* Groups of one launch that wait for each other: one thread counts and asks, the barriers bring the others along.  A
+ * wait that can only be an error ends in a trap, after about a minute. */
+#define CUDA_TOGETHER \
+    CUDA_FN "void groups_arrive(u32*p){__syncthreads();if(threadIdx.x==0u)asm volatile(\"red.release.gpu.global.add.u32 [%0],1;\"::\"l\"(__cvta_generic_to_global(p)):\"memory\");}\n" \
+    CUDA_FN "void groups_await(const u32*p,u32 n){if(threadIdx.x==0u){u32 v,turns=0u;do{\n" \
+    "asm volatile(\"ld.acquire.gpu.global.u32 %0,[%1];\":\"=r\"(v):\"l\"(__cvta_generic_to_global(p)):\"memory\");\n" \
+    "if(++turns==1u<<27)asm volatile(\"trap;\");}while(v<n);}__syncthreads();}\n"
+/* OpenCL promises nothing about groups that run at the same time, so this is for launches of a single one. */
+#define CL_TOGETHER \
+    "#define groups_arrive(p) {barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);if(get_local_id(0)==0)atomic_inc((volatile __global u32*)(p));}\n" \
+    "#define groups_await(p,n) {barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);while(atomic_or((volatile __global u32*)(p),0u)<(n));}\n"
 #define CUDA_MATRIX \
     PTX_MATRIX_TYPES CUDA_FN "u32 shared_at(const void*p){return (u32)__cvta_generic_to_shared(p);}\n" \
     "#define THREAD threadIdx.x\n#define copy_from __cvta_generic_to_global\n#define PUT_2(p,a,b) (*(float2*)(p)=make_float2(a,b))\n" \
@@ -191,11 +203,12 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 /* What both dialects of OpenCL C share. */
 #define CL_FORMS \
     .head = CL_TYPES CL_MEMORY, .head_f64 = "#pragma OPENCL EXTENSION cl_khr_fp64:enable\ntypedef double f64;\n", .head_wide = CL_WIDE,       \
+    .head_together = CL_TOGETHER,                                                                                                          \
     .struct_pointers = "ulong offset", .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",                         \
     .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",                                              \
     .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
     .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);",                  \
-    .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n", .make_vector = "($0)",              \
+    .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n", .atomic_add = "atomic_add", .make_vector = "($0)",              \
     .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",                  \
         [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"}
 #define CL_ROWS \
@@ -217,12 +230,13 @@ const gale__dialect_table gale__dialects[] = {
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
         .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP,
+        .head_together = CUDA_TOGETHER,
         .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .unroll = "#pragma unroll\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -236,13 +250,14 @@ const gale__dialect_table gale__dialects[] = {
         .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n#define LO LD\n",
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
+                    "#define from_upper(w) from_half((w)>>16)\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
-        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "",
+        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "", .head_together = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .unroll = "#pragma unroll\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -257,6 +272,7 @@ const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_OPENCL] = {
         .name = "opencl",
         .head_f16 = "static inline f32 from_half(u32 h){ushort s=(ushort)h;return vload_half(0,(const half*)&s);}\n"
+                    "#define from_upper(w) from_half((w)>>16)\n"
                     "static inline u32 to_half(f32 f){ushort s;vstore_half_rte(f,0,(half*)&s);return s;}\n",
         .head_own = "", .head_matrix = "",
         .head_subgroup = "#pragma OPENCL EXTENSION cl_khr_subgroups:enable\n#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle:enable\n",

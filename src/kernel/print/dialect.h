@@ -20,9 +20,9 @@ typedef const char *gale__dialect_spelling[GALE__DIALECT_COLUMNS];
 typedef struct gale__dialect_table {
     const char *name; /* what devices call it: caps.dialect */
     const char *head, *head_f64, *head_f16, *head_subgroup,
-        *head_own;                       /* text in front of the kernels; all but the first */
-    const char *head_wide, *head_matrix; /* where needed */
-    const char *struct_pointers;         /* member of the parameter struct, before [NP] */
+        *head_own;                                       /* text in front of the kernels; all but the first */
+    const char *head_wide, *head_matrix, *head_together; /* where needed; "": it has none */
+    const char *struct_pointers;                         /* member of the parameter struct, before [NP] */
     const char *kernel; /* opens a kernel; $i: threads of a group; $0 $1 $2: its sides; the name follows */
     const char *pointer, *pointer_readonly; /* parameter for pointer $i; "" when they travel in the struct */
     const char *pointer_base;               /* statement that makes p$i of it; "" */
@@ -32,6 +32,7 @@ typedef struct gale__dialect_table {
     const char *shared_type;                /* pointer to an array that takes over memory of another, of $0 */
     const char *shared_vector;              /* vector of type $0 at $1 of a work-group array */
     const char *barrier, *barrier_all, *barrier_subgroup, *unroll; /* of work-group memory; of all memory */
+    const char *atomic_add;                                        /* adds a U32 to what a pointer points to */
     const char *make_vector;                                       /* before (a,b,c,d); $0: the vector type */
     const char *vector[GALE_TYPE_COUNT];                           /* vector types by memory type, without the count */
     gale__dialect_spelling rows[GALE__IR_COUNT];

@@ -151,6 +151,15 @@ static const char *load_macro(const gale__ir *ir, uint64_t pointer)
     return pointer < 8 && ir->once >> pointer & 1 ? "LO" : "LR";
 }
 
+/* The word of which v is the upper half; 0: it is none. */
+static gale__ir_val upper_half_of(const printer *p, gale__ir_val v)
+{
+    const gale__ir_instr *in = &p->ir->code[v];
+    uint64_t by;
+    bool shifted = in->op == GALE__IR_SHR && in->type == GALE_U32 && gale__ir_is_const(p->ir, in->b, &by) && by == 16;
+    return shifted && !p->reads[in->a] ? in->a : 0;
+}
+
 static gale_status print_value(const printer *p, gale__str *s, const gale__ir_instr *in)
 {
     gale_type type = (gale_type)in->type;
@@ -165,6 +174,10 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     case GALE__IR_EXTRACT:
         if (p->ir->code[in->a].mem != in->type) gale__str_addf(s, "(%s)", type_names[type]);
         gale__str_addf(s, "%s.%c", p->text[in->a], "xyzw"[in->imm & 3]);
+        return GALE_OK;
+    case GALE__IR_F16_TO_F32: /* a register's upper half needs no shift, which compilers do not always find out */
+        if (!upper_half_of(p, in->a)) break;
+        gale__str_addf(s, "from_upper(%s)", p->text[upper_half_of(p, in->a)]);
         return GALE_OK;
     default: break;
     }
@@ -321,6 +334,22 @@ static void emit_store(printer *p, const gale__ir_instr *in)
     }
 }
 
+static void emit_add(printer *p, const gale__ir_instr *in)
+{
+    bool memory = in->op == GALE__IR_STORE_ADD;
+    gale__str_addf(p->out, "%s(&", p->dialect->atomic_add);
+    if (memory) print_place(p, p->out, "ST", in);
+    else print_element(p, p->out, in);
+    gale__str_addf(p->out, ",%s);\n", p->text[memory ? in->b : in->c]);
+}
+
+static void emit_meeting(printer *p, const gale__ir_instr *in)
+{
+    bool arrives = in->op == GALE__IR_ARRIVE;
+    gale__str_addf(p->out, "groups_%s(&ST(u32,u32,%u,%s)%s%s);\n", arrives ? "arrive" : "await", (unsigned)in->imm,
+        p->text[in->a], arrives ? "" : ",", arrives ? "" : p->text[in->b]);
+}
+
 static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
@@ -346,6 +375,8 @@ static gale_status emit(printer *p, gale__ir_val v)
     switch (in->op) {
     case GALE__IR_STORE: emit_store(p, in); return GALE_OK;
     case GALE__IR_SET: emit_set(p, in); return GALE_OK;
+    case GALE__IR_STORE_ADD:
+    case GALE__IR_SET_ADD: emit_add(p, in); return GALE_OK;
     case GALE__IR_ARRAY:
         gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
         return GALE_OK;
@@ -355,6 +386,8 @@ static gale_status emit(printer *p, gale__ir_val v)
         gale__str_addf(p->out, "%s\n", kinds[in->imm]);
         return GALE_OK;
     }
+    case GALE__IR_ARRIVE:
+    case GALE__IR_AWAIT: emit_meeting(p, in); return GALE_OK;
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:
@@ -522,6 +555,7 @@ gale_status gale__ir_print_c(
         all.subgroup |= needs.subgroup;
         all.corners |= needs.corners;
         all.fast |= needs.fast;
+        all.together |= needs.together;
     }
     if (all.f64) gale__str_add(out, d->head_f64);
     gale__str_add(out, d->head);
@@ -530,6 +564,7 @@ gale_status gale__ir_print_c(
     if (all.corners || all.fast) gale__str_add(out, d->head_own);
     if (all.wide) gale__str_add(out, d->head_wide);
     if (all.copies || all.sums) gale__str_add(out, d->head_matrix);
+    if (all.together) gale__str_add(out, d->head_together);
     for (int i = 0; i < n; i++) GALE_TRY(print_one(kernels[i], d, caps, out));
     return gale__str_check(out);
 }

@@ -247,6 +247,21 @@ static gale_status print_store(printer *p, const gale__ir_instr *in)
     return GALE_OK;
 }
 
+/* Ordered by barriers alone, as other accesses are. */
+static void print_add(printer *p, const gale__ir_instr *in)
+{
+    gale__spv *s = &p->spv;
+    bool memory = in->op == GALE__IR_STORE_ADD;
+    uint32_t u32 = type1(p, GALE_U32), pointer,
+             everyone = gale__spv_u32(s, p->model ? SpvScopeQueueFamily : SpvScopeDevice);
+    if (memory)
+        pointer = VALUE(s, &s->body, SpvOpConvertUToPtr,
+            gale__spv_pointer(s, SpvStorageClassPhysicalStorageBuffer, u32), element_address(p, in));
+    else pointer = gale__spv_unit_pointer(p, in->a, p->id[in->b]);
+    VALUE(s, &s->body, SpvOpAtomicIAdd, u32, pointer, memory ? everyone : gale__spv_u32(s, SpvScopeWorkgroup),
+        gale__spv_u32(s, 0), p->id[memory ? in->b : in->c]);
+}
+
 static uint32_t print_convert(printer *p, const gale__ir_instr *in)
 {
     gale__spv *s = &p->spv;
@@ -462,6 +477,8 @@ static gale_status print_instr(printer *p, gale__ir_val v)
     switch (in->op) {
     case GALE__IR_STORE: return print_store(p, in);
     case GALE__IR_SET: gale__spv_set(p, in); return GALE_OK;
+    case GALE__IR_STORE_ADD:
+    case GALE__IR_SET_ADD: print_add(p, in); return GALE_OK;
     case GALE__IR_SHARED:
     case GALE__IR_ARRAY: p->id[v] = gale__spv_declare(p, v); return GALE_OK;
     case GALE__IR_MATRIX_A:
@@ -527,6 +544,9 @@ gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps 
 {
     GALE_TRY(gale__ir_check(kernel));
     GALE_TRY(gale__ir_check_device(kernel, caps));
+    if (gale__ir_is_together(kernel))
+        return gale__fail(
+            GALE_UNSUPPORTED, "kernel %s needs work-groups that wait for each other, which SPIR-V lacks", kernel->name);
     gale__ir_plainly what = gale__ir_plainly_for(kernel, caps, false);
     if (!what.matrix && !what.copies) return print_lowered(kernel, caps, out);
     gale__ir plain;

@@ -2,19 +2,15 @@
  * units for some items of the batch.  Its threads share the sums: each takes a few items and a part of the state they
  * are multiplied with, the parts are added up through work-group memory, and the gates follow.  As primitives a step is
  * four launches: a product of few rows, which leaves most of a device idle, what follows it in two, and a copy. */
-#include "kernel/routines/routine.h"
-#include "kernel/schedule/special_ir.h"
+#include "kernel/routines/cell_gates.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { QUAD = 4, GATES_MAX = 4, EACH_MAX = 2, THREADS = 256, FEW_THREADS = 128, SOFTWARE_THREADS = 32 };
+enum { QUAD = 4, EACH_MAX = 2, THREADS = 256, FEW_THREADS = 128, SOFTWARE_THREADS = 32 };
 enum { RESULT, X, WEIGHTS, BEFORE, OTHER }; /* buffers; OTHER: c of an LSTM, the bias of a GRU */
 enum { W_BATCH, W_HIDDEN, W_X, W_H, W_BEFORE, W_C_BEFORE, W_C, W_LAST, W_IS_LAST, WORDS };
 
-static int64_t gates_of(const gale__cpu_cell *a)
-{
-    return a->kind == GALE__CELL_LSTM ? 4 : a->kind == GALE__CELL_GRU ? 3 : 1;
-}
+static int64_t gates_of(const gale__cpu_cell *a) { return gale__cell_gates(a); }
 
 /* How a work-group is divided: `each` items a thread, `blocks` threads beside each other for other items, `slices`
  * groups of those for other parts of the state. */
@@ -93,11 +89,6 @@ static gale__ir_val lane(gale__ir *ir, gale__ir_val v, int i)
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_F32, .a = v, .imm = (uint64_t)i});
 }
 
-static gale__ir_val f32_op(gale__ir *ir, int op, gale__ir_val a, gale__ir_val b)
-{
-    return gale__ir_op2(ir, op, GALE_F32, a, b);
-}
-
 /* Items past the last repeat it, and are not stored. */
 static gale__ir_val item(const step *s, uint32_t i)
 {
@@ -111,7 +102,7 @@ static gale__ir_val item(const step *s, uint32_t i)
 static void add_products(const step *s, gale__ir_val k)
 {
     gale__ir *ir = s->ir;
-    gale__ir_val state[EACH_MAX], weights[GATES_MAX];
+    gale__ir_val state[EACH_MAX], weights[GALE__CELL_GATES];
     for (uint32_t i = 0; i < s->d.each; i++)
         state[i] = gale__ir_load(
             ir, BEFORE, GALE_F32, QUAD, add(ir, word(ir, W_BEFORE), add(ir, mul(ir, item(s, i), s->hidden), k)));
@@ -155,7 +146,7 @@ static gale__ir_val sum_of(
     gale__ir_val sum = variable(ir, GALE_F32), zero = u32(ir, 0);
     set(ir, sum, zero, gale__ir_f32(ir, 0));
     gale__ir_val i = begin_for(ir, begin, stop, by);
-    set(ir, sum, zero, f32_op(ir, GALE__ADD, get(ir, sum, zero), get(ir, from_array, add(ir, from, i))));
+    set(ir, sum, zero, gale__cell_f32(ir, GALE__ADD, get(ir, sum, zero), get(ir, from_array, add(ir, from, i))));
     end(ir);
     return get(ir, sum, zero);
 }
@@ -181,21 +172,11 @@ static void add_up(const step *s)
     barrier(ir);
 }
 
-static gale__ir_val apply(gale__ir *ir, gale__scalar op, gale__ir_val v)
-{
-    return gale__ir_scalar(ir, op, GALE_F32, v, 0, 0);
-}
-
-static gale__ir_val sigmoid(gale__ir *ir, gale__ir_val v)
-{
-    gale__ir_val one = gale__ir_f32(ir, 1), e = apply(ir, GALE__EXP, gale__ir_op1(ir, GALE__NEG, GALE_F32, v));
-    return gale__ir_scalar(ir, GALE__DIV, GALE_F32, one, f32_op(ir, GALE__ADD, one, e), 0);
-}
-
 /* One unit of one item: its position among a step's units, and its gates. */
 typedef struct unit {
-    gale__ir_val at, number;                 /* element of [batch, hidden]; number of the unit */
-    gale__ir_val x[GATES_MAX], z[GATES_MAX]; /* from the input; from the state, or the gate where it is ready */
+    gale__ir_val at, number; /* element of [batch, hidden]; number of the unit */
+    gale__ir_val x[GALE__CELL_GATES],
+        z[GALE__CELL_GATES]; /* from the input; from the state, or the gate where it is ready */
 } unit;
 
 /* Where the sum of a gate is, for a unit (of four) of an item of the group. */
@@ -229,12 +210,12 @@ static void open_gates(const step *s)
     gale__ir_val number = bin(ir, GALE__IR_REM, rest, u32(ir, QUAD)), item = bin(ir, GALE__IR_DIV, rest, u32(ir, QUAD));
     gale__ir_val b = bin(ir, GALE__IR_MIN, add(ir, s->first_item, item), bin(ir, GALE__SUB, s->batch, u32(ir, 1)));
     gale__ir_val at = total_at(s, item, gate, number), own = add(ir, mul(ir, s->quad, u32(ir, QUAD)), number);
-    gale__ir_val sum = f32_op(ir, GALE__ADD, input_at(s, b, gate, own), get(ir, s->totals, at));
+    gale__ir_val sum = gale__cell_f32(ir, GALE__ADD, input_at(s, b, gate, own), get(ir, s->totals, at));
     if (lstm) begin_if(ir, test(ir, GALE__LT, gate, u32(ir, 3)));
-    set(ir, v, zero, sigmoid(ir, sum));
+    set(ir, v, zero, gale__cell_sigmoid(ir, sum));
     if (lstm) {
         begin_else(ir);
-        set(ir, v, zero, apply(ir, GALE__TANH, sum));
+        set(ir, v, zero, gale__cell_tanh(ir, sum));
         end(ir);
     }
     set(ir, s->totals, at, get(ir, v, zero));
@@ -245,29 +226,26 @@ static void open_gates(const step *s)
 static gale__ir_val finish_lstm(const step *s, const unit *u)
 {
     gale__ir *ir = s->ir;
-    gale__ir_val old = gale__ir_load(ir, OTHER, GALE_F32, 1, add(ir, word(ir, W_C_BEFORE), u->at));
-    gale__ir_val c =
-        f32_op(ir, GALE__ADD, f32_op(ir, GALE__MUL, u->z[2], old), f32_op(ir, GALE__MUL, u->z[0], u->z[3]));
+    gale__ir_val c = gale__ir_load(ir, OTHER, GALE_F32, 1, add(ir, word(ir, W_C_BEFORE), u->at));
+    gale__ir_val h = gale__cell_lstm(ir, u->z, &c);
     gale__ir_store(ir, RESULT, GALE_F32, 1, add(ir, word(ir, W_C), u->at), c);
-    return f32_op(ir, GALE__MUL, u->z[1], apply(ir, GALE__TANH, c));
+    return h;
 }
 
 static gale__ir_val finish_gru(const step *s, const unit *u)
 {
     gale__ir *ir = s->ir;
-    gale__ir_val late = u->z[2], update = u->z[0];
-    if (s->a->biased) late = f32_op(ir, GALE__ADD, late, gale__ir_load(ir, OTHER, GALE_F32, 1, u->number));
-    gale__ir_val fresh = apply(ir, GALE__TANH, f32_op(ir, GALE__ADD, u->x[2], f32_op(ir, GALE__MUL, u->z[1], late)));
+    gale__ir_val late = u->z[2];
+    if (s->a->biased) late = gale__cell_f32(ir, GALE__ADD, late, gale__ir_load(ir, OTHER, GALE_F32, 1, u->number));
     gale__ir_val old = gale__ir_load(ir, BEFORE, GALE_F32, 1, add(ir, word(ir, W_BEFORE), u->at));
-    gale__ir_val rest = f32_op(ir, GALE__SUB, gale__ir_f32(ir, 1), update);
-    return f32_op(ir, GALE__ADD, f32_op(ir, GALE__MUL, rest, fresh), f32_op(ir, GALE__MUL, update, old));
+    return gale__cell_gru(ir, u->z[0], u->z[1], late, u->x[2], old);
 }
 
 static gale__ir_val finish_unit(const step *s, const unit *u)
 {
     if (s->a->kind == GALE__CELL_LSTM) return finish_lstm(s, u);
     if (s->a->kind == GALE__CELL_GRU) return finish_gru(s, u);
-    return apply(s->ir, GALE__TANH, f32_op(s->ir, GALE__ADD, u->x[0], u->z[0]));
+    return gale__cell_tanh(s->ir, gale__cell_f32(s->ir, GALE__ADD, u->x[0], u->z[0]));
 }
 
 /* A thread for each unit of each item. */

@@ -48,6 +48,28 @@ extern const gale__kernel_routine gale__cell_kernels;
 /* Whether the kernels take such steps on this device. */
 bool gale__cell_kernels_fit(const gale__cpu_cell *a, const gale_device_caps *caps);
 
+/* Levels of pictures, [channels, height, width] of f32 or f16, one after another without the first: each half as wide
+ * and as high as the one before. */
+typedef struct gale__levels_args {
+    int64_t channels, height, width;
+    int64_t type, reduce, round_up; /* gale_type; gale__levels_reduce */
+} gale__levels_args;
+typedef enum gale__levels_reduce { GALE__LEVELS_AVERAGE, GALE__LEVELS_LARGEST, GALE__LEVELS_LEAST } gale__levels_reduce;
+int64_t gale__levels_count(const gale__levels_args *a); /* without the first */
+int64_t gale__levels_size(
+    const gale__levels_args *a, int64_t n, int64_t level); /* of an axis of n samples; 0: n itself */
+/* Where a level begins in the result, from 1 on; of one past the last: the elements of all. */
+int64_t gale__levels_offset(const gale__levels_args *a, int64_t level);
+extern const gale__kernel_routine gale__levels_kernels;
+bool gale__levels_kernels_fit(const gale__levels_args *a, const gale_device_caps *caps);
+
+extern const gale__kernel_routine gale__counts_kernels;
+bool gale__counts_kernels_fit(const gale__counts_args *a, const gale_device_caps *caps);
+
+/* All steps in one kernel, whose groups wait for each other; weights in f32, f16 or bf16, and lengths. */
+extern const gale__kernel_routine gale__cell_loop_kernels;
+bool gale__cell_loop_fits(const gale__cpu_cell *a, const gale_device_caps *caps, uint64_t *space_bytes);
+
 extern const gale__kernel_routine gale__nms_kernels;
 /* Whether the kernels take such a suppression on this device, and the bytes of extra memory they need. */
 bool gale__nms_kernels_fit(const gale__nms_args *a, const gale_device_caps *caps, uint64_t *space_bytes);

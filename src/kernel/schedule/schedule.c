@@ -77,7 +77,7 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     if (reduces) {
         if (!gale__schedule_choose_matrix(nest, caps, &s) && !gale__schedule_choose_tile(nest, caps, &s))
             gale__schedule_choose_reduce(nest, caps, &s);
-    } else if (!gale__schedule_choose_transpose(nest, caps, &s)) {
+    } else if (!gale__schedule_choose_interleave(nest, caps, &s) && !gale__schedule_choose_transpose(nest, caps, &s)) {
         gale__schedule_choose_map(nest, caps, &s);
     }
     s.once = find_once(nest, &s);
@@ -122,6 +122,7 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
     if (s->kind == GALE__SCHEDULE_TILE) status = gale__schedule_build_tile(nest, s, ir);
     else if (s->kind == GALE__SCHEDULE_MATRIX) status = gale__schedule_build_matrix(nest, s, ir);
     else if (s->kind == GALE__SCHEDULE_TRANSPOSE) status = gale__schedule_build_transpose(nest, s, ir);
+    else if (s->kind == GALE__SCHEDULE_INTERLEAVE) status = gale__schedule_build_interleave(nest, s, ir);
     else status = gale__schedule_build_loops(nest, s, ir);
     if (status == GALE_OK) status = gale__ir_check(ir);
     if (status != GALE_OK) gale__ir_finish(ir);
@@ -143,7 +144,7 @@ static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner, vdim = gale__schedule_vector_dim(nest, s);
-    int outer = s->kind == GALE__SCHEDULE_MAP ? all : nest->n_outer;
+    int outer = s->kind == GALE__SCHEDULE_MAP ? all : s->kind == GALE__SCHEDULE_INTERLEAVE ? all - 1 : nest->n_outer;
     int64_t count = 1;
     if (s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX) {
         gale__contraction c;
@@ -169,7 +170,7 @@ void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32
 
 const char *gale__schedule_name(const gale__schedule *s)
 {
-    static const char *const names[] = {"map", "row", "column", "tile", "matrix", "transpose"};
+    static const char *const names[] = {"map", "row", "column", "tile", "matrix", "transpose", "interleave"};
     return names[s->kind];
 }
 

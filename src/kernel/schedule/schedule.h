@@ -25,8 +25,10 @@ typedef enum gale__schedule_kind {
                             */
     GALE__SCHEDULE_TILE,   /* a contraction in tiles through work-group memory */
     GALE__SCHEDULE_MATRIX, /* a contraction of f16 or bf16 by matrix units */
-    GALE__SCHEDULE_TRANSPOSE, /* a map whose loads and stores run along different dimensions, through work-group memory
-                               */
+    GALE__SCHEDULE_TRANSPOSE,  /* a map whose loads and stores run along different dimensions, through work-group memory
+                                */
+    GALE__SCHEDULE_INTERLEAVE, /* a map with few points along the last dimension: a thread takes all of them for
+                                * `vector` neighbours along the one before */
 } gale__schedule_kind;
 
 /* The key takes the bytes of this struct: there is no padding in it. */
@@ -42,7 +44,8 @@ typedef struct gale__schedule {
     uint8_t shuffle;  /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
     uint16_t threads; /* ROW, COLUMN: threads that share an outer point (a power of two) */
     uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once */
-    uint16_t tile_m, tile_n;  /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n */
+    uint16_t tile_m, tile_n;  /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n; INTERLEAVE: tile_n points
+                                 along the last  dimension */
     uint8_t tile_k;           /* TILE, MATRIX: how far along k at once */
     uint8_t micro_m, micro_n; /* TILE: tile of a thread; MATRIX: of a subgroup, in multiples of 16 */
     uint8_t swap;             /* TILE, MATRIX: b walks the rows, a the columns, so that stores run along the columns */

@@ -281,11 +281,13 @@ static gale__ir_val take(gale__emit *e, int i, place p, gale__ir_val index)
     const gale__nest_instr *in = &e->nest->code[i];
     const gale__nest_access *a = &e->nest->accesses[in->access];
     gale_type type = gale__ir_type(ir, index);
-    gale__ir_val ok, out, at = address(e, in->access, p, &ok),
-                          limit = gale__ir_op1(ir, GALE__IR_CONVERT, type, e->layout.number[i]);
-    gale__ir_val top = gale__ir_op2(ir, GALE__SUB, type, limit, gale__ir_const(ir, type, 1));
-    index = gale__ir_op2(
-        ir, GALE__IR_MIN, type, gale__ir_op2(ir, GALE__IR_MAX, type, index, gale__ir_const(ir, type, 0)), top);
+    gale__ir_val ok, out, at = address(e, in->access, p, &ok);
+    if (!in->acc) {
+        gale__ir_val limit = gale__ir_op1(ir, GALE__IR_CONVERT, type, e->layout.number[i]),
+                     top = gale__ir_op2(ir, GALE__SUB, type, limit, gale__ir_const(ir, type, 1));
+        index = gale__ir_op2(ir, GALE__IR_MAX, type, index, gale__ir_const(ir, type, 0));
+        index = gale__ir_op2(ir, GALE__IR_MIN, type, index, top);
+    }
     at = gale__emit_add(e, at, gale__ir_op1(ir, GALE__IR_CONVERT, e->index, index));
     gale__ir_load_as(ir, a->buffer, a->type, 1, at, &out);
     return out;
@@ -400,6 +402,15 @@ static place place_of(const gale__emit *e, int outer_lane, int inner_lane, bool 
     return p;
 }
 
+/* Whether an instruction has the same operands here as at the first outer block. */
+static bool is_twin(const gale__emit *e, const gale__nest_instr *in, int o, int k)
+{
+    const int32_t operand[3] = {in->a, in->b, in->c};
+    for (int j = 0; j < gale__nest_arity(in); j++)
+        if (*slot(e, operand[j], o, k) != *slot(e, operand[j], o % e->outer_vector, k)) return false;
+    return o >= e->outer_vector;
+}
+
 static void emit_lanes(gale__emit *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
@@ -414,6 +425,10 @@ static void emit_lanes(gale__emit *e, int i)
             if (arity > 1) x[1] = gale__emit_get(e, in->b, o, k);
             if (arity > 2) x[2] = gale__emit_get(e, in->c, o, k);
             bool same = shared && in->op != GALE__NEST_TAKE && !memcmp(x, first, sizeof x);
+            if (!same && in->op != GALE__NEST_TAKE && is_twin(e, in, o, k)) {
+                *slot(e, i, o, k) = *slot(e, i, o % e->outer_vector, k);
+                continue;
+            }
             gale__ir_val v = same                        ? shared
                              : in->op == GALE__NEST_TAKE ? take(e, i, place_of(e, o, k, inner), x[0])
                                                          : gale__emit_scalar(e, i, x[0], x[1], x[2]);

@@ -176,11 +176,13 @@ bool gale__schedule_choose_tile(
 bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 /* Along which dimension an operand's loads find neighbours, and how many at once. */
 void gale__schedule_choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which);
+bool gale__schedule_choose_interleave(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 bool gale__schedule_choose_transpose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 
 gale_status gale__schedule_build_loops(
     const gale__nest *nest, const gale__schedule *s, gale__ir *ir); /* MAP, ROW, COLUMN */
 gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
+gale_status gale__schedule_build_interleave(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 gale_status gale__schedule_build_transpose(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 #endif

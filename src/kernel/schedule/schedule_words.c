@@ -70,6 +70,7 @@ int gale__schedule_vector_dim(const gale__nest *nest, const gale__schedule *s)
     int all = nest->n_outer + nest->n_inner;
     switch (s->kind) {
     case GALE__SCHEDULE_MAP: return all - 1;
+    case GALE__SCHEDULE_INTERLEAVE: return all - 2;
     case GALE__SCHEDULE_ROW: return nest->n_inner ? all - 1 : -1;
     case GALE__SCHEDULE_COLUMN: return nest->n_outer - 1;
     default: return -1;
@@ -157,9 +158,22 @@ static bool is_common(gale_type type, uint64_t bits)
     return v == 0 || v == 1 || v == -1 || v == 2 || v == 0.5;
 }
 
-static gale__ir_val walk_constant(gale__emit_walk *w, gale_type type, uint64_t bits)
+/* How far bits are shifted and which of them are kept: a compiler moves bytes and halves in one instruction only if it
+ * knows. */
+static bool places_bits(const gale__nest *nest, int constant)
 {
-    bool common = is_common(type, bits);
+    for (int i = constant + 1; i < nest->n_code; i++) {
+        const gale__nest_instr *in = &nest->code[i];
+        if ((in->op == GALE__SHL || in->op == GALE__SHR || in->op == GALE__AND) && in->b == constant) return true;
+    }
+    return false;
+}
+
+static gale__ir_val walk_constant(gale__emit_walk *w, int instr)
+{
+    gale_type type = gale__compute_type((gale_type)w->nest->code[instr].type);
+    uint64_t bits = w->nest->code[instr].imm;
+    bool common = is_common(type, bits) || (gale__type_is_int(type) && places_bits(w->nest, instr));
     key_byte(w, common);
     if (!common) return put_word(w, type, bits);
     key_bytes(w, bits, 8);
@@ -176,14 +190,14 @@ static void walk_code(gale__emit_walk *w)
         key_byte(w, in->type);
         key_byte(w, in->inner);
         for (int k = 0; k < gale__nest_arity(in); k++) key_bytes(w, (uint64_t)operand[k], 2);
-        if (in->op == GALE__NEST_CONST) v = walk_constant(w, gale__compute_type((gale_type)in->type), in->imm);
+        if (in->op == GALE__NEST_CONST) v = walk_constant(w, i);
         if (in->op == GALE__NEST_TAKE) v = put_index(w, (int64_t)in->imm);
         if (in->op == GALE__NEST_LOAD || in->op == GALE__NEST_TAKE || in->op == GALE__NEST_INDEX)
             key_bytes(w, (uint64_t)in->access, 2);
         if (in->op == GALE__NEST_REDUCE) {
             key_byte(w, (int)in->imm);
             key_byte(w, in->acc);
-        } else if (in->op < GALE__SCALAR_COUNT) key_byte(w, in->acc);
+        } else if (in->op < GALE__SCALAR_COUNT || in->op == GALE__NEST_TAKE) key_byte(w, in->acc);
         if (w->layout) w->layout->number[i] = v;
     }
     for (int i = 0; i < w->nest->n_stores; i++) {
@@ -211,6 +225,7 @@ static void walk_domain(gale__emit_walk *w, gale__emit_layout *out, int vdim)
     key_byte(w, nest->n_inner);
     for (int d = 0; d < all; d++) {
         int64_t n = d == vdim ? up(nest->extent[d], s->vector) : nest->extent[d];
+        if (d == all - 1 && s->kind == GALE__SCHEDULE_INTERLEAVE) continue; /* the kernel knows it */
         if (tiles || (d != 0 && d != outer)) out->extent[d] = put_divisor(w, n);
         count[d >= outer] *= n;
     }
