@@ -142,6 +142,13 @@ TEST(clamps_that_change_nothing)
     gale__nest nest = {.code = relu, .n_code = 5, .stores = &store, .n_stores = 1};
     gale__nest_settle(&nest);
     CHECK_EQ(nest.n_code, 5); /* a quotient of anything may be negative */
+    gale__nest_instr by_zero[] = {{.op = GALE__NEST_LOAD, .type = GALE_F32}, number(0),
+        step(GALE__MAX, GALE_F32, 0, 1, -1), number(1), step(GALE__DIV, GALE_F32, 3, 2, -1),
+        step(GALE__MAX, GALE_F32, 4, 1, -1)};
+    store.value = 5;
+    nest = (gale__nest){.code = by_zero, .n_code = 6, .stores = &store, .n_stores = 1};
+    gale__nest_settle(&nest);
+    CHECK_EQ(nest.n_code, 6); /* 1 / -0 is negative */
     settle(1e15, 9, &n, &take);
     CHECK_EQ(n, 11);
     CHECK_EQ(take.acc, 0); /* 9 lies outside */

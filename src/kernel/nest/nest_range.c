@@ -44,11 +44,12 @@ static void product_range(const gale__nest_range *a, const gale__nest_range *b, 
     }
 }
 
+/* A divisor that may be 0 may be -0 as well, and the quotient minus infinity. */
 static void quotient_range(const gale__nest_range *a, const gale__nest_range *b, gale__nest_range *out)
 {
-    if (a->low < 0 || !(b->low >= 0)) return;
+    if (a->low < 0 || !(b->low > 0)) return;
     out->low = isfinite(b->high) ? a->low / b->high : 0;
-    out->high = b->low > 0 ? a->high / b->low : INFINITY;
+    out->high = a->high / b->low;
 }
 
 /* Whether a comparison is that of an f32's bits with those of infinity: it holds for positive finite numbers and 0. */
@@ -156,6 +157,9 @@ static double outwards(double v, bool up)
     return (double)f;
 }
 
+/* An integer that a double need not hold exactly. */
+static bool is_coarse(gale_type type, double v) { return gale__type_is_int(type) && fabs(v) > 0x1p53; }
+
 void gale__nest_range_find(const gale__nest *n, int i, gale__nest_range *r)
 {
     const gale__nest_instr *in = &n->code[i];
@@ -165,7 +169,7 @@ void gale__nest_range_find(const gale__nest *n, int i, gale__nest_range *r)
     if (in->op == GALE__NEST_CONST) {
         double v =
             gale__type_is_float(type) ? gale__load_f64(compute, &in->imm) : (double)gale__load_i64(compute, &in->imm);
-        if (type != GALE_BOOL && type != GALE_U64 && !isnan(v)) r[i].low = r[i].high = v;
+        if (type != GALE_BOOL && type != GALE_U64 && !isnan(v) && !is_coarse(type, v)) r[i].low = r[i].high = v;
         return;
     }
     /* Narrow floats are rounded at loads, casts and stores only. */
@@ -174,6 +178,7 @@ void gale__nest_range_find(const gale__nest *n, int i, gale__nest_range *r)
     if (in->op >= GALE__SCALAR_COUNT || type == GALE_BOOL) return;
     operation_range(n, in, r, &r[i]);
     bool wraps = gale__type_is_int(type) && !(r[i].low >= all.low && r[i].high <= all.high);
+    if (is_coarse(type, r[i].low) || is_coarse(type, r[i].high)) wraps = true;
     if (isnan(r[i].low) || wraps) r[i].low = all.low;
     if (isnan(r[i].high) || wraps) r[i].high = all.high;
     if (compute == GALE_F32) r[i].low = outwards(r[i].low, false), r[i].high = outwards(r[i].high, true);
