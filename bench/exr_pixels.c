@@ -153,9 +153,9 @@ static gale_status show_plan(gale_program *program, gale_tensor *in, double floo
     gale_profiler *p = NULL;
     gale_tensor *outputs[64] = {0};
     double bytes = 0;
-    GALE_TRY(gale_program_run(program, &in, outputs, false));
+    GALE_TRY(gale_program_run(program, &in, outputs, 0));
     GALE_TRY(gale_profiler_start(device, &p));
-    gale_status status = gale_program_run(program, &in, outputs, false);
+    gale_status status = gale_program_run(program, &in, outputs, 0);
     if (status == GALE_OK) status = gale_profiler_stop(p);
     for (size_t i = 0; i < p->count && status == GALE_OK; i++) {
         bytes += p->records[i].bytes;

@@ -110,9 +110,9 @@ int main(int argc, char **argv)
     TRY(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
     TRY(gale_model_open(argv[1], null, &options, &m));
     for (int i = 0; i < gale_model_inputs(m) && i < 16; i++) inputs[i] = make_input(m, i, argc, argv);
-    TRY(gale_model_run(m, inputs, outputs, false));
+    TRY(gale_model_run(m, inputs, outputs, 0));
     TRY(gale_profiler_start(null, &profiler));
-    TRY(gale_model_run(m, inputs, outputs, false));
+    TRY(gale_model_run(m, inputs, outputs, 0));
     TRY(gale_profiler_stop(profiler));
     print_rows(profiler);
     return 0;

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     gale_object *from = first;
     for (int i = 0; i < 4; i++) {
         gale_object *to = objects[i % 2];
-        if (gale_model_run(model, &from, &to, false) != GALE_OK) return failed("run");
+        if (gale_model_run(model, &from, &to, 0) != GALE_OK) return failed("run");
         from = to;
     }
     if (gale_tensor_to_cpu(gale_object_get_tensor(from), gale_tensor_data(start), gale_tensor_size_bytes(start)) !=

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     if (status == GALE_OK) status = build(graph);
     if (status == GALE_OK) status = gale_program_create(graph, device, NULL, &program);
     if (status == GALE_OK) status = gale_tensor_from_cpu(NULL, GALE_F32, 1, dims, data, &x);
-    if (status == GALE_OK) status = gale_program_run(program, &x, out, true);
+    if (status == GALE_OK) status = gale_program_run(program, &x, out, GALE_RUN_ON_HOST);
     if (status != GALE_OK) fprintf(stderr, "%s\n", gale_error());
     else {
         const float *dx = (const float *)gale_tensor_data(out[1]);

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 
     /* copy false: the bytes stay ours and must outlive the model; weights are used where they lie. */
     gale_status status = gale_device_open(NULL, &device);
-    if (status == GALE_OK) status = gale_model_from_memory(bytes, (size_t)size, false, device, NULL, &model);
+    if (status == GALE_OK) status = gale_model_from_memory(bytes, (size_t)size, 0, device, NULL, &model);
     if (status != GALE_OK) return fprintf(stderr, "%s\n", gale_error()), 1;
     for (int i = 0; i < gale_model_inputs(model); i++) {
         gale_model_value v;

@@ -49,7 +49,8 @@ int main(int argc, char **argv)
         gale_model_output(model, i, &v);
         out_names[i] = v.name;
     }
-    if (gale_model_run_named(model, in_names, in, n_in, out_names, out, n_out, true) != GALE_OK) return failed("run");
+    if (gale_model_run_named(model, in_names, in, n_in, out_names, out, n_out, GALE_RUN_ON_HOST) != GALE_OK)
+        return failed("run");
 
     for (int i = 0; i < n_out; i++) {
         printf("%s: %s, %zu bytes", out_names[i], gale_type_name(gale_tensor_type(out[i])),

@@ -30,7 +30,7 @@ static void *work(void *arg)
     memset(gale_tensor_data(x), 0, gale_tensor_size_bytes(x)); /* tensors come as their memory was */
     for (int i = 0; i < RUNS && (in || gale_object_tensor(x, &in) == GALE_OK); i++) {
         gale_object *out = NULL;
-        if (gale_model_run(model, &in, &out, true) != GALE_OK) fprintf(stderr, "run: %s\n", gale_error());
+        if (gale_model_run(model, &in, &out, GALE_RUN_ON_HOST) != GALE_OK) fprintf(stderr, "run: %s\n", gale_error());
         else atomic_fetch_add(&done, 1);
         gale_object_destroy(&out);
     }

@@ -63,7 +63,7 @@ static void run(gale_model *model)
         if (status == GALE_OK) status = new_input(&v, &in[i]);
     }
     for (int k = 0; k < 2 && status == GALE_OK; k++) {
-        status = gale_model_run(model, in, out, true);
+        status = gale_model_run(model, in, out, GALE_RUN_ON_HOST);
         for (int i = 0; i < MOST_INPUTS; i++) gale_object_destroy(&out[i]);
     }
     for (int i = 0; i < MOST_INPUTS; i++) gale_object_destroy(&in[i]);
@@ -84,7 +84,7 @@ static void run_given(gale_model *model)
         if (status == GALE_OK) status = new_tensor(&v, &in[i]);
     }
     for (int k = n; k <= n + defaults && status == GALE_OK; k++)
-        gale_model_run_named(model, names, in, k, NULL, NULL, 0, true);
+        gale_model_run_named(model, names, in, k, NULL, NULL, 0, GALE_RUN_ON_HOST);
     for (int i = 0; i < MOST_INPUTS; i++) gale_tensor_destroy(&in[i]);
 }
 
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gale_device_options cpu = {.chain = "cpu"};
     options.program.memory_limit_bytes = 64u << 20;
     if (!device) FUZZ_CHECK(gale_device_open(&cpu, &device) == GALE_OK);
-    if (gale_model_from_memory(data, size, false, device, &options, &model) != GALE_OK) return 0;
+    if (gale_model_from_memory(data, size, 0, device, &options, &model) != GALE_OK) return 0;
     run(model);
     run_given(model);
     gale_model_close(&model);

@@ -128,19 +128,45 @@ expect 1 'no such input' run "$models/default.onnx" --input "$folder/x.json" --i
 expect 0 '^plan on .* 1 kernels on the device' inspect "$models/gemm.onnx" --plan --provider cpu
 expect 0 '^y: f32 1x2  ' run "$models/gemm.onnx" --random --precision fp16 --provider cpu
 expect 0 ' agree, 0 differ' verify "$models/conv.onnx" --provider cpu
+# Another engine, which is not there, and one that stands in for it: Relu of numbers from 0 to 1 gives them back.
+GALE_PYTHON=/nowhere/python3 expect 1 '/nowhere/python3 was not found' verify "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
+printf '#!/bin/sh\necho "No module named onnxruntime"\nexit 3\n' >"$folder/without"
+printf '#!/bin/sh\ncp "$4/in0.npy" "$4/out0.npy"\n[ "$5 $6 $7" = "x -- y" ] && echo onnxruntime 9.9\n' >"$folder/with"
+printf '#!/bin/sh\necho first\necho "cannot load it"\nexit 1\n' >"$folder/failing"
+chmod +x "$folder/without" "$folder/with" "$folder/failing"
+GALE_PYTHON="$folder/without" expect 1 'not installed .*No module named onnxruntime.*pip install' verify "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
+GALE_PYTHON="$folder/with" expect 0 'compared with onnxruntime 9.9: 1 agree, 0 differ' verify "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
+GALE_PYTHON="$folder/failing" expect 1 'onnxruntime does not run .*: cannot load it' verify "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
+expect 1 'cannot be combined' verify "$models/relu.onnx" "$models/relu.onnx" --shape 2x3 --provider cpu --against onnxruntime
 # Two models: outputs of the second against those of the first.
 expect 0 '1 agree, 0 differ' verify "$models/conv.onnx" "$models/conv.onnx" --provider cpu
 expect 0 '' convert "$models/conv.onnx" --precision int8 -o "$folder/conv-int8.onnx" --overwrite
 expect 4 '1 differ' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 1e-6
 expect 0 '1 agree, 0 differ' verify "$models/conv.onnx" "$folder/conv-int8.onnx" --provider cpu --tolerance 0.1
 expect 0 'kernels and copies' explain "$models/conv.onnx" --provider cpu --html "$folder/graph.html"
-if ! grep -q '<svg' "$folder/graph.html"; then
-    echo 'FAIL explain --html: no graph is drawn'
+if ! grep -q '"attributes": \["' "$folder/graph.html" || grep -q '@@' "$folder/graph.html"; then
+    echo 'FAIL explain --html: no graph in the page'
     failed=$((failed + 1))
 fi
+expect 0 'main graph  *[1-9]' explain "$models/conv.onnx" --provider cpu --no-run
+expect 0 '"graphs": \[' explain "$models/conv.onnx" --provider cpu --no-run --json
 expect 0 '^batch of 2' bench "$models/gemm.onnx" --provider cpu --repeats 3 --batches 2
 printf 'P5 5 5 255 abcdefghijklmnopqrstuvwxy' >"$folder/grey.pgm"
 expect 0 '"deviation": ' run "$models/conv.onnx" --random --provider cpu --json
+# A manifest says how pictures become numbers: of red, green and blue 1, 0 and 0.2, as blue, green, red.
+cp "$models/twice.onnx" "$folder/normal.onnx"
+{
+    printf 'P6 2 1 255 '
+    printf '\377\000\063\377\000\063'
+} >"$folder/red.ppm"
+expect 0 '  0 to 1, mean 0.4' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu
+echo 'params: {mean: [0.5, 0.25, 0.2], std: [0.5, 0.25, 0.1], colours: bgr}' >"$folder/normal.yml"
+expect 0 '  -1 to 8, mean 2.13333' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu
+expect 0 '  0 to 255, mean 102' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu --mean 0 --std 1 --range 255
+echo 'params: {range: [-2, 2]}' >"$folder/normal.yml"
+expect 0 '  -2 to 2, mean -0.4' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu
+echo 'params: {std: 0}' >"$folder/normal.yml"
+expect 1 'normal.yml: std must be greater than 0' run "$folder/normal.onnx" --input "$folder/red.ppm" --provider cpu
 expect 0 ', mean ' run "$models/conv.onnx" --random --provider cpu
 expect 0 ': f32 ' run "$models/conv.onnx" --input "$folder/grey.pgm" --provider cpu --profile "$folder/profile.json"
 if ! grep -q traceEvents "$folder/profile.json"; then

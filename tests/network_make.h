@@ -20,7 +20,7 @@ static inline gale_model *open_model(maker *m)
     gale__str bytes = {0};
     gale_model *model = NULL;
     CHECK_OK(make_encode(m, &bytes));
-    CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, the_device(), NULL, &model));
+    CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, GALE_MODEL_COPY, the_device(), NULL, &model));
     gale__str_finish(&bytes);
     make_end(m);
     return model;

@@ -14,7 +14,8 @@ static inline gale_status open_made(maker *m, gale_device *device, gale_model **
 {
     gale__str bytes = {0};
     gale_status status = make_encode(m, &bytes);
-    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, out);
+    if (status == GALE_OK)
+        status = gale_model_from_memory(bytes.text, bytes.length, GALE_MODEL_COPY, device, NULL, out);
     gale__str_finish(&bytes);
     return status;
 }
@@ -29,7 +30,7 @@ static inline gale_status try_made(maker *m, const char *input, int rank, const 
     gale_status status = GALE_INTERNAL;
     if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(m, device, &model)) &&
         CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, rank, dims, data, &in)))
-        status = gale_model_run_named(model, &input, &in, 1, &output, out, 1, true);
+        status = gale_model_run_named(model, &input, &in, 1, &output, out, 1, GALE_RUN_ON_HOST);
     gale_tensor_destroy(&in);
     gale_model_close(&model);
     gale_device_close(&device);

@@ -460,7 +460,7 @@ static bool run_program(og *t, gale_device *device, const gale_program_options *
     gale_program *p = NULL;
     gale__instance *instance = NULL;
     bool ok = CHECK_OK(gale_program_create(t->graph, device, options, &p)) &&
-              CHECK_OK(gale_program_run(p, t->inputs, y, true)) &&
+              CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST)) &&
               CHECK_OK(gale__program_instance(p, t->inputs, &instance));
     *routines = 0;
     for (int i = 0; ok && i < instance->plan->n_steps; i++)

@@ -44,7 +44,7 @@ TEST(errors)
 
 static char logged[256];
 static int log_lines;
-static void keep_line(void *user, gale__log_level level, const char *line)
+static void keep_line(void *user, int level, const char *line)
 {
     (void)user, (void)level;
     snprintf(logged, sizeof logged, "%s", line);
@@ -55,13 +55,13 @@ TEST(log)
 {
     gale__log(GALE__WARN, "nobody listens");
     CHECK(!gale__log_on(GALE__WARN));
-    gale__log_set(keep_line, NULL, GALE__INFO);
+    gale_log_set(keep_line, NULL, GALE__INFO);
     log_lines = 0;
     gale__log(GALE__DEBUG, "too quiet");
     CHECK_EQ(log_lines, 0);
     gale__log(GALE__INFO, "%d of %d", 1, 2);
     CHECK_TEXT(logged, "1 of 2");
-    gale__log_set(NULL, NULL, GALE__WARN);
+    gale_log_set(NULL, NULL, GALE__WARN);
 }
 
 TEST(alloc_faults)
@@ -158,7 +158,7 @@ TEST(text)
 
 TEST(environment)
 {
-    gale__log_set(keep_line, NULL, GALE__WARN);
+    gale_log_set(keep_line, NULL, GALE__WARN);
     log_lines = 0;
     unsetenv("GALE_POOL");
     unsetenv("RNN_GPU_MEMORY_POOL");
@@ -182,7 +182,7 @@ TEST(environment)
     unsetenv("GALE_WATCHDOG_S");
     unsetenv("GALE_POOL");
     unsetenv("RNN_GPU_MEMORY_POOL");
-    gale__log_set(NULL, NULL, GALE__WARN);
+    gale_log_set(NULL, NULL, GALE__WARN);
 }
 
 TEST(files)

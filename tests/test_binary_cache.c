@@ -10,7 +10,7 @@
 static char root[64];
 static int warnings;
 
-static void count_warnings(void *user, gale__log_level level, const char *line)
+static void count_warnings(void *user, int level, const char *line)
 {
     (void)user, (void)line;
     if (level == GALE__WARN) warnings++;
@@ -126,7 +126,7 @@ TEST(a_folder_that_cannot_be_written_is_one_warning)
     snprintf(path, sizeof path, "%s/file", root);
     overwrite(path, "x", 1);
     setenv("GALE_CACHE", path, 1);
-    gale__log_set(count_warnings, NULL, GALE__WARN);
+    gale_log_set(count_warnings, NULL, GALE__WARN);
     warnings = 0;
     for (int i = 0; i < 3; i++) {
         make_key(i, key);
@@ -134,7 +134,7 @@ TEST(a_folder_that_cannot_be_written_is_one_warning)
         CHECK(!has(key, "abc"));
     }
     CHECK_EQ(warnings, 1);
-    gale__log_set(NULL, NULL, GALE__WARN);
+    gale_log_set(NULL, NULL, GALE__WARN);
     drop();
 }
 

@@ -12,7 +12,7 @@ static gale_tensor *run(gale_graph *graph, gale_tensor **inputs, int n)
     gale_program *p = NULL;
     gale_tensor *out[2] = {NULL, NULL};
     gale_status status = gale_program_create(graph, device, NULL, &p);
-    if (status == GALE_OK) status = gale_program_run(p, inputs, out, true);
+    if (status == GALE_OK) status = gale_program_run(p, inputs, out, GALE_RUN_ON_HOST);
     CHECK_OK(status);
     gale_program_destroy(&p);
     gale_graph_destroy(&graph);

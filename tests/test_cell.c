@@ -46,7 +46,8 @@ static bool run(og *t, gale_device *device, gale_precision precision, int routin
     gale_program *p = NULL;
     gale_program_options o = {.precision = precision};
     bool ok = CHECK_OK(gale_program_create(t->graph, device, &o, &p)) &&
-              CHECK_OK(gale_program_run(p, t->inputs, y, true)) && (routines < 0 || CHECK_EQ(routines_of(p), routines));
+              CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST)) &&
+              (routines < 0 || CHECK_EQ(routines_of(p), routines));
     gale_program_destroy(&p);
     return ok;
 }

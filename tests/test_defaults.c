@@ -48,7 +48,7 @@ static gale_model *open_model(bool listed, int ir, const gale_model_options *opt
     gale_model *model = NULL;
     make_begin(&m, 21);
     make_model(&m, &bytes, listed, ir);
-    CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, the_device(), options, &model));
+    CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, GALE_MODEL_COPY, the_device(), options, &model));
     gale__str_finish(&bytes);
     make_end(&m);
     return model;
@@ -79,8 +79,8 @@ static void finish(given *g)
 static void expect(gale_model *model, given *g, int rank, const float y[4])
 {
     gale_tensor *out[2] = {NULL, NULL};
-    if (!CHECK_OK(
-            gale_model_run_named(model, g->names, g->tensors, g->n, (const char *const[]){"y", "z"}, out, 2, true)))
+    if (!CHECK_OK(gale_model_run_named(
+            model, g->names, g->tensors, g->n, (const char *const[]){"y", "z"}, out, 2, GALE_RUN_ON_HOST)))
         return;
     CHECK_EQ(gale_tensor_rank(out[0]), rank);
     if (CHECK_EQ(gale_tensor_size_bytes(out[0]), 16)) CHECK(!memcmp(gale_tensor_data(out[0]), y, 16));
@@ -121,16 +121,16 @@ TEST(mistakes)
     given g = {0};
     if (!model) return;
     give_x(&g), give_w(&g), give_w(&g);
-    CHECK_FAILS(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, true), INVALID);
+    CHECK_FAILS(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, GALE_RUN_ON_HOST), INVALID);
     CHECK(strstr(gale_error(), "'w' is given twice") != NULL);
     finish(&g), give_x(&g), give(&g, "w", GALE_F32, 1, (int64_t[]){6}, w3x2);
-    CHECK_FAILS(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, true), INVALID);
+    CHECK_FAILS(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, GALE_RUN_ON_HOST), INVALID);
     CHECK(strstr(gale_error(), "input w has rank 1") != NULL);
     finish(&g), give_x(&g), give(&g, "table", GALE_F32, 2, (int64_t[]){3, 2}, w3x2);
-    CHECK_FAILS(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, true), INVALID);
+    CHECK_FAILS(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, GALE_RUN_ON_HOST), INVALID);
     CHECK(strstr(gale_error(), "no input 'table'") != NULL);
     finish(&g), give_w(&g);
-    CHECK_FAILS(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, true), INVALID);
+    CHECK_FAILS(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, GALE_RUN_ON_HOST), INVALID);
     CHECK(strstr(gale_error(), "missing input x") != NULL);
     finish(&g), give_x(&g), expect(model, &g, 1, plain), finish(&g);
     gale_model_close(&model);
@@ -154,7 +154,7 @@ TEST(given_always)
         if (!half) expect(model, &g, 3, plain);
         give_w(&g);
         if (!half) expect(model, &g, 3, tenfold);
-        else CHECK_OK(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, true));
+        else CHECK_OK(gale_model_run_named(model, g.names, g.tensors, g.n, NULL, NULL, 0, GALE_RUN_ON_HOST));
         finish(&g);
         gale_model_close(&model);
     }

@@ -31,7 +31,7 @@ static gale_tensor *run(gale__onnx *f)
     gale_tensor *result = NULL;
     gale_object *in[8] = {0}, *out[8] = {0};
     if (!CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) ||
-        !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &model)))
+        !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, 0, cpu, NULL, &model)))
         goto done;
     for (int i = 0; i < gale_model_inputs(model); i++) {
         gale_model_value v;
@@ -46,7 +46,7 @@ static gale_tensor *run(gale__onnx *f)
         CHECK_OK(gale_object_tensor(t, &in[i]));
         gale_tensor_destroy(&t);
     }
-    if (CHECK_OK(gale_model_run(model, in, out, true)))
+    if (CHECK_OK(gale_model_run(model, in, out, GALE_RUN_ON_HOST)))
         gale_tensor_reshape(gale_object_get_tensor(out[0]), gale_tensor_rank(gale_object_get_tensor(out[0])),
             gale_tensor_dims(gale_object_get_tensor(out[0])), &result);
 done:

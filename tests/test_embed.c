@@ -2,6 +2,7 @@
  * all-MiniLM-L6-v2 where it is there. */
 #include "base/mem.h"
 #include "base/thread.h"
+#include "device/device.h"
 #include "encoder_make.h"
 #include "gale/embed.h"
 #include "jobs/embed/embedder.h"
@@ -386,6 +387,44 @@ TEST(devices_side_by_side_and_with_little_memory)
     gale__temp_folder_remove(folder);
 }
 
+static void set_rates(gale_device *d, double gflops)
+{
+    d->info.ceilings = (gale_device_ceilings){.copy_gbps = gflops,
+        .f32_gflops = gflops,
+        .upload_gbps = 10,
+        .download_gbps = 10,
+        .launch_us = 1,
+        .round_trip_us = 10,
+        .efficiency = 0.5};
+}
+
+/* Where the CPU may take a device's place, the encoder is where a batch is predicted to be done first. */
+TEST(device_by_prediction)
+{
+    char folder[256];
+    float want[4] = {13 / 4.f, 57 / 4.f, -13 / 4.f, 1}, got[4] = {0};
+    const char *text = "one three";
+    encoder_make(folder, (encoder_kind){0});
+    for (int round = 0; round < 2; round++) {
+        gale_device *d = NULL;
+        gale_embedder *e = NULL;
+        if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu"}, &d))) break;
+        d->other = gale__device_hold(cpu());
+        set_rates(d, round ? 500 : 5);
+        set_rates(cpu(), 50);
+        gale_embedder_options o = {.pooling = GALE_POOLING_MEAN, .no_normalize = true};
+        if (CHECK_OK(gale_embedder_open(folder, d, &o, &e))) {
+            CHECK(gale_embedder_device(e) == (round ? d : cpu()));
+            CHECK_OK(gale_embed(e, &text, NULL, 1, got));
+            for (int i = 0; i < 4; i++) CHECK(fabsf(got[i] - want[i]) < 1e-5f);
+        }
+        gale_embedder_close(&e);
+        gale_device_close(&d);
+    }
+    set_rates(cpu(), 0);
+    gale__temp_folder_remove(folder);
+}
+
 TEST(smaller_vectors)
 {
     float v[10] = {1, -1, 0.5f, 0, -0.25f, 2, -3, NAN, 0.1f, -0.1f};
@@ -460,4 +499,5 @@ TEST(device_closes)
 TESTS(ROW(pooling_is_what_it_says), ROW(vectors_are_cut_and_normalised), ROW(folders_say_how),
     ROW(models_that_pool_themselves), ROW(wrong_folders_are_refused), ROW(memory_may_run_out),
     ROW(memory_may_run_out_in_the_pipeline), ROW(batches_have_little_padding_and_few_shapes),
-    ROW(devices_side_by_side_and_with_little_memory), ROW(smaller_vectors), ROW(minilm), ROW(device_closes))
+    ROW(devices_side_by_side_and_with_little_memory), ROW(device_by_prediction), ROW(smaller_vectors), ROW(minilm),
+    ROW(device_closes))

@@ -16,10 +16,10 @@ TEST(runs)
     gale_tensor *in = NULL, *out = NULL;
     const char *in_name = "x", *out_name = "y";
     if (!CHECK_OK(gale_device_open(&options, &device)) ||
-        !CHECK_OK(gale_model_from_memory(embedded_gemm, embedded_gemm_size, false, device, NULL, &model)))
+        !CHECK_OK(gale_model_from_memory(embedded_gemm, embedded_gemm_size, 0, device, NULL, &model)))
         return;
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, dims, x, &in));
-    if (CHECK_OK(gale_model_run_named(model, &in_name, &in, 1, &out_name, &out, 1, true))) {
+    if (CHECK_OK(gale_model_run_named(model, &in_name, &in, 1, &out_name, &out, 1, GALE_RUN_ON_HOST))) {
         const float *y = gale_tensor_data(out); /* 2 x w + b, w = 1 2, 3 4, 5 6, b = 0.5 -0.5 */
         CHECK(y[0] == 44.5f && y[1] == 55.5f);
     }

@@ -147,7 +147,7 @@ static gale__str make_file(const part *parts, int count)
 }
 
 static char said[1000];
-static void hear(void *user, gale__log_level level, const char *text_of)
+static void hear(void *user, int level, const char *text_of)
 {
     (void)user, (void)level;
     snprintf(said, sizeof said, "%s", text_of);
@@ -159,9 +159,9 @@ static gale_picture *read_layer(const part *parts, int count, const char *layer)
     gale_picture *p = NULL;
     gale__str file = make_file(parts, count);
     said[0] = 0;
-    gale__log_set(hear, NULL, GALE__WARN);
+    gale_log_set(hear, NULL, GALE__WARN);
     gale_picture_from_memory(file.text, file.length, &(gale_picture_read_options){.layer = layer}, &p);
-    gale__log_set(NULL, NULL, GALE__WARN);
+    gale_log_set(NULL, NULL, GALE__WARN);
     gale__str_finish(&file);
     return p;
 }

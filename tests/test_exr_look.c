@@ -220,7 +220,7 @@ static void check(const char *what, const gale__look_plan *p, int kernels)
     int count = 0;
     if (CHECK_OK(gale__look_program(p, device, &program)) &&
         CHECK_OK(gale_tensor_from_cpu(NULL, p->type, 3, dims, stored, &in)) &&
-        CHECK_OK(gale_program_run(program, &in, &out, true))) {
+        CHECK_OK(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST))) {
         double *want = model(p, planes), worst = 0, most = p->bits == 16 ? 65535 : 255;
         for (int64_t i = 0; i < p->width * p->height * p->kept; i++) {
             double have =
@@ -388,7 +388,7 @@ static void check_levels(const gale__mip_plan *p)
     }
     if (CHECK_OK(gale__mip_program(p, device, &program)) &&
         CHECK_OK(gale__tensor_borrow(p->type, 3, dims, planes, NULL, NULL, &in)) &&
-        CHECK_OK(gale_program_run(program, &in, &out, true)))
+        CHECK_OK(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST)))
         for (int i = 1; i < nx; i++)
             if (!CHECK(level_error(p, gale__mip_level(p, &out, nx, i, 0), i, above) <=
                        (p->type == GALE_F16 ? 0x1p-11 : 1e-6)))

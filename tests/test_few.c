@@ -20,7 +20,7 @@ static void check_product(int64_t m, int64_t k, int64_t n, bool turned)
     og_note(&t, gale_tensor_from_cpu(NULL, GALE_F32, 2, dims_a, a, &t.inputs[t.n_inputs++]));
     og_output(&t, og_op1(&t, "Relu", og_op2(&t, "MatMul", x, turned ? OG_TRANSPOSE(&t, w, 1, 0) : w)));
     bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
-                CHECK_OK(gale_program_run(p, t.inputs, &y, true));
+                CHECK_OK(gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST));
     const float *have = good ? gale_tensor_data(y) : NULL;
     double worst = 0;
     for (int64_t i = 0; good && i < m * n; i++) {
@@ -65,7 +65,7 @@ TEST(shared_constants)
     bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p));
     for (int run = 0; run < 2 && good; run++) {
         for (int i = 0; i < 3; i++) gale_tensor_destroy(&y[i]);
-        good = CHECK_OK(gale_program_run(p, t.inputs, y, true));
+        good = CHECK_OK(gale_program_run(p, t.inputs, y, GALE_RUN_ON_HOST));
         const float *a = good ? gale_tensor_data(y[0]) : NULL, *b = good ? gale_tensor_data(y[1]) : NULL,
                     *c = good ? gale_tensor_data(y[2]) : NULL;
         for (int i = 0; good && i < N; i++) {

@@ -206,7 +206,7 @@ TEST(strings_in_a_segment)
     make_node(&m, "Sqrt", "x", "z")->name = make_text(&m, "odd one");
     if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model)) &&
         CHECK_OK(gale_tensor_from_strings(1, &(int64_t){1}, &text, NULL, &in)))
-        CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID &&
+        CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, GALE_RUN_ON_HOST) == GALE_INVALID &&
               strstr(gale_error(), "node 0 'odd one' (Sqrt): input 'x' is not a numeric tensor"));
     gale_model_close(&model);
     make_end(&m);
@@ -216,7 +216,7 @@ TEST(strings_in_a_segment)
     make_output(&m, "z", 7, NULL);
     make_node(&m, "Unsqueeze", "seven,x", "z")->name = make_text(&m, "odd one");
     if (CHECK_OK(open_made(&m, device, &model)))
-        CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, true) == GALE_INVALID &&
+        CHECK(gale_model_run_named(model, &x, &in, 1, &z, &out, 1, GALE_RUN_ON_HOST) == GALE_INVALID &&
               strstr(gale_error(), "'odd one' (Unsqueeze)"));
     gale_tensor_destroy(&in);
     gale_model_close(&model);

@@ -151,7 +151,7 @@ static void rounds(gale_program *p, const subject *s, bool update, float (*out)[
             if (over) gale_tensor_destroy(&made[i]);
             given[i] = over ? in[s->over[i]] : made[i];
         }
-        ok = CHECK_OK(gale_program_run(p, in, given, false));
+        ok = CHECK_OK(gale_program_run(p, in, given, 0));
         for (int i = 0; ok && i < s->n_out; i++) {
             if (update && s->over[i] >= 0) continue;
             made[i] = given[i];
@@ -208,10 +208,10 @@ static void memory_is_not_needed(void)
     if (CHECK_OK(cache(&graph)) && CHECK_OK(gale_program_create(graph, device, NULL, &p))) {
         for (int i = 0; i < 3; i++) in[i] = fresh(p, i);
         gale_tensor *out = in[0];
-        CHECK_OK(gale_program_run(p, in, &out, false));
+        CHECK_OK(gale_program_run(p, in, &out, 0));
         gale_memory_get_stats(device, &before);
         CHECK_OK(gale_profiler_start(device, &profiler));
-        for (int i = 0; i < 3; i++) CHECK_OK(gale_program_run(p, in, &out, false));
+        for (int i = 0; i < 3; i++) CHECK_OK(gale_program_run(p, in, &out, 0));
         CHECK_OK(gale_profiler_stop(profiler));
         gale_memory_get_stats(device, &after);
         CHECK(after.in_use_bytes == before.in_use_bytes && after.peak_bytes < 3 * N * sizeof(float));
@@ -247,10 +247,10 @@ static void recurrent_states(void)
         ok = CHECK_OK(gale_tensor_from_cpu(device, GALE_F32, SHAPE(steps, 1, HIDDEN), x, &t[0])) &&
              CHECK_OK(gale_tensor_from_cpu(device, GALE_F32, SHAPE(1, 1, HIDDEN), zero, &t[1])) &&
              CHECK_OK(gale_tensor_from_cpu(device, GALE_F32, SHAPE(1, 1, HIDDEN), zero, &t[2])) &&
-             CHECK_OK(gale_program_run(p, t, apart, false)) &&
-             CHECK_OK(gale_program_run(p, (gale_tensor *[]){t[0], apart[0], apart[1]}, apart, false)) &&
-             CHECK_OK(gale_program_run(p, t, (gale_tensor *[]){t[1], t[2]}, false)) &&
-             CHECK_OK(gale_program_run(p, t, (gale_tensor *[]){t[1], t[2]}, false));
+             CHECK_OK(gale_program_run(p, t, apart, 0)) &&
+             CHECK_OK(gale_program_run(p, (gale_tensor *[]){t[0], apart[0], apart[1]}, apart, 0)) &&
+             CHECK_OK(gale_program_run(p, t, (gale_tensor *[]){t[1], t[2]}, 0)) &&
+             CHECK_OK(gale_program_run(p, t, (gale_tensor *[]){t[1], t[2]}, 0));
         for (int i = 0; ok && i < 2; i++)
             ok = CHECK_OK(gale_tensor_to_cpu(apart[i], want[i], sizeof want[i])) &&
                  CHECK_OK(gale_tensor_to_cpu(t[1 + i], got[i], sizeof got[i]));

@@ -60,7 +60,7 @@ static gale_tensor *run(gale__onnx *f)
     gale_object *in[4] = {0}, *out[1] = {0};
     gale_tensor *result = NULL;
     if (!CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) ||
-        !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &m)) || gale_model_inputs(m) > 4)
+        !CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, 0, cpu, NULL, &m)) || gale_model_inputs(m) > 4)
         goto done;
     for (int i = 0; i < gale_model_inputs(m); i++) {
         gale_model_value v;
@@ -77,7 +77,7 @@ static gale_tensor *run(gale__onnx *f)
                                    : floor((double)(x[e] + 1) * 499));
         if (!CHECK_OK(gale__onnx_object_take(&t, &in[i]))) goto done;
     }
-    if (!CHECK_OK(gale_model_run(m, in, out, true))) goto done;
+    if (!CHECK_OK(gale_model_run(m, in, out, GALE_RUN_ON_HOST))) goto done;
     gale_tensor *made = gale_object_get_tensor(out[0]);
     CHECK_OK(gale_tensor_reshape(made, made->rank, made->dims, &result));
 done:
@@ -215,9 +215,9 @@ static gale_tensor *run_products(gale__onnx *f, float large)
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){8, 32}, noise(256, 9), &in[0]));
     CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){32}, by, &in[1]));
     if (CHECK_OK(gale__onnx_pack(f, root(f), &bytes)) &&
-        CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &m)))
+        CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, 0, cpu, NULL, &m)))
         CHECK_OK(gale_model_run_named(
-            m, (const char *const[]){"x", "by"}, in, 2, (const char *const[]){"y"}, &out, 1, true));
+            m, (const char *const[]){"x", "by"}, in, 2, (const char *const[]){"y"}, &out, 1, GALE_RUN_ON_HOST));
     gale_model_close(&m);
     gale__str_finish(&bytes);
     gale_tensor_destroy(&in[0]), gale_tensor_destroy(&in[1]);
@@ -289,9 +289,9 @@ static double mean_shift(bool gemm, bool by_channel, size_t *biases)
                 *biases += gale__pb_is(&root(f[k])->graph->initializer.at[i].name, "c_int8");
         }
         CHECK_OK(gale__onnx_pack(f[k], root(f[k]), &bytes));
-        if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, false, cpu, NULL, &model)))
+        if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, 0, cpu, NULL, &model)))
             CHECK_OK(gale_model_run_named(
-                model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y[k], 1, true));
+                model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y[k], 1, GALE_RUN_ON_HOST));
         gale_model_close(&model);
         gale__str_finish(&bytes);
         make_end(&m);

@@ -89,7 +89,7 @@ static bool run(og *t, gale_device *device, gale_precision precision, int layout
     gale_program_options options = {.precision = precision, .layout = layout};
     gale_program *p = NULL;
     bool ok = CHECK_OK(gale_program_create(t->graph, device, &options, &p)) &&
-              CHECK_OK(gale_program_run(p, t->inputs, y, true));
+              CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST));
     gale_program_destroy(&p);
     return ok;
 }

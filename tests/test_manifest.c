@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static int warnings;
-static void count_warnings(void *user, gale__log_level level, const char *line)
+static void count_warnings(void *user, int level, const char *line)
 {
     (void)user, (void)line;
     warnings += level == GALE__WARN;
@@ -61,6 +61,8 @@ TEST(refuses)
         {"params: {layout: chw}", "layout"},
         {"params: {range: [1, 0]}", "range"},
         {"params: {range: 255}", "range"},
+        {"params: {mean: [1, 2, 3, 4, 5]}", "mean"},
+        {"params: {std: [1, 0]}", "std"},
         {"control: {size: 2, defaults: [1]}", "1 defaults for a size of 2"},
         {"control: {defaults: [1]}", "size"},
         {"control: {size: 1, parameters: [{index: 0}]}", "no name"},
@@ -77,9 +79,9 @@ TEST(refuses)
     }
     gale__manifest m;
     warnings = 0;
-    gale__log_set(count_warnings, NULL, GALE__WARN);
+    gale_log_set(count_warnings, NULL, GALE__WARN);
     if (CHECK_OK(parse("name: a\nparams: {tile_sise: 3}\nauthor: b", &m))) gale__manifest_finish(&m);
-    gale__log_set(NULL, NULL, GALE__WARN);
+    gale_log_set(NULL, NULL, GALE__WARN);
     CHECK_EQ(warnings, 2);
 }
 
@@ -132,7 +134,7 @@ TEST(folder)
         CHECK_OK(gale__file_write(path, files[i].text, strlen(files[i].text)));
     }
     warnings = 0;
-    gale__log_set(count_warnings, NULL, GALE__WARN);
+    gale_log_set(count_warnings, NULL, GALE__WARN);
     if (CHECK_OK(gale__models_list(folder, &list, &count)) && CHECK_EQ(count, 4)) {
         CHECK_TEXT(list[0].manifest.name, "zoom2x"); /* the embedded ones come first */
         CHECK_TEXT(list[1].manifest.name, "clean");
@@ -143,7 +145,7 @@ TEST(folder)
         CHECK(!list[2].manifest.path && list[3].manifest.scale == 4 && strstr(list[3].manifest.path, "c.yaml"));
         gale__models_finish(&list, count);
     }
-    gale__log_set(NULL, NULL, GALE__WARN);
+    gale_log_set(NULL, NULL, GALE__WARN);
     CHECK_EQ(warnings, 1);
     for (uint64_t n = 1; n; n++) { /* without memory it is an error, not a shorter list */
         gale__alloc_fail_at(n);

@@ -33,23 +33,24 @@ static void memory_of_the_caller(void)
     gale_tensor *in = NULL, *out = NULL, *view = NULL;
     pg_fill(x, ROWS * PG_IN, 9);
     pg_layer_want(x, ROWS, want);
-    CHECK_OK(gale_tensor_wrap(GALE_F32, SHAPE(ROWS, PG_IN), x, true, count_release, &released, &in));
-    CHECK_OK(gale_tensor_wrap(GALE_F32, SHAPE(ROWS, PG_OUT), y, false, count_release, &released, &out));
+    CHECK_OK(gale_tensor_wrap(GALE_F32, SHAPE(ROWS, PG_IN), x, GALE_TENSOR_READ_ONLY, count_release, &released, &in));
+    CHECK_OK(gale_tensor_wrap(GALE_F32, SHAPE(ROWS, PG_OUT), y, 0, count_release, &released, &out));
     CHECK(gale_tensor_data(in) == x && gale_tensor_data(out) == y);
     gale_tensor *given = out;
-    if (p && CHECK_OK(gale_program_run(p, &in, &out, true))) CHECK(out == given && near(y, want, ROWS * PG_OUT));
+    if (p && CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST)))
+        CHECK(out == given && near(y, want, ROWS * PG_OUT));
     CHECK_OK(gale_tensor_reshape(out, SHAPE(PG_OUT, ROWS), &view));
     gale_tensor_destroy(&out);
     CHECK_EQ(released, 0); /* the view holds it */
     gale_tensor_destroy(&view);
     CHECK_EQ(released, 1);
-    CHECK_OK(gale_tensor_wrap(GALE_F32, SHAPE(ROWS, PG_OUT), y, true, NULL, NULL, &out));
-    if (p) CHECK_FAILS(gale_program_run(p, &in, &out, true), INVALID); /* only to be read */
+    CHECK_OK(gale_tensor_wrap(GALE_F32, SHAPE(ROWS, PG_OUT), y, GALE_TENSOR_READ_ONLY, NULL, NULL, &out));
+    if (p) CHECK_FAILS(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST), INVALID); /* only to be read */
     gale_tensor_destroy(&in), gale_tensor_destroy(&out);
     CHECK_EQ(released, 2);
-    CHECK_FAILS(gale_tensor_wrap(GALE_F32, SHAPE(2), NULL, false, count_release, &released, &in), INVALID);
-    CHECK_FAILS(gale_tensor_wrap(GALE_F32, SHAPE(2), (char *)x + 1, false, count_release, &released, &in), INVALID);
-    CHECK_FAILS(gale_tensor_wrap(GALE_F32, SHAPE(-2), x, false, count_release, &released, &in), INVALID);
+    CHECK_FAILS(gale_tensor_wrap(GALE_F32, SHAPE(2), NULL, 0, count_release, &released, &in), INVALID);
+    CHECK_FAILS(gale_tensor_wrap(GALE_F32, SHAPE(2), (char *)x + 1, 0, count_release, &released, &in), INVALID);
+    CHECK_FAILS(gale_tensor_wrap(GALE_F32, SHAPE(-2), x, 0, count_release, &released, &in), INVALID);
     CHECK(released == 2 && !in);
     gale_program_destroy(&p);
 }
@@ -69,7 +70,7 @@ static void buffers_of_the_device(void)
     CHECK_FAILS(gale_tensor_from_buffer(b, GALE_F32, SHAPE(1000), &large), INVALID);
     CHECK(gale_tensor_buffer(in) == a && gale_tensor_buffer(out) == b);
     gale_buffer_destroy(&a); /* the tensor holds it */
-    if (p) CHECK_OK(gale_program_run(p, &in, &out, false));
+    if (p) CHECK_OK(gale_program_run(p, &in, &out, 0));
     CHECK_OK(gale_download(stream, b, 0, y, sizeof y));
     CHECK_OK(gale_stream_sync(stream));
     CHECK(near(y, want, ROWS * PG_OUT));
@@ -89,7 +90,8 @@ static void shapes_before_the_run(void)
     if (x) memset(gale_tensor_data(x), 0, gale_tensor_size_bytes(x));
     if (p && CHECK_OK(gale_program_output_shape(p, &x, 0, &type, &rank, dims)))
         CHECK(type == GALE_F32 && rank == 2 && dims[0] == 17 && dims[1] == PG_OUT);
-    if (p && CHECK_OK(gale_tensor_create(NULL, type, rank, dims, &y))) CHECK_OK(gale_program_run(p, &x, &y, true));
+    if (p && CHECK_OK(gale_tensor_create(NULL, type, rank, dims, &y)))
+        CHECK_OK(gale_program_run(p, &x, &y, GALE_RUN_ON_HOST));
     if (p) CHECK_EQ(p->n_planned, 1);
     if (p) CHECK_FAILS(gale_program_output_shape(p, &x, 1, &type, &rank, dims), INVALID);
     gale_tensor_destroy(&x), gale_tensor_destroy(&y);
@@ -113,22 +115,23 @@ static void dlpack(void)
                                   .dims = dims,
                                   .strides = turned,
                                   .release = give_back};
-    CHECK_FAILS(gale_tensor_from_dlpack(&mine, false, &t), UNSUPPORTED);
+    CHECK_FAILS(gale_tensor_from_dlpack(&mine, 0, &t), UNSUPPORTED);
     mine.strides = dense;
     mine.device_type = 2;
-    CHECK_FAILS(gale_tensor_from_dlpack(&mine, false, &t), UNSUPPORTED);
+    CHECK_FAILS(gale_tensor_from_dlpack(&mine, 0, &t), UNSUPPORTED);
     mine.device_type = 1;
     mine.type_bits = 33;
-    CHECK_FAILS(gale_tensor_from_dlpack(&mine, false, &t), UNSUPPORTED);
+    CHECK_FAILS(gale_tensor_from_dlpack(&mine, 0, &t), UNSUPPORTED);
     mine.type_bits = 32;
     given_back = 0;
-    if (!CHECK_OK(gale_tensor_from_dlpack(&mine, false, &t))) return;
+    if (!CHECK_OK(gale_tensor_from_dlpack(&mine, 0, &t))) return;
     CHECK(gale_tensor_data(t) == x && gale_tensor_rank(t) == 2 && gale_tensor_dims(t)[1] == 3);
     if (CHECK_OK(gale_tensor_to_dlpack(t, &lent))) {
         gale_tensor_destroy(&t);
         CHECK_EQ(given_back, 0); /* what was lent holds it */
         CHECK(lent->data == x && lent->rank == 2 && lent->dims[0] == 2 && lent->type_code == 2 && !lent->strides);
-        if (CHECK_OK(gale_tensor_from_dlpack(lent, true, &again))) gale_tensor_destroy(&again); /* there and back */
+        if (CHECK_OK(gale_tensor_from_dlpack(lent, GALE_TENSOR_READ_ONLY, &again)))
+            gale_tensor_destroy(&again); /* there and back */
     }
     CHECK_EQ(given_back, 2);
 }
@@ -145,15 +148,15 @@ static void dlpack_of_the_device(void)
     CHECK_EQ(gale_tensor_to_dlpack(t, &lent), shared ? GALE_OK : GALE_UNSUPPORTED);
     if (lent) {
         CHECK(lent->device_type == (seen ? 1 : device->backend->dlpack_type));
-        if (!seen) CHECK_FAILS(gale_tensor_from_dlpack(lent, false, &refused), UNSUPPORTED);
+        if (!seen) CHECK_FAILS(gale_tensor_from_dlpack(lent, 0, &refused), UNSUPPORTED);
         lent->device_id++;
-        if (!seen) CHECK_FAILS(gale_tensor_from_dlpack_on(device, lent, false, &refused), INVALID);
+        if (!seen) CHECK_FAILS(gale_tensor_from_dlpack_on(device, lent, 0, &refused), INVALID);
         lent->device_id--;
         lent->device_type += 50;
-        CHECK_FAILS(gale_tensor_from_dlpack_on(device, lent, false, &refused), UNSUPPORTED);
+        CHECK_FAILS(gale_tensor_from_dlpack_on(device, lent, 0, &refused), UNSUPPORTED);
         lent->device_type -= 50;
         gale_tensor_destroy(&t); /* what was lent holds it */
-        if (CHECK_OK(gale_tensor_from_dlpack_on(device, lent, true, &again))) {
+        if (CHECK_OK(gale_tensor_from_dlpack_on(device, lent, GALE_TENSOR_READ_ONLY, &again))) {
             if (holds_data && CHECK_OK(gale_tensor_to_cpu(again, got, sizeof got))) CHECK(!memcmp(got, x, sizeof x));
             gale_graph *graph = NULL;
             gale_program *p = NULL;
@@ -161,9 +164,9 @@ static void dlpack_of_the_device(void)
             pg g = pg_begin();
             pg_output(&g, "y", OP1(&g, "Neg", pg_input(&g, "x", GALE_F32, SHAPE(2, 3), NULL)));
             if (CHECK_OK(pg_end(&g, &graph)) && CHECK_OK(gale_program_create(graph, device, NULL, &p))) {
-                CHECK_FAILS(gale_program_run(p, &in, &out, false), INVALID); /* read only */
+                CHECK_FAILS(gale_program_run(p, &in, &out, 0), INVALID); /* read only */
                 out = NULL;
-                if (CHECK_OK(gale_program_run(p, &in, &out, true)) && computes)
+                if (CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST)) && computes)
                     CHECK(((float *)gale_tensor_data(out))[5] == -6);
                 gale_tensor_destroy(&out);
             }

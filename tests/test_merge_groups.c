@@ -40,7 +40,7 @@ static bool run(og *t, bool change, int64_t groups, gale_tensor **y)
     bool ok = CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu)) &&
               CHECK_OK(gale_program_create(t->graph, cpu, NULL, &p));
     if (ok && change) ok = CHECK_OK(gale__merge_groups(p->graph, true, &p->arena)) && CHECK_EQ(groups_of(p), groups);
-    ok = ok && CHECK_OK(gale_program_run(p, t->inputs, y, true));
+    ok = ok && CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST));
     gale_program_destroy(&p);
     gale_device_close(&cpu);
     return ok;

@@ -95,7 +95,7 @@ static bool run(og *t, gale_device *device, int products, gale_tensor **y)
 {
     gale_program *p = NULL;
     bool ok = CHECK_OK(gale_program_create(t->graph, device, NULL, &p)) && CHECK_EQ(products_of(p), products) &&
-              CHECK_OK(gale_program_run(p, t->inputs, y, true));
+              CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST));
     gale_program_destroy(&p);
     return ok;
 }

@@ -121,6 +121,7 @@ TEST(device)
 {
     gale_device *d = NULL;
     gale_memory_stats stats;
+    gale_context *c = NULL;
     LACKS(gale_device_open(NULL, NULL), "out");
     REFUSES(gale_device_open(&(gale_device_options){.chain = "no-such"}, &d), NO_DEVICE, "no-such");
     REFUSES(gale_device_open(&(gale_device_options){.chain = "cpu", .index = 7, .strict = true}, &d), NO_DEVICE, "");
@@ -133,7 +134,12 @@ TEST(device)
     SAYS(gale_memory_get_stats(NULL, &stats), "device");
     SAYS(gale_memory_get_stats(cpu, NULL), "out");
     SAYS(gale_memory_trim(NULL), "device");
-    SAYS(gale_copy_get_stats(NULL), "out");
+    SAYS(gale_context_get_stats(NULL, NULL), "out");
+    REFUSES(gale_context_create(NULL, NULL), INVALID, "out");
+    REFUSES(gale_context_create(&(gale_context_options){.log_level = 9}, &c), INVALID, "log_level is 9");
+    CHECK(c == NULL);
+    gale_context_destroy(NULL);
+    gale_context_destroy(&c);
     gale_log_set(NULL, NULL, 99);
 }
 
@@ -333,13 +339,15 @@ TEST(programs)
     if (!CHECK_OK(gale_program_create(g, cpu, NULL, &p)) ||
         !CHECK_OK(gale_tensor_create(NULL, GALE_F32, 1, other, &in)))
         return;
-    LACKS(gale_program_run(NULL, &in, &out, true), "program");
-    LACKS(gale_program_run(p, NULL, &out, true), "inputs");
-    LACKS(gale_program_run(p, &in, NULL, true), "outputs");
-    REFUSES(gale_program_run(p, &in, &out, true), INVALID, "3");
-    REFUSES(gale_program_run(p, &none, &out, true), INVALID, "x");
-    LACKS(gale_program_report(p, false, NULL), "text");
-    LACKS(gale_program_report(NULL, false, &text), "program");
+    LACKS(gale_program_run(NULL, &in, &out, GALE_RUN_ON_HOST), "program");
+    LACKS(gale_program_run(p, NULL, &out, GALE_RUN_ON_HOST), "inputs");
+    LACKS(gale_program_run(p, &in, NULL, GALE_RUN_ON_HOST), "outputs");
+    REFUSES(gale_program_run(p, &in, &out, 6), INVALID, "flags 0x6");
+    REFUSES(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST), INVALID, "3");
+    REFUSES(gale_program_run(p, &none, &out, GALE_RUN_ON_HOST), INVALID, "x");
+    LACKS(gale_program_report(p, 0, NULL), "text");
+    LACKS(gale_program_report(NULL, 0, &text), "program");
+    REFUSES(gale_program_report(p, 2, &text), INVALID, "flags 0x2");
     SAYS(gale_program_inputs(NULL), "program");
     SAYS(gale_program_outputs(NULL), "program");
     CHECK(out == NULL && text == NULL);
@@ -363,7 +371,7 @@ static gale_status look_up(const char *op, bool constant, const gale_attr *attrs
                                 : gale_graph_input(g, "i", GALE_I64, 1, two, NULL, &in[1])) &&
               CHECK_OK(gale_graph_op(g, op, in, 2, attrs, n_attrs, &y, 1)) && CHECK_OK(gale_graph_output(g, "y", y));
     gale_status status = ok ? gale_program_create(g, cpu, NULL, &p) : GALE_INTERNAL;
-    if (status == GALE_OK) status = gale_program_run(p, &t, &out, true);
+    if (status == GALE_OK) status = gale_program_run(p, &t, &out, GALE_RUN_ON_HOST);
     if (status != GALE_OK) CHECK(out == NULL);
     gale_tensor_destroy(&out);
     gale_tensor_destroy(&t);
@@ -433,8 +441,8 @@ TEST(models)
     LACKS(gale_model_open("a.onnx", NULL, NULL, &m), "device");
     LACKS(gale_model_open("a.onnx", cpu, NULL, NULL), "out");
     REFUSES(gale_model_open("/no/such.onnx", cpu, NULL, &m), NOT_FOUND, "/no/such.onnx");
-    LACKS(gale_model_from_memory(NULL, 9, true, cpu, NULL, &m), "data");
-    CHECK(gale_model_from_memory("garbage", 7, true, cpu, NULL, &m) != GALE_OK && !m);
+    LACKS(gale_model_from_memory(NULL, 9, GALE_MODEL_COPY, cpu, NULL, &m), "data");
+    CHECK(gale_model_from_memory("garbage", 7, GALE_MODEL_COPY, cpu, NULL, &m) != GALE_OK && !m);
     SAYS(gale_model_inputs(NULL), "model");
     SAYS(gale_model_outputs(NULL), "model");
     SAYS(gale_model_defaults(NULL), "model");
@@ -445,8 +453,8 @@ TEST(models)
     REFUSES(gale_model_input(m, -1, &v), INVALID, "no input -1");
     REFUSES(gale_model_output(m, 1, &v), INVALID, "no output 1");
     REFUSES(gale_model_default(m, 0, &v), INVALID, "");
-    LACKS(gale_model_report(m, true, NULL), "text");
-    LACKS(gale_model_report(NULL, true, &text), "model");
+    LACKS(gale_model_report(m, GALE_REPORT_JSON, NULL), "text");
+    LACKS(gale_model_report(NULL, GALE_REPORT_JSON, &text), "model");
     CHECK(v.rank == 77 && text == NULL);
     gale_model_close(&m);
 }
@@ -462,26 +470,27 @@ TEST(runs)
     if (!CHECK_OK(open_sqrt(&m)) || !CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, two, bad, &x)) ||
         !CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, three, bad, &wrong)) || !CHECK_OK(gale_object_tensor(x, &in)))
         return;
-    LACKS(gale_model_run(NULL, &in, &result, true), "model");
-    LACKS(gale_model_run(m, NULL, &result, true), "inputs");
-    LACKS(gale_model_run(m, &in, NULL, true), "outputs");
-    REFUSES(gale_model_run(m, &result, &result, true), INVALID, "missing input x");
-    REFUSES(gale_model_run(m, &in, &result, true), NOT_FINITE, "output y");
+    LACKS(gale_model_run(NULL, &in, &result, GALE_RUN_ON_HOST), "model");
+    LACKS(gale_model_run(m, NULL, &result, GALE_RUN_ON_HOST), "inputs");
+    LACKS(gale_model_run(m, &in, NULL, GALE_RUN_ON_HOST), "outputs");
+    REFUSES(gale_model_run(m, &result, &result, GALE_RUN_ON_HOST), INVALID, "missing input x");
+    REFUSES(gale_model_run(m, &in, &result, GALE_RUN_ON_HOST), NOT_FINITE, "output y");
     CHECK(result == NULL);
-    LACKS(gale_model_run_named(m, NULL, &x, 1, &y, &out, 1, true), "input_names");
-    LACKS(gale_model_run_named(m, &name, NULL, 1, &y, &out, 1, true), "inputs");
-    LACKS(gale_model_run_named(m, &name, &x, 1, NULL, &out, 1, true), "output_names");
-    LACKS(gale_model_run_named(m, &name, &x, 1, &y, NULL, 1, true), "outputs");
-    REFUSES(gale_model_run_named(m, &none, &x, 1, &y, &out, 1, true), INVALID, "no input 'z'");
-    REFUSES(gale_model_run_named(m, &name, &x, 1, &none, &out, 1, true), INVALID, "no output 'z'");
-    REFUSES(gale_model_run_named(m, &nothing, &x, 1, &y, &out, 1, true), INVALID, "input_names[0]");
-    REFUSES(gale_model_run_named(m, &name, &x, 1, &nothing, &out, 1, true), INVALID, "output_names[0]");
-    REFUSES(gale_model_run_named(m, &name, &(gale_tensor *){NULL}, 1, &y, &out, 1, true), INVALID, "inputs[0]");
-    REFUSES(gale_model_run_named(m, NULL, NULL, 0, &y, &out, 1, true), INVALID, "missing input x");
-    REFUSES(gale_model_run_named(m, &name, &wrong, 1, &y, &out, 1, true), INVALID, "extent 3");
-    REFUSES(gale_model_run_named(m, &name, &x, -1, &y, &out, 1, true), INVALID, "n_inputs");
-    REFUSES(gale_model_run_named(m, &name, &x, 1, &y, &out, -1, true), INVALID, "n_outputs");
-    REFUSES(gale_model_run_named(m, &name, &x, 1, &y, &out, 1, true), NOT_FINITE, "output y");
+    LACKS(gale_model_run_named(m, NULL, &x, 1, &y, &out, 1, GALE_RUN_ON_HOST), "input_names");
+    LACKS(gale_model_run_named(m, &name, NULL, 1, &y, &out, 1, GALE_RUN_ON_HOST), "inputs");
+    LACKS(gale_model_run_named(m, &name, &x, 1, NULL, &out, 1, GALE_RUN_ON_HOST), "output_names");
+    LACKS(gale_model_run_named(m, &name, &x, 1, &y, NULL, 1, GALE_RUN_ON_HOST), "outputs");
+    REFUSES(gale_model_run_named(m, &none, &x, 1, &y, &out, 1, GALE_RUN_ON_HOST), INVALID, "no input 'z'");
+    REFUSES(gale_model_run_named(m, &name, &x, 1, &none, &out, 1, GALE_RUN_ON_HOST), INVALID, "no output 'z'");
+    REFUSES(gale_model_run_named(m, &nothing, &x, 1, &y, &out, 1, GALE_RUN_ON_HOST), INVALID, "input_names[0]");
+    REFUSES(gale_model_run_named(m, &name, &x, 1, &nothing, &out, 1, GALE_RUN_ON_HOST), INVALID, "output_names[0]");
+    REFUSES(
+        gale_model_run_named(m, &name, &(gale_tensor *){NULL}, 1, &y, &out, 1, GALE_RUN_ON_HOST), INVALID, "inputs[0]");
+    REFUSES(gale_model_run_named(m, NULL, NULL, 0, &y, &out, 1, GALE_RUN_ON_HOST), INVALID, "missing input x");
+    REFUSES(gale_model_run_named(m, &name, &wrong, 1, &y, &out, 1, GALE_RUN_ON_HOST), INVALID, "extent 3");
+    REFUSES(gale_model_run_named(m, &name, &x, -1, &y, &out, 1, GALE_RUN_ON_HOST), INVALID, "n_inputs");
+    REFUSES(gale_model_run_named(m, &name, &x, 1, &y, &out, -1, GALE_RUN_ON_HOST), INVALID, "n_outputs");
+    REFUSES(gale_model_run_named(m, &name, &x, 1, &y, &out, 1, GALE_RUN_ON_HOST), NOT_FINITE, "output y");
     CHECK(out == NULL);
     gale_object_destroy(&in);
     gale_tensor_destroy(&x);
@@ -555,7 +564,7 @@ TEST(machine_and_selftest)
     LACKS(gale_kernels_bench(NULL, NULL, SOME), "device");
     LACKS(gale_kernels_result_json(NULL, &text), "result");
     LACKS(gale_planning_bench(NULL, NULL, SOME), "device");
-    LACKS(gale_start_bench(cpu, false, NULL), "time_ms");
+    LACKS(gale_start_bench(cpu, 0, NULL), "time_ms");
     LACKS(gale_tiles_bench(NULL, NULL), "out");
     LACKS(gale_tiles_result_json(NULL, &text), "result");
     LACKS(gale_texts_bench(NULL, "a", NULL, SOME), "tokenizer");
@@ -652,7 +661,7 @@ TEST(texts)
     LACKS(gale_tokenizer_encode(SOME, NULL, "a", 1, NULL, 0, NULL, &out), "encoder");
     LACKS(gale_tokenizer_encode(SOME, SOME, NULL, 1, NULL, 0, NULL, &out), "text");
     LACKS(gale_tokenizer_encode(SOME, SOME, "a", 1, NULL, 0, NULL, NULL), "out");
-    LACKS(gale_tokenizer_decode(SOME, SOME, NULL, 1, false, SOME, NULL), "ids");
+    LACKS(gale_tokenizer_decode(SOME, SOME, NULL, 1, 0, SOME, NULL), "ids");
     CHECK(id == 5 && !e);
 }
 
@@ -725,7 +734,7 @@ TEST(exr)
     LACKS(gale_exr_measure(NULL, 0, NULL, 0, SOME, &count), "file");
     LACKS(gale_exr_histogram_picture(NULL, 1, 8, 8, &p), "stats");
     LACKS(gale_exr_depth(cpu, NULL, NULL, &p), "file");
-    LACKS(gale_exr_compare(NULL, SOME, false, SOME), "a");
+    LACKS(gale_exr_compare(NULL, SOME, 0, SOME), "a");
     LACKS(gale_exr_mip(cpu, NULL, 0, NULL, "a"), "file");
     LACKS(gale_exr_layers(NULL, SOME, &count), "file");
     LACKS(gale_exr_layer_write(SOME, NULL, "a", NULL), "layer");

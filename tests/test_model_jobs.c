@@ -162,6 +162,11 @@ TEST(convert_int8)
     if (CHECK_OK(gale_model_convert(mlp, in_folder("int8.onnx"), &o, &r))) {
         CHECK(r->n_weights == 2 && r->n_activations == 2 && r->n_samples == 1);
         if (CHECK_EQ(r->n_losses, 1)) CHECK(r->losses[0].relative < 0.05 && r->losses[0].psnr_db > 20);
+        for (size_t i = 0; i < r->n_layers; i++) {
+            CHECK(r->layers[i].result_relative >= 0 && r->layers[i].result_relative < 0.1);
+            CHECK(r->layers[i].added_relative >= 0 && r->layers[i].added_relative <= r->layers[i].result_relative);
+            CHECK(!i || r->layers[i].added_relative <= r->layers[i - 1].added_relative);
+        }
         CHECK_JSON(gale_convert_result_json(r, &text), text, "\"weights\": 2", "\"output\": \"y\"");
     }
     gale_convert_result_destroy(&r);
@@ -173,6 +178,16 @@ TEST(convert_int8)
     o = (gale_convert_options){.precision = GALE_CONVERT_INT8, .leave = &leave, .n_leave = 1};
     if (CHECK_OK(gale_model_convert(mlp, in_folder("int8.onnx"), &o, &r))) CHECK(r->n_weights == 1 && !r->n_losses);
     gale_convert_result_destroy(&r);
+}
+
+TEST(verify_refuses_engines)
+{
+    gale_verify_result *r = NULL;
+    CHECK_FAILS(gale_model_verify(mlp, cpu, &(gale_verify_options){.against = "nonsense"}, &r), INVALID);
+    CHECK(strstr(gale_error(), "nonsense") != NULL);
+    gale_verify_options both = {.against = "onnxruntime", .other = mlp};
+    CHECK_FAILS(gale_model_verify(mlp, cpu, &both, &r), INVALID);
+    CHECK(r == NULL);
 }
 
 TEST(convert_refuses)
@@ -299,15 +314,20 @@ TEST(explain)
     CHECK_TEXT(r->model, mlp);
     CHECK_TEXT(r->backend, "cpu");
     CHECK(r->n_kernels > 0 && r->measured_us > 0 && r->open_ms > 0 && r->first_ms > 0);
-    if (CHECK_EQ(r->n_nodes, 3)) {
-        CHECK_TEXT(r->nodes[2].op, "MatMul");
-        CHECK(r->nodes[2].n_reads == 1 && r->nodes[2].reads[0] == 1 && !r->nodes[0].n_reads);
-        CHECK_EQ(r->nodes[0].place, GALE_EXPLAIN_DEVICE);
+    if (CHECK(r->n_graphs == 1 && r->graphs[0].n_nodes == 3)) {
+        const gale_explain_node *nodes = r->graphs[0].nodes;
+        CHECK_TEXT(nodes[2].op, "MatMul");
+        CHECK(nodes[2].n_reads == 1 && nodes[2].reads[0] == 1 && !nodes[0].n_reads);
+        CHECK_EQ(nodes[0].place, GALE_EXPLAIN_DEVICE);
+        CHECK(nodes[2].n_outputs == 1 && strstr(nodes[2].outputs[0], ": f32 [") && nodes[2].n_inputs == 2);
     }
     CHECK_JSON(gale_explain_result_json(r, &text), text, "\"backend\": \"cpu\"", "\"kind\": \"kernel\"");
     gale_explain_result_destroy(&r);
     gale_explain_result_destroy(NULL);
     CHECK_FAILS(gale_model_explain(mlp, cpu, NULL, NULL), INVALID);
+    if (CHECK_OK(gale_model_explain(mlp, cpu, &(gale_model_job_options){.no_run = true}, &r)))
+        CHECK(!r->n_kernels && r->graphs[0].n_nodes == 3 && !r->first_ms);
+    gale_explain_result_destroy(&r);
     CHECK_FAILS(gale_model_explain(mlp, cpu, &(gale_model_job_options){.control = {.cancel = &stop}}, &r), CANCELLED);
 }
 
@@ -512,7 +532,8 @@ TEST(steps_of_a_model_only_grow)
     if (CHECK_OK(gale_model_open(make_looping(), cpu, &o, &m)) &&
         CHECK_OK(gale_tensor_from_cpu(NULL, GALE_I64, 0, NULL, (int64_t[]){6}, &in[0])) &&
         CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){2}, (float[]){1, 2}, &in[1])) &&
-        CHECK_OK(gale_model_run_named(m, (const char *[]){"n", "x"}, in, 2, (const char *[]){"y"}, &out, 1, true)))
+        CHECK_OK(gale_model_run_named(
+            m, (const char *[]){"n", "x"}, in, 2, (const char *[]){"y"}, &out, 1, GALE_RUN_ON_HOST)))
         CHECK(t.step == 3 && t.steps == 3 && t.calls >= 4 + 6);
     gale_tensor_destroy(&in[0]), gale_tensor_destroy(&in[1]), gale_tensor_destroy(&out);
     gale_model_close(&m);
@@ -520,9 +541,9 @@ TEST(steps_of_a_model_only_grow)
 
 static const test_row rows[] = {ROW(verify), ROW(verify_halves), ROW(verify_departs), ROW(verify_refuses),
     ROW(verify_faults), ROW(convert), ROW(convert_int8), ROW(convert_refuses), ROW(convert_faults), ROW(inspect),
-    ROW(inspect_refuses), ROW(inspect_faults), ROW(plan), ROW(plan_faults), ROW(explain), ROW(explain_faults),
-    ROW(run_files), ROW(run_refuses), ROW(run_faults), ROW(bench), ROW(bench_faults), ROW(input_texts),
-    ROW(seeds_differ), ROW(steps_of_a_model_only_grow)};
+    ROW(inspect_refuses), ROW(inspect_faults), ROW(verify_refuses_engines), ROW(plan), ROW(plan_faults), ROW(explain),
+    ROW(explain_faults), ROW(run_files), ROW(run_refuses), ROW(run_faults), ROW(bench), ROW(bench_faults),
+    ROW(input_texts), ROW(seeds_differ), ROW(steps_of_a_model_only_grow)};
 
 int main(int argc, char **argv)
 {

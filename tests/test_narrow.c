@@ -36,7 +36,7 @@ static bool run(og *t, gale_value y, gale_tensor **out)
     gale_program *p = NULL;
     og_output(t, y);
     bool good = CHECK_OK(t->status) && CHECK_OK(gale_program_create(t->graph, device, NULL, &p)) &&
-                CHECK_OK(gale_program_run(p, t->inputs, out, true));
+                CHECK_OK(gale_program_run(p, t->inputs, out, GALE_RUN_ON_HOST));
     gale_program_destroy(&p);
     return good;
 }
@@ -205,7 +205,7 @@ static bool run_faulty(uint64_t n)
     CHECK_OK(t.status);
     gale__alloc_fail_at(n);
     gale_status status = gale_program_create(t.graph, device, NULL, &p);
-    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, true);
+    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST);
     bool over = gale__alloc_count() < n;
     gale__alloc_fail_at(0);
     CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));

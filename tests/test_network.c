@@ -162,7 +162,7 @@ TEST(trial_too_large)
     make_end(&m);
     CHECK_OK(gale__manifest_parse("{}", 2, "net", &man));
     CHECK_OK(gale_device_open(&small, &device));
-    if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model)) &&
+    if (CHECK_OK(gale_model_from_memory(bytes.text, bytes.length, GALE_MODEL_COPY, device, NULL, &model)) &&
         CHECK_OK(gale__network_probe(model, &man, 600, &n))) {
         CHECK_EQ(n.scale, 1);
         CHECK_FAILS(gale__network_try(&n, 600, 600, dims), NO_MEMORY);

@@ -97,7 +97,7 @@ static bool run_model(const old *row, const gale__case_run *run, gale_model *mod
         if (status == GALE_OK) status = gale_object_tensor(t, &in[n++]);
         gale_tensor_destroy(&t);
     }
-    if (status == GALE_OK) status = gale_model_run(model, in, out, true);
+    if (status == GALE_OK) status = gale_model_run(model, in, out, GALE_RUN_ON_HOST);
     if (status != GALE_OK) printf("FAIL %s of opset %d %s: %s\n", row->op, row->opset, row->attrs, gale_error());
     for (int i = 0; i < run->n_out && status == GALE_OK; i++)
         ok = check_output(row, run, i, gale_object_get_tensor(out[i])) && ok;
@@ -117,7 +117,8 @@ static bool check_row(const old *row, gale_device *device, bool shaped)
     write_model(&m, row, &run, shaped);
     gale_model_options options = {.allow_nonfinite = true};
     gale_status status = make_encode(&m, &bytes);
-    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, true, device, &options, &model);
+    if (status == GALE_OK)
+        status = gale_model_from_memory(bytes.text, bytes.length, GALE_MODEL_COPY, device, &options, &model);
     if (status != GALE_OK) printf("FAIL %s of opset %d %s: %s\n", row->op, row->opset, row->attrs, gale_error());
     bool ok = status == GALE_OK && run_model(row, &run, model);
     gale_model_close(&model);
@@ -154,7 +155,7 @@ static void refused_of(
     if (!CHECK_OK(open_cpu(&device)) || !CHECK_OK(gale__case_open(&c, 0, &run))) return;
     write_model(&m, &row, &run, true);
     CHECK_OK(make_encode(&m, &bytes));
-    CHECK(gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model) != GALE_OK);
+    CHECK(gale_model_from_memory(bytes.text, bytes.length, GALE_MODEL_COPY, device, NULL, &model) != GALE_OK);
     if (!CHECK(strstr(gale_error(), op) != NULL) || !CHECK(strstr(gale_error(), words) != NULL))
         printf("  %s: '%s'\n", op, gale_error());
     gale_model_close(&model);
@@ -252,7 +253,7 @@ TEST(nodes_out_of_order)
         gale_model *model = NULL;
         int64_t live = gale__alloc_live();
         gale__alloc_fail_at(n);
-        status = gale_model_from_memory(bytes.text, bytes.length, false, device, NULL, &model);
+        status = gale_model_from_memory(bytes.text, bytes.length, 0, device, NULL, &model);
         gale__alloc_fail_at(0);
         gale_model_close(&model);
         CHECK_EQ(gale__alloc_live(), live);
@@ -364,7 +365,7 @@ static gale_tensor *encode_labels(gale_tensor *in, int out_type)
     make_attr_i(&m, n, "default_int64", 7);
     make_output(&m, "y", out_type, "2");
     if (CHECK_OK(open_cpu(&device)) && CHECK_OK(open_made(&m, device, &model)))
-        CHECK_OK(gale_model_run_named(model, &x, &in, 1, &y, &out, 1, true));
+        CHECK_OK(gale_model_run_named(model, &x, &in, 1, &y, &out, 1, GALE_RUN_ON_HOST));
     gale_model_close(&model);
     gale_device_close(&device);
     make_end(&m);
@@ -459,7 +460,7 @@ TEST(without_memory)
             gale_model *model = NULL;
             int64_t live = gale__alloc_live();
             gale__alloc_fail_at(n);
-            status = gale_model_from_memory(bytes.text, bytes.length, false, device, NULL, &model);
+            status = gale_model_from_memory(bytes.text, bytes.length, 0, device, NULL, &model);
             gale__alloc_fail_at(0);
             gale_model_close(&model);
             if (!CHECK(status == GALE_OK || status == GALE_NO_MEMORY) || !CHECK_EQ(gale__alloc_live(), live)) {

@@ -35,8 +35,8 @@ static gale_status run(gale_model *model, gale_tensor **y, gale_tensor **w)
 {
     gale_tensor *x = NULL, *out[2] = {NULL, NULL};
     GALE_TRY(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){1}, (float[]){0.5f}, &x));
-    gale_status status =
-        gale_model_run_named(model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y", "w"}, out, 2, true);
+    gale_status status = gale_model_run_named(
+        model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y", "w"}, out, 2, GALE_RUN_ON_HOST);
     gale_tensor_destroy(&x);
     if (status != GALE_OK) return status;
     *y = out[0];
@@ -105,8 +105,8 @@ static gale_status run_external(gale_model *model, float expected)
 {
     gale_tensor *x = NULL, *y = NULL;
     GALE_TRY(gale_tensor_from_cpu(NULL, GALE_F32, 1, (int64_t[]){1}, (float[]){0.5f}, &x));
-    gale_status status =
-        gale_model_run_named(model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y, 1, true);
+    gale_status status = gale_model_run_named(
+        model, (const char *const[]){"x"}, &x, 1, (const char *const[]){"y"}, &y, 1, GALE_RUN_ON_HOST);
     if (status == GALE_OK) CHECK(((const float *)gale_tensor_data(y))[3] == expected);
     gale_tensor_destroy(&x), gale_tensor_destroy(&y);
     return status;

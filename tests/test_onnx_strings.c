@@ -109,8 +109,9 @@ static bool check_model(const row *r, gale_device *device)
     make_initializer(&m, make_floats(&m, "row0", "2", (float[]){-3, 2}, 2));
     for (int i = 0; i < 8 && r->nodes[i]; i++) add_node(&m, r->nodes[i]);
     gale_status status = make_encode(&m, &bytes);
-    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, true, device, NULL, &model);
-    if (status == GALE_OK) status = gale_model_run(model, in, out, true);
+    if (status == GALE_OK)
+        status = gale_model_from_memory(bytes.text, bytes.length, GALE_MODEL_COPY, device, NULL, &model);
+    if (status == GALE_OK) status = gale_model_run(model, in, out, GALE_RUN_ON_HOST);
     bool ok = CHECK_OK(status);
     for (int i = 0; i < n_out && ok; i++)
         if (!CHECK(same_object(out[i], want[i]))) printf("    output %s\n", out_names[i]), ok = false;

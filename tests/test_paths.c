@@ -41,8 +41,8 @@ static bool run_program(og *t, gale_program *p, result *r)
     gale_tensor *y[OUTPUTS] = {0};
     memset(r, 0, sizeof *r);
     r->n = t->n_outputs;
-    bool ok =
-        CHECK_OK(gale_program_run(p, t->inputs, y, true)) && CHECK_OK(gale__program_kernels(p, t->inputs, &r->kernels));
+    bool ok = CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST)) &&
+              CHECK_OK(gale__program_kernels(p, t->inputs, &r->kernels));
     for (int i = 0; ok && i < r->n; i++) ok = keep(y[i], r, i);
     for (int i = 0; i < OUTPUTS; i++) gale_tensor_destroy(&y[i]);
     return ok;
@@ -1136,7 +1136,7 @@ TEST(reports_name_regions_and_routines)
     minilm_layer(&t);
     if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) &&
         CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) && run_program(&t, p, &r) &&
-        CHECK_OK(gale_program_report(p, false, &text)) && CHECK_OK(gale_program_report(p, true, &json))) {
+        CHECK_OK(gale_program_report(p, 0, &text)) && CHECK_OK(gale_program_report(p, GALE_REPORT_JSON, &json))) {
         CHECK(strstr(text, "2 LayerNormalization") && strstr(text, "1 Gelu") && strstr(text, "1 Attention"));
         CHECK(strstr(text, "Attention: attention in blocks of rows (1)") != NULL);
         CHECK(strstr(json, "\"fast_paths\"") && strstr(json, "\"routine\"") && strstr(json, "\"recognised\""));
@@ -1178,7 +1178,7 @@ static bool run_faulty(uint64_t n)
     CHECK_OK(og_tensors(&t, NULL));
     gale__alloc_fail_at(n);
     gale_status status = gale_program_create(t.graph, device, NULL, &p);
-    if (status == GALE_OK) status = gale_program_run(p, t.inputs, y, true);
+    if (status == GALE_OK) status = gale_program_run(p, t.inputs, y, GALE_RUN_ON_HOST);
     bool over = gale__alloc_count() < n;
     gale__alloc_fail_at(0);
     CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));

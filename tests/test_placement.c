@@ -1,6 +1,7 @@
 /* The choice between devices, with ceilings made up here: predictions follow them, and a run goes where it is predicted
  * to be over first. */
 #include "gale/model_jobs.h"
+#include "gale/upscale.h"
 #include "graph/run/forecast.h"
 #include "job_suite.h"
 #include "onnx_made.h"
@@ -125,6 +126,118 @@ TEST(runs_go_where_they_are_predicted_to_be_over_first)
     gale_device_close(&other);
 }
 
+/* A device that was chosen automatically: where the CPU may take its place, jobs ask for predictions themselves. */
+static gale_device *with_other(double gflops, double other_gflops)
+{
+    gale_device *d = NULL;
+    if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu"}, &d))) return NULL;
+    d->other = gale__device_hold(cpu);
+    d->info.ceilings = rates(20, gflops, 20, 1);
+    cpu->info.ceilings = rates(20, other_gflops, 20, 1);
+    return d;
+}
+
+static char said[2048];
+static void keep_line(void *user, int level, const char *line)
+{
+    (void)user, (void)level;
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", line);
+}
+
+TEST(jobs_choose_by_themselves)
+{
+    for (int round = 0; round < 2; round++) {
+        gale_device *d = with_other(round ? 500 : 5, 50);
+        gale_bench_result *bench = NULL;
+        gale_verify_result *verify = NULL;
+        gale_run_result *run = NULL;
+        said[0] = 0;
+        gale_log_set(keep_line, NULL, 1);
+        if (d && CHECK_OK(gale_model_bench(large, d, &(gale_bench_options){.repeats = 3}, &bench)))
+            CHECK(bench->n_placements == 2 && bench->placements[!round].chosen &&
+                  bench->placements[round].predicted_us > 0);
+        if (d && CHECK_OK(gale_model_verify(large, d, NULL, &verify)))
+            CHECK(verify->n_placements == 2 && verify->placements[!round].chosen && !verify->departed);
+        gale_run_options o = {.job = {.inputs = {.random = true}}};
+        if (d && CHECK_OK(gale_model_run_files(large, d, &o, &run)))
+            CHECK(run->n_placements == 2 && run->placements[!round].chosen);
+        gale_log_set(NULL, NULL, 2);
+        CHECK(strstr(said, "and is chosen") && strstr(said, "a run took ") && strstr(said, "; predicted: "));
+        gale_bench_result_destroy(&bench);
+        gale_verify_result_destroy(&verify);
+        gale_run_result_destroy(&run);
+        gale_device_close(&d);
+    }
+}
+
+TEST(upscaling_chooses_by_a_tile)
+{
+    for (int round = 0; round < 2; round++) {
+        gale_device *d = with_other(round ? 500 : 5, 50);
+        gale_upscaler *u = NULL;
+        gale_picture *in = NULL, *out = NULL;
+        said[0] = 0;
+        gale_log_set(keep_line, NULL, 1);
+        CHECK_OK(gale_picture_create(40, 30, 3, GALE_U8, &in));
+        if (d && in && CHECK_OK(gale_upscaler_open(NULL, d, NULL, &u))) {
+            CHECK(gale_upscaler_device(u) == (round ? d : cpu));
+            memset(in->data, 99, 40 * 30 * 3);
+            CHECK_OK(gale_upscale(u, in, &(gale_upscale_options){.no_check = true}, NULL, &out));
+        }
+        gale_log_set(NULL, NULL, 2);
+        CHECK(strstr(said, "and is chosen") && strstr(said, "a tile took "));
+        gale_picture_destroy(&in);
+        gale_picture_destroy(&out);
+        gale_upscaler_close(&u);
+        gale_device_close(&d);
+    }
+}
+
+/* Nothing is predicted, and so nothing is opened for it, where a device is not measured. */
+TEST(devices_that_are_not_measured)
+{
+    gale_device *d = with_other(5, 50);
+    gale_bench_result *bench = NULL;
+    gale_upscaler *u = NULL;
+    if (!d) return;
+    d->info.ceilings.efficiency = 0;
+    if (CHECK_OK(gale_model_bench(large, d, &(gale_bench_options){.repeats = 3}, &bench))) CHECK(!bench->n_placements);
+    if (CHECK_OK(gale_upscaler_open(NULL, d, NULL, &u))) CHECK(gale_upscaler_device(u) == d);
+    gale_bench_result_destroy(&bench);
+    gale_upscaler_close(&u);
+    gale_device_close(&d);
+}
+
+/* Devices that are named, and those that are the CPU already, have no other. */
+TEST(only_automatic_choices_have_another)
+{
+    gale_device *d = NULL;
+    if (CHECK_OK(gale_device_open(&(gale_device_options){.chain = "null", .place = true}, &d))) CHECK(!d->other);
+    gale_device_close(&d);
+    if (CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu", .place = true}, &d))) CHECK(!d->other);
+    gale_device_close(&d);
+}
+
+TEST(place_refuses)
+{
+    gale_model *m = NULL;
+    gale_object *x = square(8);
+    gale_device *none = NULL;
+    double t[1];
+    int chosen = 7;
+    if (CHECK_OK(gale_model_open(small, cpu, NULL, &m))) {
+        CHECK_FAILS(gale_model_place(NULL, &x, &cpu, 1, t, &chosen), INVALID);
+        CHECK_FAILS(gale_model_place(m, &x, &cpu, 0, t, &chosen), INVALID);
+        CHECK_FAILS(gale_model_place(m, &x, &none, 1, t, &chosen), INVALID);
+        CHECK_FAILS(gale_model_place(m, &x, &cpu, 1, NULL, &chosen), INVALID);
+        CHECK_EQ(chosen, 7);
+        CHECK_OK(gale_model_place(m, &x, &cpu, 1, t, &chosen));
+        CHECK_EQ(chosen, 0);
+    }
+    gale_object_destroy(&x);
+    gale_model_close(&m);
+}
+
 static gale_status placed_once(void)
 {
     gale_run_result *r = NULL;
@@ -134,15 +247,28 @@ static gale_status placed_once(void)
     return status;
 }
 
+static gale_device *automatic;
+static gale_status upscaler_placed_once(void)
+{
+    gale_upscaler *u = NULL;
+    gale_status status = gale_upscaler_open(NULL, automatic, NULL, &u);
+    gale_upscaler_close(&u);
+    return status;
+}
+
 TEST(placement_faults)
 {
+    if ((automatic = with_other(5, 50))) job_faults(cpu, upscaler_placed_once, 60, false);
+    gale_device_close(&automatic);
     cpu->info.ceilings = rates(20, 50, 20, 1);
     card->info.ceilings = rates(1000, 20000, 10, 50);
     job_faults(cpu, placed_once, 60, false);
 }
 
 static const test_row rows[] = {ROW(predictions_follow_the_ceilings), ROW(models_that_cannot_be_predicted),
-    ROW(runs_go_where_they_are_predicted_to_be_over_first), ROW(placement_faults)};
+    ROW(runs_go_where_they_are_predicted_to_be_over_first), ROW(jobs_choose_by_themselves),
+    ROW(upscaling_chooses_by_a_tile), ROW(devices_that_are_not_measured), ROW(only_automatic_choices_have_another),
+    ROW(place_refuses), ROW(placement_faults)};
 
 int main(int argc, char **argv)
 {

@@ -35,8 +35,8 @@ static void measure(gale_device *null, gale_model *m, gale_object **in, gale_obj
 {
     gale_profiler *profiler = NULL;
     double bytes = 0;
-    if (!CHECK_OK(gale_model_run(m, in, out, false)) || !CHECK_OK(gale_profiler_start(null, &profiler))) return;
-    CHECK_OK(gale_model_run(m, in, out, false));
+    if (!CHECK_OK(gale_model_run(m, in, out, 0)) || !CHECK_OK(gale_profiler_start(null, &profiler))) return;
+    CHECK_OK(gale_model_run(m, in, out, 0));
     CHECK_OK(gale_profiler_stop(profiler));
     for (size_t i = 0; i < profiler->count; i++) bytes += profiler->records[i].bytes;
     if (CHECK(profiler->count <= b->kernels) + CHECK(bytes <= b->bytes) < 2)

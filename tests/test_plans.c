@@ -35,7 +35,7 @@ static gale_tensor *rows_of(int64_t n)
 static gale_status run(gale_program *p, int64_t n)
 {
     gale_tensor *x = rows_of(n), *y = NULL;
-    gale_status status = x ? gale_program_run(p, &x, &y, true) : GALE_NO_MEMORY;
+    gale_status status = x ? gale_program_run(p, &x, &y, GALE_RUN_ON_HOST) : GALE_NO_MEMORY;
     gale_tensor_destroy(&x), gale_tensor_destroy(&y);
     return status;
 }

@@ -177,7 +177,7 @@ TEST(steady)
 static int told;
 static char last_line[512];
 
-static void count_line(void *user, gale__log_level level, const char *line)
+static void count_line(void *user, int level, const char *line)
 {
     (void)user, (void)level;
     told++;
@@ -207,7 +207,7 @@ TEST(filled_and_watched)
     setenv("GALE_POOL_FILL", "1", 1);
     if (!CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &d))) return;
     told = 0;
-    gale__log_set(count_line, NULL, GALE__WARN);
+    gale_log_set(count_line, NULL, GALE__WARN);
     for (int round = 0; round < 3; round++) {
         if (!CHECK_OK(gale_buffer_create(d, 1000, &b))) break;
         CHECK(holds_nothing(b));
@@ -218,7 +218,7 @@ TEST(filled_and_watched)
         CHECK_EQ(told, round + 1);
         CHECK(strstr(last_line, writes[round].says) != NULL);
     }
-    gale__log_set(NULL, NULL, GALE__WARN);
+    gale_log_set(NULL, NULL, GALE__WARN);
     unsetenv("GALE_POOL_FILL");
     gale_device_close(&d);
 }

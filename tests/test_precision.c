@@ -45,7 +45,7 @@ static bool run(og *t, const gale_program_options *options, gale_tensor **y)
 {
     gale_program *p = NULL;
     bool ok = CHECK_OK(gale_program_create(t->graph, device, options, &p)) &&
-              CHECK_OK(gale_program_run(p, t->inputs, y, true));
+              CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST));
     gale_program_destroy(&p);
     return ok;
 }
@@ -332,7 +332,7 @@ static bool run_faulty(uint64_t n)
     CHECK_OK(og_tensors(&t, NULL));
     gale__alloc_fail_at(n);
     gale_status status = gale_program_create(t.graph, device, &f16, &p);
-    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, true);
+    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST);
     bool over = gale__alloc_count() < n;
     gale__alloc_fail_at(0);
     CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));

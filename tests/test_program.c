@@ -84,7 +84,7 @@ static void symbols(void)
     for (int i = 0; p && i < 5; i++) {
         gale_tensor *x = tensor_of(device, GALE_F32, 2, shapes[i], a), *y = tensor_of(NULL, GALE_F32, 2, shapes[i], a),
                     *z = NULL;
-        if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, y}, &z, false))) {
+        if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, y}, &z, 0))) {
             CHECK(same_dims(z, 2, shapes[i]));
             CHECK_FLOATS(z, 12, want);
         }
@@ -92,7 +92,7 @@ static void symbols(void)
     }
     gale_tensor *x = tensor_of(NULL, GALE_F32, SHAPE(3, 4), a), *y = tensor_of(NULL, GALE_F32, SHAPE(3, 2), a),
                 *z = NULL;
-    CHECK_FAILS(gale_program_run(p, (gale_tensor *[]){x, y}, &z, false), INVALID);
+    CHECK_FAILS(gale_program_run(p, (gale_tensor *[]){x, y}, &z, 0), INVALID);
     CHECK_SAYS("M is 4 in input x and 2 in input y");
     CHECK(z == NULL);
     gale_tensor_destroy(&x), gale_tensor_destroy(&y);
@@ -109,9 +109,9 @@ static void one_symbol_twice_in_an_input(void)
     gale_program *p = compile(pg_end(&g, &graph), &graph);
     gale_tensor *x = tensor_of(NULL, GALE_F32, SHAPE(2, 2), a), *wide = tensor_of(NULL, GALE_F32, SHAPE(2, 3), a),
                 *z = NULL;
-    if (CHECK_OK(gale_program_run(p, &x, &z, true))) CHECK_VALUES(z, -1, -2, -3, -4);
+    if (CHECK_OK(gale_program_run(p, &x, &z, GALE_RUN_ON_HOST))) CHECK_VALUES(z, -1, -2, -3, -4);
     gale_tensor_destroy(&z);
-    CHECK_FAILS(gale_program_run(p, &wide, &z, true), INVALID);
+    CHECK_FAILS(gale_program_run(p, &wide, &z, GALE_RUN_ON_HOST), INVALID);
     CHECK_SAYS("N is 2 in input x and 3 in input x");
     gale_tensor_destroy(&x), gale_tensor_destroy(&wide);
     gale_program_destroy(&p);
@@ -134,7 +134,7 @@ static void any_rank(void)
     for (int i = 0; p && i < 5; i++) {
         gale_tensor *z = NULL, *in[2] = {tensor_of(NULL, GALE_F32, ranks[i].x, ranks[i].dims, a),
                                    tensor_of(NULL, GALE_F32, ranks[i].y, ranks[i].dims + ranks[i].x, a)};
-        if (CHECK_OK(gale_program_run(p, in, &z, true))) {
+        if (CHECK_OK(gale_program_run(p, in, &z, GALE_RUN_ON_HOST))) {
             float first = 0, want = 0;
             for (int64_t k = 0; k < (int64_t)(in[1]->size_bytes / sizeof *a); k++) want += a[k];
             memcpy(&first, gale_tensor_data(z), sizeof first);
@@ -160,7 +160,7 @@ static uint64_t left_by_run(gale_program *p, int64_t rows)
     uint64_t before = in_use();
     float *zeros = calloc((size_t)rows * 512, sizeof *zeros);
     gale_tensor *x = tensor_of(NULL, GALE_F32, 2, (int64_t[]){rows, 512}, zeros), *y = NULL;
-    CHECK_OK(gale_program_run(p, &x, &y, true));
+    CHECK_OK(gale_program_run(p, &x, &y, GALE_RUN_ON_HOST));
     gale_tensor_destroy(&x), gale_tensor_destroy(&y);
     free(zeros);
     return in_use() - before;
@@ -220,12 +220,12 @@ static void weights_of_the_prologue_go(void)
     gale_program *p = compile(pg_end(&g, &graph), &graph);
     float zeros[64] = {0};
     gale_tensor *in = tensor_of(NULL, GALE_F32, SHAPE(64), zeros), *z = NULL;
-    if (p && CHECK_OK(gale_program_run(p, &in, &z, true))) {
+    if (p && CHECK_OK(gale_program_run(p, &in, &z, GALE_RUN_ON_HOST))) {
         CHECK(!computes || ((const float *)gale_tensor_data(z))[64 * 8 + 3] == 67);
         CHECK_EQ(p->instances->plan->n_weights, 2); /* the places too */
         for (int i = 0; i < p->instances->plan->n_weights; i++) CHECK(p->instances->weights[i] == NULL);
         gale_tensor_destroy(&z);
-        CHECK_OK(gale_program_run(p, &in, &z, true));
+        CHECK_OK(gale_program_run(p, &in, &z, GALE_RUN_ON_HOST));
         CHECK(!computes || ((const float *)gale_tensor_data(z))[64 * 13 + 3] == 6 * 64 + 3);
     }
     gale_tensor_destroy(&in), gale_tensor_destroy(&z), gale_tensor_destroy(&table);
@@ -249,21 +249,21 @@ static void wrong_inputs(void)
                 *rank = tensor_of(NULL, GALE_F32, SHAPE(6), a);
     gale_tensor *extent = tensor_of(NULL, GALE_F32, SHAPE(3, 2), a), *away = tensor_of(other, GALE_F32, SHAPE(2, 3), a),
                 *good = tensor_of(NULL, GALE_F32, SHAPE(2, 3), a);
-    CHECK_FAILS(gale_program_run(p, &none, &z, true), INVALID);
+    CHECK_FAILS(gale_program_run(p, &none, &z, GALE_RUN_ON_HOST), INVALID);
     CHECK_SAYS("missing input picture");
-    CHECK_FAILS(gale_program_run(p, &type, &z, true), INVALID);
+    CHECK_FAILS(gale_program_run(p, &type, &z, GALE_RUN_ON_HOST), INVALID);
     CHECK_SAYS("input picture has type i32 instead of f32");
-    CHECK_FAILS(gale_program_run(p, &rank, &z, true), INVALID);
+    CHECK_FAILS(gale_program_run(p, &rank, &z, GALE_RUN_ON_HOST), INVALID);
     CHECK_SAYS("input picture has rank 1 instead of 2");
-    CHECK_FAILS(gale_program_run(p, &extent, &z, true), INVALID);
+    CHECK_FAILS(gale_program_run(p, &extent, &z, GALE_RUN_ON_HOST), INVALID);
     CHECK_SAYS("input picture has extent 3 along axis 0 instead of 2");
-    CHECK_FAILS(gale_program_run(p, &away, &z, true), INVALID);
+    CHECK_FAILS(gale_program_run(p, &away, &z, GALE_RUN_ON_HOST), INVALID);
     CHECK_SAYS("input picture is on a different device");
     gale_tensor *wrong = tensor_of(NULL, GALE_F32, SHAPE(3, 2), a);
-    CHECK_FAILS(gale_program_run(p, &good, &wrong, true), INVALID);
+    CHECK_FAILS(gale_program_run(p, &good, &wrong, GALE_RUN_ON_HOST), INVALID);
     CHECK_SAYS("output z does not match");
     CHECK(z == NULL);
-    CHECK_OK(gale_program_run(p, &good, &z, true)); /* and nothing is broken */
+    CHECK_OK(gale_program_run(p, &good, &z, GALE_RUN_ON_HOST)); /* and nothing is broken */
     gale_tensor_destroy(&type), gale_tensor_destroy(&rank), gale_tensor_destroy(&extent), gale_tensor_destroy(&away);
     gale_tensor_destroy(&good), gale_tensor_destroy(&wrong), gale_tensor_destroy(&z);
     gale_device_close(&other);
@@ -287,7 +287,7 @@ static void zero_extents_and_rank_0(void)
         gale_device *where = on_device ? device : NULL;
         gale_tensor *in[2] = {tensor_of(where, GALE_F32, SHAPE(0, 3), a), tensor_of(where, GALE_F32, SCALAR, &two)},
                     *out[3] = {0};
-        if (CHECK_OK(gale_program_run(p, in, out, !on_device))) {
+        if (CHECK_OK(gale_program_run(p, in, out, on_device ? 0 : GALE_RUN_ON_HOST))) {
             CHECK(same_dims(out[0], SHAPE(0, 3)) && gale_tensor_size_bytes(out[0]) == 0);
             CHECK_VALUES(out[1], 0, 0, 0);
             CHECK(same_dims(out[2], SCALAR));
@@ -296,7 +296,7 @@ static void zero_extents_and_rank_0(void)
         for (int i = 0; i < 3; i++) gale_tensor_destroy(&out[i]);
         gale_tensor_destroy(&in[0]);
         in[0] = tensor_of(where, GALE_F32, SHAPE(2, 3), a);
-        if (CHECK_OK(gale_program_run(p, in, out, !on_device))) {
+        if (CHECK_OK(gale_program_run(p, in, out, on_device ? 0 : GALE_RUN_ON_HOST))) {
             CHECK_VALUES(out[0], 2, 4, 6, 8, 10, 12);
             CHECK_VALUES(out[1], 10, 14, 18);
             CHECK_VALUES(out[2], 42);
@@ -328,14 +328,16 @@ static void values_that_decide_shapes(void)
         gale_tensor *x = FLOATS(where, 1, 2, 3, 4, 5, 6), *tall = INTS(where, 3, -1), *wide = INTS(where, 2, 3),
                     *bad = INTS(where, 4, 2), *z = NULL;
         for (int repeat = 0; repeat < 2; repeat++) {
-            if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, tall}, &z, true)) && CHECK(same_dims(z, SHAPE(2, 3))))
+            if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, tall}, &z, GALE_RUN_ON_HOST)) &&
+                CHECK(same_dims(z, SHAPE(2, 3))))
                 CHECK_VALUES(z, 2, 6, 10, 4, 8, 12);
             gale_tensor_destroy(&z);
-            if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, wide}, &z, true)) && CHECK(same_dims(z, SHAPE(3, 2))))
+            if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){x, wide}, &z, GALE_RUN_ON_HOST)) &&
+                CHECK(same_dims(z, SHAPE(3, 2))))
                 CHECK_VALUES(z, 2, 8, 4, 10, 6, 12);
             gale_tensor_destroy(&z);
         }
-        CHECK_FAILS(gale_program_run(p, (gale_tensor *[]){x, bad}, &z, true), INVALID);
+        CHECK_FAILS(gale_program_run(p, (gale_tensor *[]){x, bad}, &z, GALE_RUN_ON_HOST), INVALID);
         CHECK_SAYS("Reshape");
         gale_tensor_destroy(&x), gale_tensor_destroy(&tall), gale_tensor_destroy(&wide), gale_tensor_destroy(&bad);
     }
@@ -356,7 +358,7 @@ static void many_signatures(void)
     for (int round = 0; p && round < 2; round++)
         for (int n = 1; n <= MANY; n++) {
             gale_tensor *in = tensor_of(NULL, GALE_F32, SHAPE(n, PG_IN), x), *out = NULL;
-            if (CHECK_OK(gale_program_run(p, &in, &out, true))) CHECK_FLOATS(out, (size_t)n * PG_OUT, want);
+            if (CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST))) CHECK_FLOATS(out, (size_t)n * PG_OUT, want);
             gale_tensor_destroy(&in), gale_tensor_destroy(&out);
             CHECK_EQ(p->n_instances, round ? MANY : n);
             gale_memory_get_stats(device, &stats);
@@ -396,7 +398,7 @@ static void outputs_of_every_kind(void)
     float a[6] = {1, 2, 3, 4, 5, 6};
     for (int where = 0; p && where < 4; where++) {
         gale_tensor *in = tensor_of(where & 1 ? device : NULL, GALE_F32, SHAPE(2, 3), a);
-        if (CHECK_OK(gale_program_run(p, &in, out, where & 2))) {
+        if (CHECK_OK(gale_program_run(p, &in, out, where & 2 ? GALE_RUN_ON_HOST : 0))) {
             CHECK_VALUES(out[0], 1, 2, 3, 4, 5, 6);
             CHECK_VALUES(out[1], 10, 20, 30, 40, 50, 60);
             CHECK_VALUES(out[2], 11, 22, 33, 44, 55, 66);
@@ -431,7 +433,7 @@ static void tensors_of_the_callers(void)
             gale_tensor *in = tensor_of(where & 1 ? device : NULL, GALE_F32, SHAPE(3, PG_IN), x);
             CHECK_OK(gale_tensor_create(d, GALE_F32, SHAPE(3, PG_OUT), &out));
             gale_tensor *same = out;
-            if (CHECK_OK(gale_program_run(p, &in, &out, false))) CHECK_FLOATS(out, 3 * PG_OUT, want);
+            if (CHECK_OK(gale_program_run(p, &in, &out, 0))) CHECK_FLOATS(out, 3 * PG_OUT, want);
             CHECK(same == out);
             gale_tensor_destroy(&in), gale_tensor_destroy(&out);
         }
@@ -452,12 +454,12 @@ static void outputs_over_inputs(void)
         gale_device *d = where & 1 ? device : NULL;
         gale_tensor *in[2] = {tensor_of(d, GALE_F32, SHAPE(2, 2), a), tensor_of(d, GALE_F32, SHAPE(2, 2), b)};
         gale_tensor *out[2] = {in[where >> 1], in[!(where >> 1)]};
-        if (CHECK_OK(gale_program_run(p, in, out, false))) {
+        if (CHECK_OK(gale_program_run(p, in, out, 0))) {
             CHECK_VALUES(out[0], 4, 5, 3, 4);
             CHECK_VALUES(out[1], 19, 22, 43, 50);
         }
         gale_tensor *twice[2] = {in[0], in[0]};
-        CHECK_FAILS(gale_program_run(p, in, twice, false), INVALID);
+        CHECK_FAILS(gale_program_run(p, in, twice, 0), INVALID);
         CHECK_SAYS("outputs turned and product have the same memory");
         gale_tensor_destroy(&in[0]), gale_tensor_destroy(&in[1]);
     }
@@ -472,7 +474,7 @@ static bool replayed(gale_program *p)
     gale__json *root = NULL;
     char *text = NULL;
     bool yes = false;
-    if (CHECK_OK(gale_program_report(p, true, &text)) &&
+    if (CHECK_OK(gale_program_report(p, GALE_REPORT_JSON, &text)) &&
         CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
         const gale__json *r = gale__json_get(root, "replayed");
         yes = r && r->boolean;
@@ -498,7 +500,7 @@ static void replays(void)
         pg_layer_want(x, ROWS, want);
         CHECK_OK(gale_upload(stream, in->buffer, 0, x, sizeof x));
         CHECK_OK(gale_stream_sync(stream));
-        if (!CHECK_OK(gale_program_run(p, &in, &out, false))) break;
+        if (!CHECK_OK(gale_program_run(p, &in, &out, 0))) break;
         CHECK_FLOATS(out, ROWS * PG_OUT, want);
         CHECK_OK(gale_tensor_to_cpu(out, got, sizeof got));
         if (i < 2) memcpy(first[i], got, BYTES);
@@ -525,7 +527,7 @@ static void replays_follow_their_tensors(void)
         pg_layer_want(x, ROWS, want);
         in[i] = tensor_of(device, GALE_F32, SHAPE(ROWS, PG_IN), x);
         for (int k = 0; k < 3; k++)
-            if (CHECK_OK(gale_program_run(p, &in[i], &out[i], false))) CHECK_FLOATS(out[i], ROWS * PG_OUT, want);
+            if (CHECK_OK(gale_program_run(p, &in[i], &out[i], 0))) CHECK_FLOATS(out[i], ROWS * PG_OUT, want);
         if (i % 4 != 3) continue;
         for (int k = 0; k <= i; k++) gale_tensor_destroy(&in[k]), gale_tensor_destroy(&out[k]);
         gale_memory_trim(device);
@@ -541,7 +543,7 @@ static void steady(gale_program *p, gale_tensor **in, gale_tensor **out, int n_o
         bool warm = i >= 4;
         gale_memory_get_stats(device, &before);
         gale__alloc_fail_at(0);
-        CHECK_OK(gale_program_run(p, in, out, on_host));
+        CHECK_OK(gale_program_run(p, in, out, on_host ? GALE_RUN_ON_HOST : 0));
         uint64_t host = gale__alloc_count();
         gale_memory_get_stats(device, &after);
         if (warm) {
@@ -586,16 +588,16 @@ static void reports(void)
     char *text = NULL;
     float x[2 * PG_IN] = {0};
     gale_tensor *in = tensor_of(NULL, GALE_F32, SHAPE(2, PG_IN), x), *out = NULL;
-    CHECK_FAILS(gale_program_report(p, false, &text), INVALID);
+    CHECK_FAILS(gale_program_report(p, 0, &text), INVALID);
     CHECK_SAYS("has not run yet");
-    CHECK_OK(gale_program_run(p, &in, &out, true));
-    if (CHECK_OK(gale_program_report(p, false, &text))) {
+    CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST));
+    if (CHECK_OK(gale_program_report(p, 0, &text))) {
         CHECK(strstr(text, "device      ") && strstr(text, device->info.name) && strstr(text, "MatMul") &&
               strstr(text, "host copies "));
         CHECK(strstr(text, "kernels     "));
     }
     gale_free(text);
-    if (CHECK_OK(gale_program_report(p, true, &text)) &&
+    if (CHECK_OK(gale_program_report(p, GALE_REPORT_JSON, &text)) &&
         CHECK_OK(gale__json_parse(&arena, text, strlen(text), &root))) {
         CHECK_TEXT(gale__json_text(root, "backend", ""), device->info.backend);
         CHECK(gale__json_number(root, "kernels", 0) >= 1);
@@ -622,7 +624,7 @@ static void profiles_a_program(void)
     gale_tensor *in = tensor_of(NULL, GALE_F32, SHAPE(2, PG_IN), x), *out = NULL;
     CHECK_OK(gale_profiler_start(device, &profiler));
     for (int i = 0; i < 3; i++) {
-        CHECK_OK(gale_program_run(p, &in, &out, true));
+        CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST));
         gale_tensor_destroy(&out);
     }
     CHECK_OK(gale_profiler_stop(profiler));
@@ -637,19 +639,19 @@ static void profiles_a_program(void)
         gale__arena_finish(&arena);
     }
     gale_profiler_destroy(&profiler);
-    if (CHECK_OK(gale_program_run(p, &in, &out, true))) gale_tensor_destroy(&out);
+    if (CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST))) gale_tensor_destroy(&out);
     gale_tensor_destroy(&in);
     gale_program_destroy(&p);
 }
 
 static void copies_are_counted(void)
 {
-    gale_copy_stats before, after;
+    gale_context_stats before, after;
     float a[100] = {0};
-    gale_copy_get_stats(&before);
+    gale_context_get_stats(NULL, &before);
     gale_tensor *t = tensor_of(device, GALE_F32, SHAPE(100), a);
     CHECK_OK(gale_tensor_to_cpu(t, a, sizeof a));
-    gale_copy_get_stats(&after);
+    gale_context_get_stats(NULL, &after);
     CHECK_EQ(after.uploads - before.uploads, 1);
     CHECK_EQ(after.downloads - before.downloads, 1);
     CHECK_EQ(after.upload_bytes - before.upload_bytes, 400);
@@ -676,7 +678,7 @@ static void work(void *arg)
         pg_fill(x, 7 * PG_IN, (uint32_t)(me * 100 + i));
         pg_layer_want(x, n, want);
         bool ok = gale_tensor_from_cpu(i & 1 ? c->d : NULL, GALE_F32, SHAPE(n, PG_IN), x, &in) == GALE_OK;
-        ok = ok && gale_program_run(c->p, &in, &out, i & 2) == GALE_OK &&
+        ok = ok && gale_program_run(c->p, &in, &out, i & 2 ? GALE_RUN_ON_HOST : 0) == GALE_OK &&
              gale_tensor_to_cpu(out, got, sizeof got) == GALE_OK;
         for (int k = 0; ok && computes && k < n * PG_OUT; k++) ok = fabsf(got[k] - want[k]) < 1e-5f;
         if (!ok) atomic_fetch_add(&c->bad, 1);
@@ -741,11 +743,11 @@ static void a_limit_on_memory(void)
     pg_layer_want(x, 2, want);
     for (int i = 0; p && i < 2; i++) {
         in = tensor_of(small, GALE_F32, SHAPE(2, PG_IN), x);
-        if (CHECK_OK(gale_program_run(p, &in, &out, false))) CHECK_FLOATS(out, 2 * PG_OUT, want);
+        if (CHECK_OK(gale_program_run(p, &in, &out, 0))) CHECK_FLOATS(out, 2 * PG_OUT, want);
         gale_tensor_destroy(&out), gale_tensor_destroy(&in);
         CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(200000, PG_IN), &large));
         memset(gale_tensor_data(large), 0, gale_tensor_size_bytes(large));
-        CHECK_FAILS(gale_program_run(p, &large, &out, false), NO_MEMORY);
+        CHECK_FAILS(gale_program_run(p, &large, &out, 0), NO_MEMORY);
         CHECK_SAYS("out of memory: ");
         CHECK_SAYS("(pool limit 8.0 MiB)");
         CHECK(out == NULL);
@@ -780,7 +782,7 @@ static void idle_plans_make_room(void)
         gale_memory_stats stats;
         CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(100000 + i, PG_IN), &in));
         memset(gale_tensor_data(in), 0, gale_tensor_size_bytes(in));
-        CHECK_OK(gale_program_run(p, &in, &out, true));
+        CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST));
         gale_tensor_destroy(&in), gale_tensor_destroy(&out);
         gale_memory_get_stats(small, &stats);
         peak = stats.peak_bytes > peak ? stats.peak_bytes : peak;
@@ -799,7 +801,7 @@ static void work_in_little_room(void *arg)
         int64_t rows = 20000 + 8 * ((i + me) % 5);
         if (gale_tensor_create(NULL, GALE_F32, SHAPE(rows, PG_IN), &in) != GALE_OK) continue;
         memset(gale_tensor_data(in), 0, gale_tensor_size_bytes(in));
-        gale_status status = gale_program_run(c->p, &in, &out, true);
+        gale_status status = gale_program_run(c->p, &in, &out, GALE_RUN_ON_HOST);
         if (status != GALE_OK && status != GALE_NO_MEMORY) atomic_fetch_add(&c->bad, 1);
         gale_tensor_destroy(&in), gale_tensor_destroy(&out);
     }
@@ -836,8 +838,8 @@ static void a_limit_on_a_program(void)
     CHECK_OK(gale_tensor_create(NULL, GALE_F32, SHAPE(9000, PG_IN), &large));
     if (large) memset(gale_tensor_data(large), 0, gale_tensor_size_bytes(large));
     for (int i = 0; p && large && i < 2; i++) {
-        if (CHECK_OK(gale_program_run(p, &in, &out, true))) gale_tensor_destroy(&out);
-        CHECK_FAILS(gale_program_run(p, &large, &out, true), NO_MEMORY);
+        if (CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST))) gale_tensor_destroy(&out);
+        CHECK_FAILS(gale_program_run(p, &large, &out, GALE_RUN_ON_HOST), NO_MEMORY);
         CHECK_SAYS("the program's limit of 64.0 KiB");
     }
     gale_tensor_destroy(&in), gale_tensor_destroy(&large), gale_tensor_destroy(&out);
@@ -886,7 +888,7 @@ static void wrong_graphs(void)
     CHECK_SAYS("in use");
     CHECK_FAILS(gale_graph_output(graph, "again", y), INVALID);
     gale_tensor *in = FLOATS(NULL, -1, 2), *out = NULL;
-    if (CHECK_OK(gale_program_run(p, &in, &out, true))) CHECK_VALUES(out, 0, 2);
+    if (CHECK_OK(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST))) CHECK_VALUES(out, 0, 2);
     gale_tensor_destroy(&in), gale_tensor_destroy(&out);
     gale_program_destroy(&p);
     CHECK_OK(gale_graph_output(graph, "again", y));
@@ -902,10 +904,10 @@ static void refused_when_planned(void)
     pg_output(&g, "z", OP2(&g, "Add", OP1(&g, "Neg", x), y));
     gale_program *p = compile(pg_end(&g, &graph), &graph);
     gale_tensor *two = FLOATS(NULL, 1, 2), *three = FLOATS(NULL, 1, 2, 3), *z = NULL;
-    CHECK_FAILS(gale_program_run(p, (gale_tensor *[]){two, three}, &z, true), INVALID);
+    CHECK_FAILS(gale_program_run(p, (gale_tensor *[]){two, three}, &z, GALE_RUN_ON_HOST), INVALID);
     CHECK_SAYS("Add (node 1)");
     CHECK_SAYS("cannot be broadcast together");
-    if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){two, two}, &z, true))) CHECK_VALUES(z, 0, 0);
+    if (CHECK_OK(gale_program_run(p, (gale_tensor *[]){two, two}, &z, GALE_RUN_ON_HOST))) CHECK_VALUES(z, 0, 0);
     gale_tensor_destroy(&two), gale_tensor_destroy(&three), gale_tensor_destroy(&z);
     gale_program_destroy(&p);
 }

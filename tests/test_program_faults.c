@@ -28,7 +28,7 @@ static gale_status run_twice(
 {
     gale_status status;
     char *text = NULL;
-    GALE_TRY(gale_program_run(program, in, out, true));
+    GALE_TRY(gale_program_run(program, in, out, GALE_RUN_ON_HOST));
     for (int i = 0; i < 4; i++) {
         GALE_TRY(gale_tensor_to_cpu(out[i], results, gale_tensor_size_bytes(out[i])));
         results += gale_tensor_size_bytes(out[i]) / sizeof *results;
@@ -37,10 +37,10 @@ static gale_status run_twice(
     if (device->backend == &gale__backend_cpu) { /* null keeps no values, so shapes cannot lie there */
         for (int i = 0; i < 4; i++) gale_tensor_destroy(&in[i]);
         GALE_TRY(pg_network_inputs(device, BATCH - 1, in));
-        GALE_TRY(gale_program_run(program, in, out, false));
+        GALE_TRY(gale_program_run(program, in, out, 0));
     }
     for (int json = 0; json < 2; json++) {
-        GALE_GO(gale_program_report(program, json, &text));
+        GALE_GO(gale_program_report(program, json ? GALE_REPORT_JSON : 0, &text));
         gale_free(text);
         text = NULL;
     }
@@ -222,7 +222,7 @@ static gale_status prologue(const gale__backend *backend, float *results)
     GALE_GO(gale__device_open_one(backend, 0, NULL, &device));
     GALE_GO(gale_program_create(graph, device, NULL, &program));
     GALE_GO(gale_tensor_from_cpu(NULL, GALE_F32, SHAPE(SIDE, SIDE), c, &in));
-    GALE_GO(gale_program_run(program, &in, &out, true));
+    GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
     results[0] = *(float *)gale_tensor_data(out);
 done:
     gale_tensor_destroy(&in), gale_tensor_destroy(&out);

@@ -131,7 +131,7 @@ static void check_layer(const layer *l)
     og_begin(&t);
     og_output(&t, build(&t, l, &d));
     if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
-        CHECK_OK(gale_program_run(p, t.inputs, &y, true)))
+        CHECK_OK(gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST)))
         check_bytes(l, &d, gale_tensor_data(y));
     gale_tensor_destroy(&y);
     gale_program_destroy(&p);
@@ -191,7 +191,7 @@ static void check_gemm(int64_t m)
                    &axis, 1);
     og_output(&t, og_op(&t, "Gemm", (gale_value[]){x, w}, 2, &turned, 1));
     bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
-                CHECK_OK(gale_program_run(p, t.inputs, &y, true));
+                CHECK_OK(gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST));
     const float *have = good ? gale_tensor_data(y) : NULL;
     for (int64_t i = 0; good && i < m * N; i++) {
         double sum = 0;
@@ -232,7 +232,7 @@ static void check_pool(gale_type type, int64_t kernel, int64_t stride, int64_t p
     gale_value v = quantise(&t, "DequantizeLinear", og_given(&t, type, 4, dims, x), type, &scale, &zero);
     og_output(&t, og_op(&t, "MaxPool", &v, 1, attrs, 3));
     bool good = CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
-                CHECK_OK(gale_program_run(p, t.inputs, &y, true));
+                CHECK_OK(gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST));
     const float *have = good ? gale_tensor_data(y) : NULL;
     for (int64_t i = 0; good && i < C * out * out; i++) {
         int most = INT_MIN;
@@ -273,7 +273,7 @@ static bool run_faulty(const layer *l, uint64_t n)
     CHECK_OK(t.status);
     gale__alloc_fail_at(n);
     gale_status status = gale_program_create(t.graph, device, NULL, &p);
-    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, true);
+    if (status == GALE_OK) status = gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST);
     bool over = gale__alloc_count() < n;
     gale__alloc_fail_at(0);
     CHECK(status == GALE_OK || (!over && status == GALE_NO_MEMORY));

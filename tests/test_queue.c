@@ -43,7 +43,7 @@ static gale_tensor *chain(gale_program *p, int runs)
 {
     gale_tensor *x = rows_of(9), *y = NULL;
     for (int i = 0; i < runs && x; i++) {
-        CHECK_OK(gale_program_run(p, &x, &y, true));
+        CHECK_OK(gale_program_run(p, &x, &y, GALE_RUN_ON_HOST));
         gale_tensor_destroy(&x);
         x = y;
         y = NULL;

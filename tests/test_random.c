@@ -150,7 +150,7 @@ static void gradients_have_the_same_mask(void)
               CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, SHAPE(N), data, &x));
     for (int round = 0; ok && round < 3; round++) {
         destroy_all(out, 2);
-        ok = CHECK_OK(gale_program_run(p, &x, out, true));
+        ok = CHECK_OK(gale_program_run(p, &x, out, GALE_RUN_ON_HOST));
         const float *value = ok ? gale_tensor_data(out[0]) : NULL, *slope = ok ? gale_tensor_data(out[1]) : NULL;
         for (int i = 0; ok && computes && i < N; i++) CHECK(value[i] == 3 * slope[i]);
     }
@@ -237,7 +237,7 @@ static void steps_of_a_model_differ(void)
         for (int k = 0; k < i; k++) CHECK(memcmp(y + i * 50, y + k * 50, 50 * sizeof *y));
     }
     for (int i = 0; i < 2; i++) gale_object_destroy(&b[i]);
-    if (ok && CHECK_OK(gale_model_run(m, &n, b, true)))
+    if (ok && CHECK_OK(gale_model_run(m, &n, b, GALE_RUN_ON_HOST)))
         for (int i = 0; i < 2; i++) CHECK(!same(gale_object_get_tensor(a[i]), gale_object_get_tensor(b[i])));
     for (int i = 0; i < 2; i++) gale_object_destroy(&a[i]), gale_object_destroy(&b[i]);
     gale_object_destroy(&n);

@@ -5,7 +5,7 @@
 
 static char said[1000];
 static int warnings;
-static void hear(void *user, gale__log_level level, const char *line)
+static void hear(void *user, int level, const char *line)
 {
     (void)user;
     snprintf(said, sizeof said, "%s", line);
@@ -71,9 +71,9 @@ TEST(found)
         gale__network n;
         make_net(&m, k);
         warnings = 0;
-        gale__log_set(hear, NULL, GALE__WARN);
+        gale_log_set(hear, NULL, GALE__WARN);
         bool good = CHECK_OK(probe(&m, k->manifest, &man, &n));
-        gale__log_set(NULL, NULL, GALE__WARN);
+        gale_log_set(NULL, NULL, GALE__WARN);
         if (!good) continue;
         if (memcmp(n.range[0], ranges[k->in], sizeof ranges[0]) ||
             memcmp(n.range[1], ranges[k->out], sizeof ranges[0]) || warnings != k->warns)
@@ -148,9 +148,9 @@ TEST(real_ones)
         if (!CHECK_OK(gale_model_open(path, the_device(), NULL, &model))) continue;
         warnings = 0;
         CHECK_OK(gale__manifest_parse("{}", 2, names[i], &man));
-        gale__log_set(hear, NULL, GALE__INFO);
+        gale_log_set(hear, NULL, GALE__INFO);
         CHECK_OK(gale__network_probe(model, &man, 0, &n));
-        gale__log_set(NULL, NULL, GALE__WARN);
+        gale_log_set(NULL, NULL, GALE__WARN);
         if (warnings || n.range[0][0] != 0 || n.range[0][1] != 1 || n.range[1][0] != 0 || n.range[1][1] != 1)
             printf("FAIL %s\n", said), test_bad++;
         else printf("%s\n", said);

@@ -161,8 +161,8 @@ static gale_status run(const row *r, const gale__str *bytes, const char *in)
     gale_object *given[4] = {0}, *want[4] = {0}, *out[4] = {0};
     gale_model *model = NULL;
     int n_in = read_values(in, given), n_out = read_values(r->out, want);
-    gale_status status = gale_model_from_memory(bytes->text, bytes->length, false, the_device(), NULL, &model);
-    if (status == GALE_OK) status = gale_model_run(model, given, out, true);
+    gale_status status = gale_model_from_memory(bytes->text, bytes->length, 0, the_device(), NULL, &model);
+    if (status == GALE_OK) status = gale_model_run(model, given, out, GALE_RUN_ON_HOST);
     for (int i = 0; i < n_out && status == GALE_OK && in == r->in; i++)
         if (!CHECK(same_object(out[i], want[i]))) printf("    %s: output %d\n", r->name, i);
     if (status == GALE_OK) CHECK_EQ(device_steps(model), r->device_steps);
@@ -217,8 +217,8 @@ TEST(every_allocation_fails)
             gale_object *out[4] = {0};
             gale_model *model = NULL;
             gale__alloc_fail_at(k);
-            status = gale_model_from_memory(bytes.text, bytes.length, false, the_device(), NULL, &model);
-            if (status == GALE_OK) status = gale_model_run(model, in, out, true);
+            status = gale_model_from_memory(bytes.text, bytes.length, 0, the_device(), NULL, &model);
+            if (status == GALE_OK) status = gale_model_run(model, in, out, GALE_RUN_ON_HOST);
             gale__alloc_fail_at(0);
             if (status != GALE_OK) CHECK_EQ(status, GALE_NO_MEMORY);
             for (int o = 0; o < 4; o++) gale_object_destroy(&out[o]);

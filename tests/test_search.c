@@ -225,7 +225,7 @@ static void run_graph(gale_device *device, int64_t k, gale_type type)
             const void *at = type == GALE_F32 ? (const void *)(rows + t * TABLE * D) : halves + t * TABLE * D;
             CHECK_OK(gale_tensor_from_cpu(device, type, 2, dims, at, &in[1 + t]));
         }
-        if (CHECK_OK(gale_program_run(program, in, out, true))) check_graph(rows, N, D, queries, k, out);
+        if (CHECK_OK(gale_program_run(program, in, out, GALE_RUN_ON_HOST))) check_graph(rows, N, D, queries, k, out);
     }
     for (int i = 0; i <= TABLES; i++) gale_tensor_destroy(&in[i]);
     for (int i = 0; i < 2; i++) gale_tensor_destroy(&out[i]);

@@ -270,8 +270,8 @@ TEST(planning_and_start)
     if (CHECK_OK(gale_planning_bench(cpu, NULL, &t))) CHECK(t.kernels >= 1000 && t.best_ms > 0);
     CHECK_FAILS(gale_planning_bench(cpu, &(gale_job_control){.cancel = &stop}, &t), CANCELLED);
     CHECK_FAILS(gale_planning_bench(NULL, NULL, &t), INVALID);
-    if (CHECK_OK(gale_start_bench(cpu, false, &ms))) CHECK(ms > 0);
-    CHECK_FAILS(gale_start_bench(cpu, false, NULL), INVALID);
+    if (CHECK_OK(gale_start_bench(cpu, 0, &ms))) CHECK(ms > 0);
+    CHECK_FAILS(gale_start_bench(cpu, 0, NULL), INVALID);
 }
 
 static gale_status kernels_once(void)

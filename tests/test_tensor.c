@@ -197,11 +197,12 @@ TEST(mapped_inputs)
     CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
     CHECK_OK(gale_program_create(g, cpu, NULL, &p));
     CHECK_OK(gale__tensor_borrow_map(GALE_F32, SHAPE(1000), &map, 3, NULL, NULL, &t));
-    if (CHECK_OK(gale_program_run(p, &t, &y, true))) CHECK(((const float *)gale_tensor_data(y))[999] == -999);
-    CHECK_FAILS(gale_program_run(p, &y, &t, true), INVALID); /* the file's memory is no place for results */
+    if (CHECK_OK(gale_program_run(p, &t, &y, GALE_RUN_ON_HOST)))
+        CHECK(((const float *)gale_tensor_data(y))[999] == -999);
+    CHECK_FAILS(gale_program_run(p, &y, &t, GALE_RUN_ON_HOST), INVALID); /* the file's memory is no place for results */
     gale_tensor_destroy(&y);
     CHECK(truncate(path, 100) == 0);
-    CHECK_FAILS(gale_program_run(p, &t, &y, true), IO);
+    CHECK_FAILS(gale_program_run(p, &t, &y, GALE_RUN_ON_HOST), IO);
     CHECK(y == NULL);
     gale_tensor_destroy(&t);
     gale_program_destroy(&p);
@@ -243,15 +244,15 @@ TEST(mapped_constants)
     CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &other)); /* which has no copy of them */
     CHECK_OK(gale_program_create(g, cpu, NULL, &p[0]));
     CHECK_OK(gale_program_create(g, other, NULL, &p[1]));
-    if (CHECK_OK(gale_program_run(p[0], &x, &y, true))) {
+    if (CHECK_OK(gale_program_run(p[0], &x, &y, GALE_RUN_ON_HOST))) {
         CHECK(((const float *)gale_tensor_data(y))[N - 1] == N - 1 + 4 + 7);
         CHECK(((const float *)gale_tensor_data(y))[N + 5] == 5 + 4 + 8);
     }
     gale_tensor_destroy(&y);
     CHECK(truncate(path, 5000) == 0);
-    CHECK_OK(gale_program_run(p[0], &x, &y, true)); /* it has what it needs */
+    CHECK_OK(gale_program_run(p[0], &x, &y, GALE_RUN_ON_HOST)); /* it has what it needs */
     gale_tensor_destroy(&y);
-    CHECK_FAILS(gale_program_run(p[1], &x, &y, true), IO);
+    CHECK_FAILS(gale_program_run(p[1], &x, &y, GALE_RUN_ON_HOST), IO);
     for (int i = 0; i < 2; i++) gale_program_destroy(&p[i]);
     gale_graph_destroy(&g);
     CHECK_EQ(released, 1);
@@ -278,7 +279,7 @@ static gale_status run_once(gale_device *cpu, const gale__file_map *map, gale_te
     }
     GALE_GO(gale_graph_output(g, "y", sum));
     GALE_GO(gale_program_create(g, cpu, NULL, &p));
-    GALE_GO(gale_program_run(p, &x, &y, true));
+    GALE_GO(gale_program_run(p, &x, &y, GALE_RUN_ON_HOST));
     CHECK(((const float *)gale_tensor_data(y))[7] == 10014);
 done:
     for (int i = 0; i < 2; i++) gale_tensor_destroy(&w[i]);

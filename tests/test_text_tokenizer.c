@@ -75,7 +75,7 @@ TEST(cases)
         describe(&tokens, &is);
         if (!CHECK_TEXT(gale__str_text(&is), r->text.tokens)) printf("    %s: '%s'\n", name, r->text.text);
         gale__str_finish(&is);
-        CHECK_OK(gale_tokenizer_decode(t, e, tokens.ids, tokens.count, true, &text, &size));
+        CHECK_OK(gale_tokenizer_decode(t, e, tokens.ids, tokens.count, GALE_DECODE_SPECIAL, &text, &size));
         if (!CHECK_TEXT(text, r->text.decoded)) printf("    %s: '%s' decoded\n", name, r->text.text);
     }
     gale_encoder_destroy(&e);
@@ -275,7 +275,7 @@ static gale_status use(size_t first)
     if (status == GALE_OK) status = gale_encoder_create(t, &e);
     for (size_t i = first + 1; i < ROWS && !rows[i].name && status == GALE_OK; i++) {
         status = gale_tokenizer_encode(t, e, rows[i].text.text, rows[i].text.size, NULL, 0, NULL, &a);
-        if (status == GALE_OK) status = gale_tokenizer_decode(t, e, a.ids, a.count, false, &text, &size);
+        if (status == GALE_OK) status = gale_tokenizer_decode(t, e, a.ids, a.count, 0, &text, &size);
     }
     gale_encoder_destroy(&e);
     gale_tokenizer_destroy(&t);

@@ -50,6 +50,9 @@ typedef enum gale_status {
     GALE_STATUS_COUNT
 } gale_status;
 
+/* Of functions, combined with |; 0: none.  A flag that a function does not know is GALE_INVALID. */
+typedef uint32_t gale_flags;
+
 typedef enum gale_type {
 #define X(NAME, text, bits, kind, e, m) GALE_##NAME,
 #include "types.def"

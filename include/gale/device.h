@@ -7,7 +7,7 @@
 #ifndef GALE_DEVICE_H
 #define GALE_DEVICE_H
 
-#include "base.h"
+#include "context.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -99,7 +99,11 @@ typedef struct gale_device_options {
                     GALE_DEVICE_FIRST: the first, whatever GALE_DEVICE says */
     bool strict; /* a fallback to the next provider is an error */
     bool debug_layer;
+    /* If a GPU is chosen automatically, jobs on models (run, bench, verify, upscale, embed) may use the CPU instead,
+     * where a run is predicted to end sooner there (gale_model_place).  No effect on a device that was named. */
+    bool place;
     uint64_t pool_limit_bytes; /* 0: GALE_POOL_LIMIT_MB, else none */
+    gale_context *context;     /* whose log and counters the device uses; NULL: the thread's current context */
     uint64_t reserved[4];      /* 0 */
 } gale_device_options;
 #define GALE_DEVICE_OPTIONS GALE_DEFAULTS
@@ -121,10 +125,6 @@ GALE_API void gale_device_close(gale_device **device);
 GALE_API const gale_device_info *gale_device_get_info(const gale_device *device);
 /* Why this device was chosen, one line per step; never NULL. */
 GALE_API const char *gale_device_why(const gale_device *device);
-
-/* The log: the library itself never prints.  level: 0 debug, 1 info, 2 warning. */
-typedef void gale_log_sink(void *user, int level, const char *line);
-GALE_API void gale_log_set(gale_log_sink *sink, void *user, int least_level);
 
 /* Memory, from the device's pool. */
 typedef struct gale_memory_stats {
@@ -152,11 +152,6 @@ GALE_API gale_status gale_copy(
 GALE_API gale_status gale_fill(
     gale_stream *stream, gale_buffer *to, size_t offset, size_t size, const void *pattern, size_t pattern_bytes);
 GALE_API gale_status gale_stream_sync(gale_stream *stream);
-/* Uploads and downloads made so far by this process, on all devices, for reports. */
-typedef struct gale_copy_stats {
-    uint64_t uploads, downloads, upload_bytes, download_bytes;
-} gale_copy_stats;
-GALE_API void gale_copy_get_stats(gale_copy_stats *out);
 
 GALE_API gale_status gale_event_create(gale_device *device, gale_event **out);
 GALE_API void gale_event_destroy(gale_event **event);

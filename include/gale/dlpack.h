@@ -32,11 +32,11 @@ typedef struct gale_dlpack {
 /* Holds the tensor's memory until `release` is called. */
 GALE_API gale_status gale_tensor_to_dlpack(const gale_tensor *tensor, gale_dlpack **out);
 /* Takes `given` over: it is released with the last view of the tensor.  On failure it stays the caller's.  Memory must
- * be dense and row-major.  read_only: never written, and refused as an output. */
-GALE_API gale_status gale_tensor_from_dlpack(gale_dlpack *given, bool read_only, gale_tensor **out);
+ * be dense and row-major.  flags: GALE_TENSOR_READ_ONLY. */
+GALE_API gale_status gale_tensor_from_dlpack(gale_dlpack *given, gale_flags flags, gale_tensor **out);
 /* The same for memory of this device, or of the host.  OpenCL: the memory must be of the device's context. */
 GALE_API gale_status gale_tensor_from_dlpack_on(
-    gale_device *device, gale_dlpack *given, bool read_only, gale_tensor **out);
+    gale_device *device, gale_dlpack *given, gale_flags flags, gale_tensor **out);
 
 #ifdef __cplusplus
 }

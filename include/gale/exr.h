@@ -275,7 +275,8 @@ typedef struct gale_exr_comparison {
     gale_picture *picture; /* the largest difference of colours a pixel, blue over green to red; NULL: not asked */
 } gale_exr_comparison;
 /* GALE_MISMATCH if the data windows differ. */
-GALE_API gale_status gale_exr_compare(gale_exr *a, gale_exr *b, bool picture, gale_exr_comparison *out);
+enum { GALE_EXR_COMPARE_PICTURE = 1 }; /* make the picture, too */
+GALE_API gale_status gale_exr_compare(gale_exr *a, gale_exr *b, gale_flags flags, gale_exr_comparison *out);
 GALE_API void gale_exr_comparison_finish(gale_exr_comparison *c);
 
 /* Writing: any channels, one or several parts, scan lines or tiles, with levels provided by the caller. */

@@ -3,7 +3,9 @@
 #define GALE_GALE_H
 
 #include "base.h"
+#include "context.h"
 #include "device.h"
+#include "dlpack.h"
 #include "embed.h"
 #include "exr.h"
 #include "graph.h"

@@ -22,8 +22,10 @@ GALE_API gale_status gale_tensor_from_cpu(
     gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out);
 /* A tensor over memory of the caller's (dense, aligned to its elements), read and written in place: as an output
  * it is filled without a copy on devices that work on host memory.  `release` (may be NULL) is called with `owner` when
- * the last view goes, not on failure.  read_only: never written, and refused as an output. */
-GALE_API gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only,
+ * the last view goes, not on failure.  GALE_TENSOR_READ_ONLY: never written, and refused as an
+ * output. */
+enum { GALE_TENSOR_READ_ONLY = 1 };
+GALE_API gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, gale_flags flags,
     void (*release)(void *owner), void *owner, gale_tensor **out);
 /* A tensor over a buffer of a device, from `offset` 0 on; both hold the memory. */
 GALE_API gale_status gale_tensor_from_buffer(
@@ -147,12 +149,13 @@ GALE_API void gale_program_destroy(gale_program **program);
 GALE_API int gale_program_inputs(const gale_program *program);
 GALE_API int gale_program_outputs(const gale_program *program);
 /* Runs once: inputs in the order they were declared, on the host or on the program's device; outputs are made on the
- * device (host when outputs_on_host), or written into the caller's tensors where outputs[i] is not NULL and its shape
- * fits.  Such a tensor may be an input's, for values that a program updates: weights, caches, states.  It is then
+ * device (on the host with GALE_RUN_ON_HOST), or written into the caller's tensors where outputs[i] is not NULL and its
+ * shape fits.  Such a tensor may be an input's, for values that a program updates: weights, caches, states.  It is then
  * written in place if no step reads an element after it was written (as in x - rate * gradient, ScatterElements, the
  * state of an LSTM over several steps); else a copy is made.  A run that fails may leave it half updated. */
+enum { GALE_RUN_ON_HOST = 1 };
 GALE_API gale_status gale_program_run(
-    gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, bool outputs_on_host);
+    gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, gale_flags flags);
 /* What output `index` of a run with these inputs will be, without running: shapes of inputs decide, and the values of
  * those that shapes depend on.  The plan is made and kept for the run.  dims: GALE_MAX_RANK numbers. */
 GALE_API gale_status gale_program_output_shape(
@@ -187,7 +190,7 @@ GALE_API void gale_queue_destroy(gale_queue **queue); /* waits, too */
 /* Inputs, outputs and control as for gale_program_run_with.  Outputs that are NULL are made here and may at once be the
  * inputs of further runs in the same queue; everybody else looks at them after the wait.  The caller may destroy its
  * tensors, must not write to those on the host, and keeps the flag of `control` and the program until the run is over.
- * A run that fails leaves its outputs undefined; those behind it go on.  Where the values of an input decide shapes,
+ * A run that fails leaves its outputs undefined; those after it go on.  Where the values of an input decide shapes,
  * the call first waits for the queue. */
 GALE_API gale_status gale_program_submit(gale_program *program, gale_queue *queue, gale_tensor *const *inputs,
     gale_tensor **outputs, const gale_run_control *control, void *user, gale_run **out);
@@ -200,7 +203,8 @@ GALE_API void gale_run_destroy(gale_run **run); /* waits for it */
 
 /* Text for people or JSON: devices, kernels by operator, reasons, host copies, memory, prediction and outcome of the
  * latest run. */
-GALE_API gale_status gale_program_report(gale_program *program, bool json, char **text /* gale_free */);
+enum { GALE_REPORT_JSON = 1 }; /* else text */
+GALE_API gale_status gale_program_report(gale_program *program, gale_flags flags, char **text /* gale_free */);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,7 @@ typedef struct gale_job_control {
     /* May be set from another thread or a signal handler: the job ends with GALE_CANCELLED when it next finds a
      * value other than 0.  May be NULL. */
     const volatile int *cancel;
+    uint64_t reserved[4]; /* 0 */
 } gale_job_control;
 
 #ifdef __cplusplus

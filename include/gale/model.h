@@ -52,9 +52,10 @@ typedef struct gale_model_options {
 } gale_model_options;
 GALE_API gale_status gale_model_open(
     const char *path, gale_device *device, const gale_model_options *options, gale_model **out);
-/* data must outlive the model unless `copy`. */
-GALE_API gale_status gale_model_from_memory(
-    const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out);
+/* data must outlive the model, unless it is copied. */
+enum { GALE_MODEL_COPY = 1 };
+GALE_API gale_status gale_model_from_memory(const void *data, size_t size, gale_flags flags, gale_device *device,
+    const gale_model_options *options, gale_model **out);
 GALE_API void gale_model_close(gale_model **model);
 
 typedef struct gale_model_value {
@@ -76,8 +77,10 @@ GALE_API int gale_model_defaults(const gale_model *model);
 GALE_API gale_status gale_model_default(const gale_model *model, int index, gale_model_value *out);
 
 /* Runs once with inputs and outputs in order.  An optional input may be NULL.  outputs[i]: created by the run or, if it
- * is not NULL, a tensor object of the caller to write to.  On the host if on_host, else where they were computed. */
-GALE_API gale_status gale_model_run(gale_model *model, gale_object *const *inputs, gale_object **outputs, bool on_host);
+ * is not NULL, a tensor object of the caller to write to.  On the host with GALE_RUN_ON_HOST, else where they were
+ * computed. */
+GALE_API gale_status gale_model_run(
+    gale_model *model, gale_object *const *inputs, gale_object **outputs, gale_flags flags);
 /* The same under control (NULL: all defaults), which holds for every step, on the device and on the host. */
 GALE_API gale_status gale_model_run_with(
     gale_model *model, gale_object *const *inputs, gale_object **outputs, const gale_run_control *control);
@@ -90,7 +93,7 @@ GALE_API gale_status gale_model_submit(gale_model *model, gale_queue *queue, gal
  * file may be given too; otherwise they are constants.  The model is prepared once more for each set of such inputs,
  * sharing weights. */
 GALE_API gale_status gale_model_run_named(gale_model *model, const char *const *input_names, gale_tensor *const *inputs,
-    int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host);
+    int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, gale_flags flags);
 GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *const *input_names,
     gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
     const gale_run_control *control);
@@ -100,7 +103,12 @@ GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *co
  * CPU does soonest.  GALE_UNSUPPORTED where parts run on the host or shapes depend on results. */
 GALE_API gale_status gale_model_forecast(
     gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us);
-GALE_API gale_status gale_model_report(gale_model *model, bool json, char **text /* gale_free */);
+/* The choice that jobs make by it: *chosen is the index of the device that such a run is predicted to end soonest on,
+ * or 0, the device that the caller prefers, where not all devices are measured or nothing can be predicted (times_us is
+ * then negative).  Predictions and choice go to the log (level info).  Open the model on the CPU for it. */
+GALE_API gale_status gale_model_place(
+    gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us, int *chosen);
+GALE_API gale_status gale_model_report(gale_model *model, gale_flags flags, char **text /* gale_free */);
 
 #ifdef __cplusplus
 }

@@ -21,21 +21,30 @@ extern "C" {
 /* --- Values that go into a model and come out of it. --- */
 
 typedef enum gale_pixel_layout {
-    GALE_PIXEL_LAYOUT_AUTO, /* the axis with 1, 3 or 4 channels */
+    GALE_PIXEL_LAYOUT_AUTO, /* as the manifest says, else the axis with 1, 3 or 4 channels */
     GALE_PIXEL_LAYOUT_NCHW,
     GALE_PIXEL_LAYOUT_NHWC
 } gale_pixel_layout;
 typedef enum gale_pixel_range {
+    GALE_PIXEL_RANGE_AUTO,  /* as the manifest says, else 0..1 */
     GALE_PIXEL_RANGE_ONE,   /* 0..1 */
     GALE_PIXEL_RANGE_BYTES, /* 0..255 */
     GALE_PIXEL_RANGE_SIGNED /* -1..1 */
 } gale_pixel_range;
-/* How pictures become numbers, ((pixel - mean) / std) in the range, and numbers pictures. */
+typedef enum gale_pixel_colours {
+    GALE_PIXEL_COLOURS_AUTO, /* as the manifest says, else RGB */
+    GALE_PIXEL_COLOURS_RGB,
+    GALE_PIXEL_COLOURS_BGR
+} gale_pixel_colours;
+/* How pictures become numbers, ((pixel - mean) / std) in the range, and numbers pictures.  What is not given is taken
+ * from the manifest beside the model (NAME.yml), if there is one: params layout, colours, range, mean, std. */
 typedef struct gale_pixel_options {
     gale_pixel_layout layout;
     gale_pixel_range range;
-    const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: 0 and 1 */
-    uint64_t reserved[4];   /* 0 */
+    const char *mean, *std; /* "0.485,0.456,0.406", or one number for all channels; NULL: the manifest's, else 0 and 1;
+                               an output with another number of channels is not changed by them */
+    gale_pixel_colours colours;
+    uint64_t reserved[4]; /* 0 */
 } gale_pixel_options;
 
 /* Where inputs come from.  Files are .npy, .npz (FILE.npz:ENTRY), .pb, .json, .raw or .bin numbers, or pictures.  NAME=
@@ -53,6 +62,13 @@ typedef struct gale_input_options {
     uint64_t reserved[4]; /* 0 */
 } gale_input_options;
 
+/* One of the devices that a job chose between, as gale_model_place does. */
+typedef struct gale_placement {
+    const char *device;  /* "cuda:0" */
+    double predicted_us; /* from the host and back; negative: not known */
+    bool chosen;
+} gale_placement;
+
 /* --- Verify: the same model on the CPU and on a device, comparing every node's results. --- */
 
 typedef struct gale_verify_options {
@@ -64,6 +80,8 @@ typedef struct gale_verify_options {
     const char *other;    /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
                              outputs alone are compared, by their names, or by their order where those differ; NULL: the
                              same model */
+    const char *against;  /* "onnxruntime": outputs alone are compared, with those of ONNX Runtime on the CPU, which
+                             python3 runs (GALE_PYTHON names another); NULL: with gale on the CPU */
     uint64_t reserved[4]; /* 0 */
 } gale_verify_options;
 typedef struct gale_verify_value {
@@ -74,11 +92,14 @@ typedef struct gale_verify_value {
 } gale_verify_value;
 typedef struct gale_verify_result {
     const char *device;
+    const char *against; /* what it was compared with: "the CPU", "onnxruntime 1.31.0" */
     double tolerance;
     const gale_verify_value *values; /* in the order of computation */
     size_t n_values;
-    size_t departed; /* number of values that exceed the tolerance */
-    size_t first;    /* index of the first one; n_values: none */
+    size_t departed;                  /* number of values that exceed the tolerance */
+    size_t first;                     /* index of the first one; n_values: none */
+    const gale_placement *placements; /* the choice, by device, with gale_device_options.place */
+    size_t n_placements;
 } gale_verify_result;
 /* Nodes are run without fusion across them, so that the first that exceeds the tolerance is named; the fused run is
  * compared at its outputs.  In half precision only outputs are compared, with the CPU in the model's own precision. */
@@ -129,14 +150,20 @@ typedef struct gale_convert_loss {
 typedef struct gale_convert_layer {
     const char *node; /* by its name or its first result, as `leave` takes it */
     double relative;  /* what rounding took from its weights: L2 */
+    /* With samples: what its result loses (L2), and how much of that comes from this node; negative: not known. */
+    double result_relative, added_relative;
 } gale_convert_layer;
 struct gale_convert_result {
     const char *path;
     int n_weights, n_activations; /* INT8: number of tensors in 8 bits */
     int n_smoothed;               /* INT8: activations with channel factors */
     int n_samples;
-    const gale_convert_layer *layers; /* INT8: by weight, that which lost most first */
+    const gale_convert_layer *layers; /* INT8: by weight; that which adds most, without samples lost most, first */
     size_t n_layers;
+    /* INT8 with samples, where outputs lose more than 2 %: the first n_to_leave layers should stay in float (`leave`),
+     * and the largest loss of an output was found to be loss_if_left with that.  0: no few layers stand out. */
+    size_t n_to_leave;
+    double loss_if_left;
     const gale_convert_loss *losses; /* INT8 with samples: what the outputs lost; those of floats alone */
     size_t n_losses;
 };
@@ -210,6 +237,7 @@ typedef struct gale_model_job_options {
     gale_model_options model; /* its given, progress and user are not used: see inputs and control */
     gale_input_options inputs;
     gale_job_control control;
+    bool no_run;          /* explain: only describe the graphs; kernels and times are left out */
     uint64_t reserved[4]; /* 0 */
 } gale_model_job_options;
 
@@ -227,7 +255,7 @@ GALE_API gale_status gale_plan_result_json(const gale_plan_result *result, char 
 GALE_API void gale_plan_result_destroy(gale_plan_result **result);
 
 /* Where each part of a model runs and what it costs: predicted from the device's peak rates, and measured in one
- * steady-state run. */
+ * steady-state run; and its graphs, node by node. */
 typedef struct gale_explain_kernel {
     const char *kind;             /* "kernel", "upload" ... */
     const char *operators, *name; /* the operators it implements, and its schedule or routine; may be "" */
@@ -243,17 +271,30 @@ typedef enum gale_explain_place {
 typedef struct gale_explain_node {
     const char *op, *where; /* where: its name or number, for display */
     gale_explain_place place;
-    const int *reads; /* indices of the nodes whose results it reads */
+    const int *reads; /* indices of the nodes of its graph whose results it reads */
     int n_reads;
+    /* "NAME: f32 [1, 3, n]", types and shapes as far as they are known before a run; "" for an input that is left out
+     */
+    const char *const *inputs, *const *outputs;
+    int n_inputs, n_outputs;
+    const char *const *attributes; /* "axis = 1"; in the form of the newest opset */
+    int n_attributes;
+    const int *bodies; /* indices of the graphs that it runs: branches, a loop's body */
+    int n_bodies;
 } gale_explain_node;
+typedef struct gale_explain_graph {
+    const char *name; /* "main graph", "then_branch of node 3 (If)" */
+    const gale_explain_node *nodes;
+    size_t n_nodes;
+} gale_explain_graph;
 typedef struct gale_explain_result {
     const char *model;
     const char *backend, *device, *driver, *why; /* why: this device */
     int device_index;
     const gale_explain_kernel *kernels; /* in order of execution */
     size_t n_kernels;
-    const gale_explain_node *nodes; /* of the main graph */
-    size_t n_nodes;
+    const gale_explain_graph *graphs; /* the main graph first; functions are inlined */
+    size_t n_graphs;
     double predicted_us, measured_us; /* of all */
     double open_ms, first_ms;         /* reading; the first run */
 } gale_explain_result;
@@ -282,11 +323,6 @@ typedef struct gale_run_options {
     void *user;
     uint64_t reserved[4]; /* 0 */
 } gale_run_options;
-typedef struct gale_placement {
-    const char *device;  /* "cuda:0" */
-    double predicted_us; /* from the host and back; negative: not known */
-    bool chosen;
-} gale_placement;
 typedef struct gale_run_result {
     const gale_run_output *outputs;
     size_t n_outputs;
@@ -322,6 +358,9 @@ typedef struct gale_bench_result {
     uint64_t device_peak_bytes, process_peak_bytes;
     const gale_bench_batch *batches;
     size_t n_batches;
+    const char *device;               /* "cuda:0": where it ran */
+    const gale_placement *placements; /* the choice, by device, with gale_device_options.place */
+    size_t n_placements;
 } gale_bench_result;
 GALE_API gale_status gale_model_bench(
     const char *path, gale_device *device, const gale_bench_options *options, gale_bench_result **out);

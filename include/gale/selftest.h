@@ -151,7 +151,8 @@ typedef struct gale_planning_time {
 GALE_API gale_status gale_planning_bench(
     gale_device *device, const gale_job_control *control /* may be NULL */, gale_planning_time *out);
 /* The time from an open device to the result of the first kernel. */
-GALE_API gale_status gale_start_bench(gale_device *device, bool fast, double *time_ms);
+enum { GALE_BENCH_FAST = 1 }; /* with the device's own exp, log, sin and division */
+GALE_API gale_status gale_start_bench(gale_device *device, gale_flags flags, double *time_ms);
 
 /* --- Tiles: a picture of 1087 x 1087 in 36 tiles, a common benchmark, on every provider. --- */
 

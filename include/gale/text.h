@@ -84,10 +84,11 @@ GALE_API void gale_encoder_destroy(gale_encoder **encoder);
 /* `pair` is the second text of a pair; NULL: none.  `options` may be NULL. */
 GALE_API gale_status gale_tokenizer_encode(const gale_tokenizer *tokenizer, gale_encoder *encoder, const char *text,
     size_t text_size, const char *pair, size_t pair_size, const gale_encode_options *options, gale_encoding *out);
-/* Unknown ids are skipped, and so are special tokens unless requested.  *text belongs to the encoder and is
+/* Unknown ids are skipped, and so are special tokens without GALE_DECODE_SPECIAL.  *text belongs to the encoder and is
  * zero-terminated. */
+enum { GALE_DECODE_SPECIAL = 1 };
 GALE_API gale_status gale_tokenizer_decode(const gale_tokenizer *tokenizer, gale_encoder *encoder, const uint32_t *ids,
-    size_t count, bool with_special, const char **text, size_t *text_size);
+    size_t count, gale_flags flags, const char **text, size_t *text_size);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,7 @@ gale_status gale_devices_list(const gale_devices_options *options, gale_devices_
 gale_status gale_devices_result_json(const gale_devices_result *result, char **text);
 void gale_devices_result_destroy(gale_devices_result **result);
 
-gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only, void (*release)(void *owner), void *owner, gale_tensor **out);
+gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, gale_flags flags, void (*release)(void *owner), void *owner, gale_tensor **out);
 gale_status gale_tensor_from_strings(int rank, const int64_t *dims, const char *const *strings, const size_t *sizes, gale_tensor **out);
 gale_status gale_tensor_to_cpu(const gale_tensor *tensor, void *data, size_t size_bytes);
 void gale_tensor_destroy(gale_tensor **tensor);
@@ -43,7 +43,7 @@ size_t gale_object_count(const gale_object *object);
 gale_object *gale_object_item(const gale_object *object, size_t index);
 
 gale_status gale_model_open(const char *path, gale_device *device, const gale_model_options *options, gale_model **out);
-gale_status gale_model_from_memory(const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out);
+gale_status gale_model_from_memory(const void *data, size_t size, gale_flags flags, gale_device *device, const gale_model_options *options, gale_model **out);
 void gale_model_close(gale_model **model);
 int gale_model_inputs(const gale_model *model);
 int gale_model_outputs(const gale_model *model);
@@ -51,9 +51,9 @@ int gale_model_defaults(const gale_model *model);
 gale_status gale_model_input(const gale_model *model, int index, gale_model_value *out);
 gale_status gale_model_output(const gale_model *model, int index, gale_model_value *out);
 gale_status gale_model_default(const gale_model *model, int index, gale_model_value *out);
-gale_status gale_model_run(gale_model *model, gale_object *const *inputs, gale_object **outputs, bool on_host);
-gale_status gale_model_run_named(gale_model *model, const char *const *input_names, gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host);
-gale_status gale_model_report(gale_model *model, bool json, char **text);
+gale_status gale_model_run(gale_model *model, gale_object *const *inputs, gale_object **outputs, gale_flags flags);
+gale_status gale_model_run_named(gale_model *model, const char *const *input_names, gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, gale_flags flags);
+gale_status gale_model_report(gale_model *model, gale_flags flags, char **text);
 
 gale_status gale_model_verify(const char *path, gale_device *device, const gale_verify_options *options, gale_verify_result **out);
 gale_status gale_verify_result_json(const gale_verify_result *result, char **text);

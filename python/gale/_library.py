@@ -11,7 +11,7 @@ from ._declarations import DECLARATIONS
 from ._structs import STATUSES
 
 NAME, SONAME = "libgale.so", "libgale.so.0"
-VALUES = {"int": c.c_int, "bool": c.c_bool, "size_t": c.c_size_t, "int64_t": c.c_int64, "uint64_t": c.c_uint64, "uint32_t": c.c_uint32, "float": c.c_float, "double": c.c_double,
+VALUES = {"int": c.c_int, "bool": c.c_bool, "size_t": c.c_size_t, "int64_t": c.c_int64, "uint64_t": c.c_uint64, "uint32_t": c.c_uint32, "gale_flags": c.c_uint32, "float": c.c_float, "double": c.c_double,
           "gale_status": c.c_int, "gale_type": c.c_int, "gale_object_kind": c.c_int, "gale_pooling": c.c_int, "gale_vector_type": c.c_int}
 
 

@@ -42,7 +42,7 @@ class gale_matrix_shape(c.Structure):
 
 
 class gale_device_options(c.Structure):
-    _fields_ = [("chain", c.c_char_p), ("index", c.c_int), ("strict", c.c_bool), ("debug_layer", c.c_bool), ("pool_limit_bytes", c.c_uint64), RESERVED]
+    _fields_ = [("chain", c.c_char_p), ("index", c.c_int), ("strict", c.c_bool), ("debug_layer", c.c_bool), ("place", c.c_bool), ("pool_limit_bytes", c.c_uint64), ("context", c.c_void_p), RESERVED]
 
 
 class device_info_head(c.Structure):
@@ -72,11 +72,11 @@ class gale_model_value(c.Structure):
 
 
 class gale_job_control(c.Structure):
-    _fields_ = [("progress", c.c_void_p), ("user", c.c_void_p), ("cancel", c.c_void_p)]
+    _fields_ = [("progress", c.c_void_p), ("user", c.c_void_p), ("cancel", c.c_void_p), RESERVED]
 
 
 class gale_pixel_options(c.Structure):
-    _fields_ = [("layout", c.c_int), ("range", c.c_int), ("mean", c.c_char_p), ("std", c.c_char_p), RESERVED]
+    _fields_ = [("layout", c.c_int), ("range", c.c_int), ("mean", c.c_char_p), ("std", c.c_char_p), ("colours", c.c_int), RESERVED]
 
 
 class gale_input_options(c.Structure):
@@ -84,7 +84,7 @@ class gale_input_options(c.Structure):
 
 
 class gale_verify_options(c.Structure):
-    _fields_ = [("model", gale_model_options), ("inputs", gale_input_options), ("tolerance", c.c_double), ("control", gale_job_control), ("other", c.c_char_p), RESERVED]
+    _fields_ = [("model", gale_model_options), ("inputs", gale_input_options), ("tolerance", c.c_double), ("control", gale_job_control), ("other", c.c_char_p), ("against", c.c_char_p), RESERVED]
 
 
 class gale_inspect_options(c.Structure):

@@ -1,5 +1,5 @@
-/* Claims by flock.  The file goes when the claim does; one who had opened it before finds out that it is no longer the
- * one by that name, and looks again. */
+/* Claims by flock. The file is removed together with the claim; a process that had opened it before notices that the
+ * name now refers to another file, and tries again. */
 #include "base/claim.h"
 #include "base/str.h"
 #include <errno.h>
@@ -44,7 +44,7 @@ gale_status gale__work_claim_take(const char *output, gale__work_claim *out, boo
         }
         if (fd >= 0) close(fd);
         if (held) break;
-        if (!locked) { /* no such thing as locks here */
+        if (!locked) { /* locks are not supported here */
             *taken = true;
             break;
         }

@@ -12,12 +12,12 @@
 
 static struct {
     char name[64];
-    uint64_t present, allowed; /* bits: of the processor, and of those that GALE_ISA leaves */
+    uint64_t present, allowed; /* bits: of the processor, and those that GALE_ISA allows */
     const char *isa;
 } cpu;
 static gale__once cpu_once;
 
-/* The first number behind `key` in a small text file of the kernel's; fallback when there is none. */
+/* The first number after `key` in a small text file of the kernel; fallback if there is none. */
 static uint64_t read_number(const char *path, const char *key, uint64_t fallback)
 {
     char text[4096];
@@ -101,7 +101,7 @@ static void find_name(char *name, size_t size)
 #include <sys/syscall.h>
 
 enum { EAX, EBX, ECX, EDX };
-/* `state`: the bits of XCR0 that say the operating system keeps those registers. */
+/* `state`: the bits of XCR0 which tell that the operating system saves those registers. */
 static const struct {
     int id;
     unsigned leaf, sub;
@@ -134,7 +134,7 @@ static unsigned kept_state(void)
     return low;
 }
 
-/* Tiles are 8 KB that the kernel saves for a thread: a process has to ask for them. */
+/* Tiles are 8 KB that the kernel saves for each thread, so a process has to request them. */
 static bool may_use_tiles(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
@@ -170,8 +170,8 @@ static uint64_t find_features(void) { return 0; }
 static void find_name(char *name, size_t size) { (void)name, (void)size; }
 #endif
 
-/* Builds of the SIMD sources, better ones later; those of this binary are marked.  GALE_ISA names one of them, and
- * leaves its bits. */
+/* Builds of the SIMD sources, better ones last; those in this binary are marked. GALE_ISA names one of them and limits
+ * the features to its bits. */
 static const struct {
     const char *name;
     uint64_t bits;
@@ -267,7 +267,7 @@ int gale__cpu_cores(void)
 {
     cpu_set_t set;
     long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN);
-    /* A container may be given less time than it sees cores: "200000 100000" means two. */
+    /* A container may have less CPU time than it sees cores: "200000 100000" means two. */
     uint64_t quota = read_number("/sys/fs/cgroup/cpu.max", "", 0);
     long allowed = (long)((quota + 99999) / 100000);
     if (allowed > 0 && allowed < n) n = allowed;

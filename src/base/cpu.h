@@ -11,7 +11,7 @@ enum {
     GALE__CPU_FEATURES
 };
 #define GALE__CPU_BIT(id) ((uint64_t)1 << GALE__CPU_AT_##id)
-/* What the builds of SIMD sources named so take for granted (kernel/meson.build). */
+/* Features that the builds of SIMD sources with these names require (kernel/meson.build). */
 #define GALE__CPU_BITS_scalar 0
 #define GALE__CPU_BITS_neon GALE__CPU_BIT(NEON)
 #define GALE__CPU_BITS_sve (GALE__CPU_BIT(NEON) | GALE__CPU_BIT(SVE))
@@ -20,13 +20,13 @@ enum {
     (GALE__CPU_BITS_avx2 | GALE__CPU_BIT(AVX512F) | GALE__CPU_BIT(AVX512BW) | GALE__CPU_BIT(AVX512DQ) | \
         GALE__CPU_BIT(AVX512VL))
 
-uint64_t gale__cpu_features(void);    /* bits, those that GALE_ISA leaves */
-const char *gale__cpu_isa_name(void); /* the best build that these serve: "sve" */
+uint64_t gale__cpu_features(void);    /* bits, limited by GALE_ISA */
+const char *gale__cpu_isa_name(void); /* the best build for these features: "sve" */
 bool gale__cpu_has(const char *name); /* "bf16", "i8mm" ...: of the processor itself, whatever GALE_ISA says */
-const char *gale__cpu_name(void);     /* "Neoverse-V1"; "unknown" when not told */
+const char *gale__cpu_name(void);     /* "Neoverse-V1"; "unknown" if the system does not report it */
 int gale__cpu_cores(void);            /* usable by this process */
 uint64_t gale__cpu_memory_bytes(void);
 uint64_t gale__cpu_memory_free_bytes(void);
-uint64_t gale__cpu_memory_left_bytes(void); /* that, and what may go to disk instead */
-uint64_t gale__process_peak_bytes(void);    /* most memory that this process had at once; 0: not told */
+uint64_t gale__cpu_memory_left_bytes(void); /* that, plus what can be swapped to disk */
+uint64_t gale__process_peak_bytes(void);    /* peak memory of this process; 0: unknown */
 #endif

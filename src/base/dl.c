@@ -14,7 +14,8 @@ gale_status gale__dl_open(const char *const *sonames, gale__dl **out)
     void *handle = NULL;
     gale__str tried = {0};
     char reason[256] = "no name given";
-    bool damaged = false; /* a file that is there and does not load says more than one that is not */
+    bool damaged =
+        false; /* the error of a file that exists but does not load is more useful than that of a missing one */
     for (; *sonames && !handle; sonames++) {
         gale__str_addf(&tried, "%s%s", tried.length ? ", " : "", *sonames);
         handle = dlopen(*sonames, RTLD_NOW | RTLD_LOCAL);

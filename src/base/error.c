@@ -1,8 +1,7 @@
-/* The error slot of each thread, and the log.  The slot is fixed storage, so that describing a failure
+/* The error slot of each thread.  The slot is fixed storage, so that describing a failure
  * cannot itself fail. */
 #include "base/error.h"
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +36,7 @@ void gale__error_clear(void) { slot[0] = 0; }
 
 gale_status gale__fail(gale_status status, const char *format, ...)
 {
-    /* The message may quote the slot itself, so it is made beside it. */
+    /* The message may quote the slot itself, so it is formatted in another buffer. */
     char text[SLOT_BYTES];
     va_list args;
     va_start(args, format);
@@ -75,44 +74,4 @@ gale_status gale__need(const char *function, const gale__argument *arguments)
 bool gale__reserved_used(const uint64_t reserved[4])
 {
     return reserved[0] || reserved[1] || reserved[2] || reserved[3];
-}
-
-/* The sink is set once by the program before work starts; `least` is what the hot path reads. */
-static gale__log_sink *_Atomic log_sink;
-static void *_Atomic log_user;
-static _Atomic int log_least = GALE__WARN;
-
-void gale__log_set(gale__log_sink *sink, void *user, gale__log_level least)
-{
-    atomic_store(&log_user, user);
-    atomic_store(&log_least, least);
-    atomic_store(&log_sink, sink);
-}
-
-bool gale__log_on(gale__log_level level)
-{
-    return atomic_load_explicit(&log_sink, memory_order_acquire) && (int)level >= atomic_load(&log_least);
-}
-
-static _Thread_local const char *log_subject;
-
-const char *gale__log_about(const char *subject)
-{
-    const char *before = log_subject;
-    log_subject = subject;
-    return before;
-}
-
-void gale__log(gale__log_level level, const char *format, ...)
-{
-    if (!gale__log_on(level)) return;
-    char line[SLOT_BYTES];
-    va_list args;
-    int used = log_subject ? snprintf(line, sizeof line, "%s: ", log_subject) : 0;
-    if (used < 0 || used >= SLOT_BYTES / 2) used = 0; /* no subject is worth more than what is said of it */
-    va_start(args, format);
-    vsnprintf(line + used, sizeof line - (size_t)used, format, args);
-    va_end(args);
-    gale__log_sink *sink = atomic_load(&log_sink);
-    if (sink) sink(atomic_load(&log_user), level, line);
 }

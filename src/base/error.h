@@ -29,9 +29,9 @@ void gale__error_clear(void);
         if (status != GALE_OK) goto done; \
     } while (0)
 
-/* What a public function asks of its arguments, before anything else: GALE__NEED({"path", path}, {"out", out}) refuses
- * with GALE_INVALID and "gale_model_open: path is NULL".  An array that may be NULL when it is empty: {"dims", !rank ||
- * dims}. Functions that give no status return what they return for nothing where GALE__LACKS is true. */
+/* Checks of a public function's arguments, before anything else: GALE__NEED({"path", path}, {"out", out}) returns
+ * GALE_INVALID with "gale_model_open: path is NULL". An array that may be NULL if it is empty: {"dims", !rank || dims}.
+ * Functions without a status return an empty result if GALE__LACKS is true. */
 typedef struct gale__argument {
     const char *name;
     bool given;
@@ -42,7 +42,13 @@ gale_status gale__lack(const char *function, const char *argument);
 #define GALE__NEED(...) GALE_TRY(gale__need(__func__, (const gale__argument[]){__VA_ARGS__, {NULL, true}}))
 #define GALE__LACKS(...) (gale__need(__func__, (const gale__argument[]){__VA_ARGS__, {NULL, true}}) != GALE_OK)
 
-/* Options of a later version, which this one would pass over in silence: NULL options are fine. */
+#define GALE__FLAGS(flags, known)                                                                                      \
+    do {                                                                                                               \
+        if ((flags) & ~(gale_flags)(known))                                                                            \
+            return gale__fail(GALE_INVALID, "%s: flags 0x%x are not known", __func__, (flags) & ~(gale_flags)(known)); \
+    } while (0)
+
+/* Rejects options of a later version, which this one would otherwise ignore silently. NULL options are valid. */
 bool gale__reserved_used(const uint64_t reserved[4]);
 #define GALE__OPTIONS(options)                                                                                        \
     do {                                                                                                              \
@@ -52,13 +58,11 @@ bool gale__reserved_used(const uint64_t reserved[4]);
                 gale_version());                                                                                      \
     } while (0)
 
-/* Log lines go to the sink the program sets (none by default: the library never prints). */
+/* Log lines go to the sink of the thread's context (base/context.c; none by default: the library never prints). */
 typedef enum gale__log_level { GALE__DEBUG, GALE__INFO, GALE__WARN } gale__log_level;
-typedef void gale__log_sink(void *user, gale__log_level level, const char *line);
-void gale__log_set(gale__log_sink *sink, void *user, gale__log_level least);
 void gale__log(gale__log_level level, const char *format, ...) GALE__PRINTF(2, 3);
 bool gale__log_on(gale__log_level level);
-/* What this thread works on, for lines that it logs: "SUBJECT: line".  NULL: nothing that has a name.  Gives what it
- * was before, to be set again; the text has to live until then. */
+/* What this thread works on, as a prefix of the lines it logs: "SUBJECT: line". NULL: no prefix. Returns the previous
+ * subject, which the caller restores; the text must stay valid until then. */
 const char *gale__log_about(const char *subject);
 #endif

@@ -30,7 +30,7 @@ static gale_status fail_errno(const char *path, const char *what)
     return gale__fail(status, "%s: %s: %s", path, what, strerror(errno));
 }
 
-/* Opens for reading and gives the size; a folder is refused here, since read() says it less clearly. */
+/* Opens for reading and returns the size; folders are rejected here, because the error of read() is less clear. */
 static gale_status open_file(const char *path, int *fd, size_t *size)
 {
     int f = open(path, O_RDONLY | O_CLOEXEC);
@@ -48,7 +48,7 @@ static gale_status open_file(const char *path, int *fd, size_t *size)
     return GALE_OK;
 }
 
-/* Pipes and /proc tell no size, so reading goes on to the end, whatever the size said. */
+/* Pipes and files in /proc have no size, so reading continues to the end regardless of the reported size. */
 static gale_status read_all(int fd, const char *path, size_t limit, gale__bytes *b, size_t room)
 {
     for (;;) {
@@ -114,7 +114,7 @@ static const char *folder_of(const char *path, char folder[4096])
     return folder;
 }
 
-/* Makes the rename itself last.  Not all file systems can, and it stands anyway. */
+/* Makes the rename durable. Not all file systems support this; the rename is valid in any case. */
 static void sync_folder_of(const char *path)
 {
     char folder[4096];
@@ -125,8 +125,8 @@ static void sync_folder_of(const char *path)
     close(fd);
 }
 
-/* Names of files that are being written: fixed memory, so that a signal's handler may read them.  One that is being
- * opened is there or not: the handler waits for it, and none is opened after the handler has begun. */
+/* Names of files that are being written, in fixed memory so that a signal handler can read them. The handler waits for
+ * a file that is being opened, and none is opened after the handler has started. */
 enum { OPEN_MOST = 8, TAKEN_MOST = 10000, FREE = 0, OPENING, OPEN };
 static struct {
     _Atomic int state;
@@ -134,7 +134,7 @@ static struct {
 } open_names[OPEN_MOST];
 static _Atomic bool ending;
 
-/* Its place, counted from 1; 0: there was none left. */
+/* Its slot, counted from 1; 0: all slots are taken. */
 static int remember(const char *name)
 {
     for (int i = 0, none = FREE; i < OPEN_MOST; i++, none = FREE)
@@ -156,15 +156,15 @@ void gale__file_abandon_all(bool for_good)
 {
     if (for_good) atomic_store(&ending, true);
     for (int i = 0; i < OPEN_MOST; i++) {
-        /* It may be this very thread that the signal has interrupted: it is not waited for without end. */
+        /* The signal may have interrupted the very thread that holds it, so the wait is limited. */
         for (int k = 0; k < 100 && atomic_load(&open_names[i].state) == OPENING; k++)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         if (atomic_load(&open_names[i].state) != FREE) unlink(open_names[i].name);
     }
 }
 
-/* Where a link leads is written to, not the link; a device or a pipe is written into as it is: to put a file in its
- * place would be the end of it. */
+/* The target of a link is written, not the link itself. A device or a pipe is written to directly: renaming a file over
+ * it would destroy it. */
 static gale_status look_at_target(const char *path, gale__file_out *o)
 {
     struct stat st;
@@ -178,8 +178,8 @@ static gale_status look_at_target(const char *path, gale__file_out *o)
     return o->fd < 0 ? fail_errno(path, "cannot open") : GALE_OK;
 }
 
-/* A name that is taken was left by one that was killed and had the same number, as all have that are the first of their
- * container; or it is in use, there: the next one then. */
+/* A name that exists was left by a killed process with the same process number, as all first processes of containers
+ * have; or it is in use there. In both cases the next name is tried. */
 static gale_status open_beside(const char *path, gale__file_out *o)
 {
     static _Atomic unsigned counter;
@@ -235,7 +235,7 @@ void gale__file_keep(gale__file_out *out)
     *out = (gale__file_out){.fd = -1};
 }
 
-/* A link in the part's place is not followed: what lies behind it is not ours to change. */
+/* A link at the temporary path is not followed: its target must not be changed. */
 static gale_status open_part(gale__file_out *o, uint64_t *have)
 {
     struct stat st, named;
@@ -243,7 +243,7 @@ static gale_status open_part(gale__file_out *o, uint64_t *have)
     if (o->fd < 0) return fail_errno(o->name, "cannot create");
     bool taken = flock(o->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
     if (fstat(o->fd, &st)) return fail_errno(o->name, "cannot access");
-    /* The other one may have finished between our two calls: then what we hold has its last name already. */
+    /* The other process may have finished between the two calls; then the open file already has its final name. */
     if (taken || stat(o->name, &named) || named.st_ino != st.st_ino)
         return gale__fail(GALE_IO, "%s: another process is writing it", o->name);
     if (!S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: exists, but is not a regular file", o->name);
@@ -277,7 +277,7 @@ gale_status gale__file_sync(gale__file_out *out)
                                                                    : GALE_OK;
 }
 
-/* By a descriptor of its own, since what is gone on with is only appended to. */
+/* Uses its own descriptor, since a resumed file is opened for appending only. */
 gale_status gale__file_patch(const gale__file_out *out, uint64_t offset, const void *data, size_t size)
 {
     const char *name = out->name ? out->name : out->path;
@@ -304,7 +304,7 @@ gale_status gale__file_end(gale__file_out *out)
     if (status == GALE_OK && out->name && rename(out->name, out->path))
         status = fail_errno(out->path, "cannot rename into place");
     if (status == GALE_OK && out->name) sync_folder_of(out->path);
-    gale__file_drop(out); /* the temporary name, when it still stands */
+    gale__file_drop(out); /* the temporary name, if it still exists */
     return status;
 }
 
@@ -382,7 +382,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const gale__file_info *)a)->name, ((const gale__file_info *)b)->name);
 }
 
-/* A file that went away meanwhile is passed over: another process may be cleaning. */
+/* A file that has disappeared meanwhile is skipped: another process may be cleaning up. */
 static gale_status add_info(DIR *dir, const char *name, gale__file_info **list, size_t *count, size_t *room)
 {
     struct stat st;

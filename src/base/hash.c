@@ -117,7 +117,7 @@ void gale__sha_add(gale__sha *s, const void *data, size_t size)
             memcpy(s->block + used, p, n);
             if (used + n == 64) s->add_block(s->state, s->block);
         } else
-            for (size_t at = 0; at < n; at += 64) s->add_block(s->state, p + at); /* where they lie */
+            for (size_t at = 0; at < n; at += 64) s->add_block(s->state, p + at); /* in place */
         s->length += n;
         p += n;
         size -= n;

@@ -14,8 +14,8 @@ void gale__sha256_init(gale__sha *s); /* 32 bytes */
 void gale__sha1_init(gale__sha *s);   /* 20 bytes */
 void gale__sha_add(gale__sha *s, const void *data, size_t size);
 void gale__sha_end(gale__sha *s, uint8_t *digest);
-void gale__sha_end_hex(gale__sha *s, char *hex); /* in lower case, with its zero */
+void gale__sha_end_hex(gale__sha *s, char *hex); /* in lower case, zero-terminated */
 bool gale__hex_read(
-    const char *text, size_t digits, char *hex); /* in lower case; false: not so many hexadecimal digits */
+    const char *text, size_t digits, char *hex); /* in lower case; false: not that many hexadecimal digits */
 void gale__sha256_hex(const void *data, size_t size, char hex[65]);
 #endif

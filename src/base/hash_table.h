@@ -40,8 +40,8 @@ static inline int64_t gale__hash_table_next(const gale__hash_table *t, gale__has
     }
 }
 
-/* Adds a number (less than 2^32 - 1) under a hash, beside those that are there.  GALE_LIMIT when too many keys collide,
- * which happens only to keys made for it: a hostile file is refused instead of taking quadratic time. */
+/* Adds a number (less than 2^32 - 1) under a hash, beside existing ones. GALE_LIMIT if too many keys collide, which
+ * happens only for crafted keys: a hostile file is rejected instead of taking quadratic time. */
 gale_status gale__hash_table_add(gale__hash_table *t, uint64_t hash, uint32_t number);
 /* Reserves room for this many numbers. */
 gale_status gale__hash_table_reserve(gale__hash_table *t, size_t count);

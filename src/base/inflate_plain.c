@@ -1,6 +1,6 @@
-/* Inflate for builds without zlib, which still have to read what numpy.savez_compressed wrote; others take inflate.c.
- * Codes are looked up in one table of 2^15 entries each, which a block fills anew.  Streams come from strangers: every
- * length, distance and code is checked against what is there. */
+/* Inflate for builds without zlib, which still have to read the output of numpy.savez_compressed; other builds use
+ * inflate.c. Codes are looked up in tables of 2^15 entries, which every block fills again. Streams are untrusted: every
+ * length, distance and code is checked against the available data. */
 #include "base/inflate.h"
 #include <string.h>
 
@@ -53,7 +53,7 @@ static uint32_t reversed(uint32_t code, int length)
     return r;
 }
 
-/* Canonical codes of the given lengths; false when there are more than bits can tell apart. */
+/* Canonical codes of the given lengths; false if the lengths are oversubscribed. */
 static bool make_codes(codes *c, const uint8_t *lengths, int n)
 {
     uint32_t count[MOST_BITS + 1] = {0}, next[MOST_BITS + 2] = {0};
@@ -101,7 +101,7 @@ static void fixed_codes(stream *s)
     make_codes(s->distances, lengths, 30);
 }
 
-/* The lengths of both codes, themselves packed with a third. */
+/* The lengths of both codes, which are themselves compressed with a third code. */
 static gale_status read_lengths(stream *s, uint8_t *lengths, uint32_t n)
 {
     for (uint32_t i = 0; i < n;) {

@@ -3,7 +3,7 @@
 #define GALE_BASE_JSON_H
 #include "str.h"
 
-/* Writer: commas and indentation are its business. */
+/* Writer: adds commas and indentation by itself. */
 typedef struct gale__json_out {
     gale__str *out;
     int depth;
@@ -39,17 +39,17 @@ typedef struct gale__json {
     const char *string; /* also the key when inside an object: see key */
     const char *key;
     size_t string_size, key_size;    /* bytes, for texts that may hold zero bytes */
-    const char *source;              /* where a number stands in the text that was parsed */
+    const char *source;              /* position of a number in the parsed text */
     struct gale__json *child, *next; /* first child; next sibling */
 } gale__json;
 gale_status gale__json_parse(
-    gale__arena *a, const char *text, size_t size, gale__json **out); /* message has line and column */
+    gale__arena *a, const char *text, size_t size, gale__json **out); /* the message contains line and column */
 /* The same where strings may hold zero bytes (\\u0000): only their sizes say where they end. */
 gale_status gale__json_parse_with_zeros(gale__arena *a, const char *text, size_t size, gale__json **out);
 const gale__json *gale__json_get(const gale__json *object, const char *key); /* NULL when missing */
 double gale__json_number(const gale__json *object, const char *key, double fallback);
 const char *gale__json_text(const gale__json *object, const char *key, const char *fallback);
-/* The text or plain number under a key, copied into the arena; left alone where the key is missing or null;
- * GALE_FORMAT, with the key, for what is neither. */
+/* The string or number at a key, copied into the arena; unchanged if the key is missing or null; GALE_FORMAT, naming
+ * the key, for anything else. */
 gale_status gale__json_copy_text(gale__arena *a, const gale__json *object, const char *key, const char **out);
 #endif

@@ -15,7 +15,7 @@ static void new_line(gale__json_out *j)
     for (int i = 0; i < j->depth; i++) gale__str_add(j->out, "  ");
 }
 
-/* What has to stand in front of the next item. */
+/* Writes what precedes the next item. */
 static void before_item(gale__json_out *j, bool container)
 {
     uint64_t bit = 1ull << (j->depth & 63);
@@ -67,8 +67,8 @@ void gale__json_quote(gale__str *out, const char *text, size_t size)
     gale__str_add(out, "\"");
 }
 
-/* Names of files may be any bytes.  One that is no UTF-8 is written as \udcXX, a lone surrogate, which no text has
- * otherwise: Python's os.fsencode (surrogateescape) gives the bytes back. */
+/* File names may contain any bytes. A byte that is not UTF-8 is written as \udcXX, a lone surrogate, which valid text
+ * never contains: Python's os.fsencode (surrogateescape) restores the bytes. */
 static void add_quoted(gale__json_out *j, const char *text)
 {
     const char *end = text + strlen(text);

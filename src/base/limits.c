@@ -1,5 +1,5 @@
-/* See limits.h.  Numbers are narrowed when limits are entered; flags cannot be, so they are looked at from the inside
- * out. */
+/* See limits.h. Numbers are narrowed when limits are entered; flags cannot be combined, so they are checked from the
+ * innermost limits outwards. */
 #include "base/limits.h"
 #include "base/thread.h"
 

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Atomic uint64_t fail_at, fail_last, asked; /* those from fail_at to fail_last fail */
+static _Atomic uint64_t fail_at, fail_last, asked; /* allocations from fail_at to fail_last fail */
 static _Atomic int64_t live;
-static _Atomic bool counting; /* from the first question on: a counter that all threads write is not free */
+static _Atomic bool
+    counting; /* set by the first call of a counting function: a counter that all threads write is not free */
 
 static void fail_between(uint64_t first, uint64_t last)
 {
@@ -32,11 +33,11 @@ uint64_t gale__alloc_count(void)
 
 int64_t gale__alloc_live(void) { return atomic_load(&live); }
 
-/* The system promises memory that it does not have, and ends the process when that is written to; a piece that could
- * not be is refused here. */
+/* The system overcommits memory and kills the process when it is written to; a request that cannot be satisfied is
+ * rejected here. */
 enum { LARGE = 1 << 30 };
 
-/* True when this allocation has to fail, or is the one that a test wants to. */
+/* True if this allocation must fail, or if a test wants it to. */
 static bool must_fail(size_t size_bytes)
 {
     if (size_bytes >= LARGE && size_bytes > gale__cpu_memory_left_bytes()) return true;
@@ -134,7 +135,7 @@ static block *add_block(gale__arena *a, size_t size_bytes)
     if (!b) return NULL;
     b->size = size;
     a->total_bytes += size;
-    /* A block made for one large thing goes behind the head, which may still have room. */
+    /* A block for one large object is inserted after the head, which may still have room. */
     if (a->head && a->head->size - a->head->used > size - size_bytes) {
         b->next = a->head->next;
         a->head->next = b;
@@ -147,7 +148,7 @@ static block *add_block(gale__arena *a, size_t size_bytes)
 
 void *gale__arena_alloc(gale__arena *a, size_t size_bytes)
 {
-    /* Counted like any other, so that a test can make each fail and not only those that need a new block. */
+    /* Counted like any other allocation, so that tests can make each one fail, not only those that need a new block. */
     if (must_fail(size_bytes) || size_bytes > SIZE_MAX / 2) {
         gale__fail(GALE_NO_MEMORY, "out of host memory: %zu bytes requested", size_bytes);
         return NULL;

@@ -4,7 +4,7 @@
 #define GALE_BASE_MEM_H
 #include "error.h"
 
-void *gale__alloc(size_t size_bytes);                /* uninitialised; 0 bytes gives a valid pointer */
+void *gale__alloc(size_t size_bytes);                /* uninitialised; 0 bytes returns a valid pointer */
 void *gale__calloc(size_t count, size_t size_bytes); /* zeroed, overflow-checked */
 void *gale__realloc(void *p, size_t size_bytes);
 void *gale__alloc_aligned(size_t align, size_t size_bytes); /* free with gale__free */
@@ -19,7 +19,7 @@ void gale__alloc_fail_from(uint64_t n);
 uint64_t gale__alloc_count(void);
 int64_t gale__alloc_live(void);
 
-/* An arena: many small things that die together.  Zeroed memory, aligned to 16. */
+/* An arena: many small objects that are freed together. Memory is zeroed and aligned to 16 bytes. */
 typedef struct gale__arena {
     struct gale__arena_block *head;
     size_t total_bytes;

@@ -7,7 +7,7 @@
 
 #define MAGIC "\x93NUMPY"
 
-/* What NumPy calls our types.  It has no name for bf16 (ml_dtypes stores it as two opaque bytes), none for f8. */
+/* NumPy's names of gale's types. It has none for bf16 (ml_dtypes stores it as two opaque bytes) and f8. */
 static const struct {
     const char *name;
     gale_type type;
@@ -32,7 +32,7 @@ static const struct {
 };
 #define DTYPES (sizeof dtypes / sizeof *dtypes)
 
-/* The text behind 'key': in the header, or NULL. */
+/* The text after 'key': in the header, or NULL. */
 static const char *find_key(const char *header, const char *key)
 {
     const char *p = strstr(header, key);
@@ -126,7 +126,7 @@ static gale_status parse_header(const char *path, char *header, bool strings, ga
 
 static gale_status count_bytes(const char *path, const gale__npy *n, size_t *bytes)
 {
-    /* A zero extent must not hide an overflow of the others, so it counts as one here. */
+    /* A zero extent must not hide an overflow of the others, so it is treated as 1 here. */
     size_t total = n->item_bytes;
     bool empty = false;
     for (int i = 0; i < n->rank; i++) {
@@ -186,7 +186,7 @@ gale_status gale__npy_parse(const char *path, gale__bytes *file, bool strings, g
     bool fortran = false;
     gale_status status;
     GALE_GO(find_parts(path, file, &header, &payload));
-    /* The last byte of the header is a line feed by the format: it becomes the end of the text. */
+    /* The format ends the header with a line feed, which is replaced by the terminating zero. */
     if (payload == header) GALE_GO(gale__fail(GALE_FORMAT, "%s: damaged header: empty", path));
     ((char *)file->data)[payload - 1] = 0;
     GALE_GO(parse_header(path, (char *)file->data + header, strings, &n, &fortran));

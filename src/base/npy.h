@@ -7,12 +7,12 @@ typedef struct gale__npy {
     int rank;
     int64_t dims[GALE_MAX_RANK];
     gale__bytes data;
-    size_t item_bytes; /* an element; of GALE_STRING: texts filled up with zeros */
+    size_t item_bytes; /* size of an element; for GALE_STRING: strings padded with zeros */
     bool wide;         /* those are 32-bit characters, else bytes */
 } gale__npy;
 gale_status gale__npy_read(const char *path, gale__npy *out); /* little-endian, C or Fortran order (turned to C) */
-/* The same from the contents of a file, taken over (also on failure); path is for messages.  strings: texts are welcome
- * too, else they are not supported. */
+/* The same from the contents of a file, of which ownership is taken (also on failure); path is for messages. strings:
+ * string arrays are accepted, else GALE_UNSUPPORTED. */
 gale_status gale__npy_parse(const char *path, gale__bytes *file, bool strings, gale__npy *out);
 /* Texts of `width` 32-bit characters each. */
 gale_status gale__npy_encode_texts(

@@ -35,7 +35,7 @@ static uint32_t round_code(double v, int m, int bias)
     int exponent = (int)(bits >> 52 & 0x7ff) - 1023 + bias;
     uint64_t significand = (bits & 0xfffffffffffffu) | 1ull << 52;
     int shift = 52 - m + (exponent < 1 ? 1 - exponent : 0);
-    if (shift > 53) return 0; /* less than half of the smallest; f64's own denormals among them */
+    if (shift > 53) return 0; /* less than half of the smallest value, including denormals of f64 */
     uint64_t code = significand >> shift, rest = significand & ((1ull << shift) - 1), half = 1ull << (shift - 1);
     if (rest > half || (rest == half && (code & 1))) code++;
     return (uint32_t)code + (exponent > 1 ? (uint32_t)(exponent - 1) << m : 0);
@@ -111,7 +111,7 @@ double gale__f8_to_f64(gale_type type, uint8_t bits)
     return bits & f.sign ? -v : v;
 }
 
-/* Only a power of two is left of the number: the next one up, as ONNX has it by default.  The sign is lost. */
+/* The format stores only a power of two: the next larger one, ONNX's default. The sign is lost. */
 static uint8_t round_e8m0(double v, bool saturate)
 {
     if (!isfinite(v)) return 0xff;

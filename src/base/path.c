@@ -1,5 +1,5 @@
-/* A file may name others, which its author chose and not its user: they have to lie beside it, whatever the name says.
- */
+/* A file may refer to others by names that its author chose, not its user; they must be in the same folder, whatever
+ * the name says. */
 #include "base/path.h"
 #include <errno.h>
 #include <limits.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Whether the parts of a path ever climb above where it began. */
+/* Whether a path ever leaves the folder it starts in. */
 static bool climbs_out(const char *path)
 {
     int depth = 0;

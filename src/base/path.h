@@ -3,8 +3,8 @@
 #define GALE_BASE_PATH_H
 #include "str.h"
 
-/* The file that `location` names inside `folder`, with all links followed.  GALE_INVALID when it leads out of the
- * folder, by an absolute path, by ".." or by a link; GALE_NOT_FOUND when there is none; GALE_IO for what is not a plain
+/* The file that `location` refers to inside `folder`, with all links resolved. GALE_INVALID if it is outside of the
+ * folder (by an absolute path, ".." or a link); GALE_NOT_FOUND if it does not exist; GALE_IO if it is not a regular
  * file. */
 gale_status gale__path_inside(const char *folder, const char *location, gale__str *out);
 #endif

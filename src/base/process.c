@@ -38,7 +38,7 @@ static void read_all(int from, gale__str *output)
     }
 }
 
-/* Starts the program; *from is the end of the pipe that its output comes out of. */
+/* Starts the program; *from is the read end of the pipe for its output. */
 static gale_status start(const char *const *argv, int *from, pid_t *child)
 {
     int ends[2];
@@ -70,7 +70,7 @@ gale_status gale__process_run(const char *const *argv, gale__str *output, int *c
     return gale__str_check(output);
 }
 
-/* Hands on the complete lines of buf; keeps the rest. */
+/* Passes on the complete lines of buf; keeps the rest. */
 static void split_lines(char *buf, size_t *used, gale__process_line *on_line, void *user)
 {
     char *first = buf, *end;
@@ -83,7 +83,7 @@ static void split_lines(char *buf, size_t *used, gale__process_line *on_line, vo
     memmove(buf, first, *used);
 }
 
-/* Reads until the pipe is closed; false when nothing came for too long. */
+/* Reads until the pipe is closed; false on a timeout. */
 static bool read_lines(int fd, uint64_t timeout_ns, gale__process_line *on_line, void *user)
 {
     char buf[4096];
@@ -93,7 +93,7 @@ static bool read_lines(int fd, uint64_t timeout_ns, gale__process_line *on_line,
         int ready = poll(&p, 1, (int)(timeout_ns / 1000000));
         if (ready < 0 && errno == EINTR) continue;
         if (ready <= 0) return false;
-        if (used == sizeof buf) used = 0; /* a line longer than any of ours */
+        if (used == sizeof buf) used = 0; /* a line longer than any that gale prints */
         ssize_t n = read(fd, buf + used, sizeof buf - used);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return true;

@@ -9,20 +9,20 @@
  * program. */
 gale_status gale__process_run(const char *const *argv, gale__str *output, int *code);
 
-/* The same, handing over each line as it comes.  A process that prints nothing for timeout_ns is killed. */
+/* The same, passing on each line as it arrives. A process that prints nothing for timeout_ns is killed. */
 typedef void gale__process_line(void *user, const char *line);
 typedef struct gale__process_end {
-    int code, signal; /* signal: 0 when it ended by itself */
+    int code, signal; /* signal: 0 if it exited normally */
     bool timed_out;
 } gale__process_end;
 gale_status gale__process_watch(
     const char *const *argv, uint64_t timeout_ns, gale__process_line *on_line, void *user, gale__process_end *out);
 const char *gale__signal_name(int signal); /* "SIGSEGV (memory fault)"; never NULL */
 
-/* The file of the running program, "" when the system does not tell. */
+/* The path of the running program, "" if unknown. */
 void gale__process_self(char *path, size_t size);
 
-/* A new folder of this process alone, under TMPDIR or /tmp; removed with the files in it. */
+/* A new private folder under TMPDIR or /tmp; removed with the files in it. */
 gale_status gale__temp_folder_make(char *path, size_t size);
 void gale__temp_folder_remove(const char *path);
 #endif

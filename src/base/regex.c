@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MOST_STATES 100000
-#define MOST_VISITS (8 * MOST_STATES) /* of tree nodes while states are made: empty bodies make none */
+#define MOST_VISITS (8 * MOST_STATES) /* of tree nodes while states are created: empty bodies create none */
 
 typedef enum op { SET, SPLIT, JUMP, ASSERT, MATCH } op;
 typedef struct thread {
@@ -164,7 +164,7 @@ static bool is_word(int32_t c)
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= 'a' && c <= 'z');
 }
 
-#define OUTSIDE (-2) /* the character before the first and behind the last */
+#define OUTSIDE (-2) /* the character before the first and after the last */
 static bool holds(gale__regex_assert assertion, int32_t before, int32_t behind)
 {
     switch (assertion) {
@@ -178,7 +178,7 @@ static bool holds(gale__regex_assert assertion, int32_t before, int32_t behind)
     return false;
 }
 
-/* Adds what is reached from `from` without a character to `list` and gives its new length. */
+/* Adds the states reachable from `from` without consuming a character to `list`; returns its new length. */
 static size_t reach(gale__regex *r, thread from, int32_t before, int32_t behind, thread *list, size_t n)
 {
     size_t depth = 0;
@@ -235,8 +235,8 @@ static int32_t character_before(const char *text, size_t at)
     return at ? gale__utf8_take(&p, text + at) : OUTSIDE;
 }
 
-/* Threads stand in the order in which they began, so the first that reaches a state is the one to keep; once there is a
- * match, those that began behind it are not. */
+/* Threads are ordered by where they started, so the first one to reach a state is kept; after a match, threads that
+ * started later are dropped. */
 bool gale__regex_find(gale__regex *r, const char *text, size_t size, size_t from, size_t *begin, size_t *stop)
 {
     const char *at = text + from, *end = text + size;

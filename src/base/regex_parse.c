@@ -102,7 +102,7 @@ static gale_status take_posix(parser *p, gale__regex_set *set, bool *taken)
     return fail_at(p, "unknown character class");
 }
 
-/* \d \w \s and their complements at the place; the backslash is still there. */
+/* \d \w \s and their complements at the current position, before the backslash. */
 static gale_status take_perl(parser *p, gale__regex_set *set, bool *taken)
 {
     static const struct {
@@ -166,7 +166,7 @@ static gale_status take_hex(parser *p, int32_t *out)
     return GALE_OK;
 }
 
-/* One character behind a backslash, which has been taken. */
+/* One character after a backslash, which has been consumed. */
 static gale_status take_escaped(parser *p, int32_t *out)
 {
     static const char names[] = "nrtfva", values[] = "\n\r\t\f\v\a";
@@ -194,7 +194,7 @@ static gale_status take_char(parser *p, int32_t *out)
     return *out < 0 ? fail_at(p, "invalid UTF-8") : GALE_OK;
 }
 
-/* Behind the opening bracket. */
+/* After the opening bracket. */
 static gale_status take_class(parser *p, gale__regex_node *node)
 {
     gale__regex_set *set = &node->set;
@@ -257,7 +257,7 @@ static gale_status take_backslash(parser *p, gale__regex_node **out)
 
 static gale_status take_alternatives(parser *p, gale__regex_node **out);
 
-/* "(?i)" or "(?i:"; *group says which.  Behind the question mark. */
+/* "(?i)" or "(?i:"; *group tells which. The position is after the question mark. */
 static gale_status take_flags(parser *p, bool *group)
 {
     bool value = true;
@@ -276,7 +276,7 @@ static gale_status take_flags(parser *p, bool *group)
     return fail_at(p, "unknown flag in (?...)");
 }
 
-/* Behind the opening parenthesis. */
+/* After the opening parenthesis. */
 static gale_status take_group(parser *p, gale__regex_node **out)
 {
     flags before = p->flags;
@@ -286,7 +286,7 @@ static gale_status take_group(parser *p, gale__regex_node **out)
         while (p->at < p->end && (isalnum((unsigned char)*p->at) || *p->at == '_')) p->at++;
         if (p->at == name || !take(p, ">")) return fail_at(p, "invalid group name");
     } else if (take(p, "?")) GALE_TRY(take_flags(p, &group));
-    if (!group) return new_node(p, GALE__RE_EMPTY, out); /* these flags hold up to the end of the group around */
+    if (!group) return new_node(p, GALE__RE_EMPTY, out); /* these flags apply to the end of the enclosing group */
     if (++p->depth > GALE__REGEX_DEPTH) return fail_at(p, "groups nested too deeply");
     GALE_TRY(take_alternatives(p, out));
     if (!take(p, ")")) return fail_at(p, "missing ')'");

@@ -82,7 +82,7 @@ static locale_t plain_locale;
 static gale__once plain_once;
 static void make_plain_locale(void) { plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
-/* Hexadecimal, "nan" and "inf" are strtod's business elsewhere; here a number is decimal. */
+/* Only decimal numbers are accepted, although strtod also reads hexadecimal, "nan" and "inf". */
 static bool is_decimal(const char *text) { return *text && strspn(text, "0123456789+-.eE") == strlen(text); }
 
 bool gale__text_to_real(const char *text, double *out)

@@ -21,7 +21,7 @@ bool gale__text_equal_nocase(const char *a, const char *b);
 /* Parses a whole decimal number; false when anything else is in the text. */
 bool gale__text_to_i64(const char *text, int64_t *out);
 bool gale__text_to_f64(const char *text, double *out);  /* finite only */
-bool gale__text_to_real(const char *text, double *out); /* too large a number is infinite */
+bool gale__text_to_real(const char *text, double *out); /* a number that is too large becomes infinite */
 bool gale__text_to_f32(const char *text, float *out);   /* the same, rounded once */
 /* The shortest decimal text that reads back as v; returns buf. */
 const char *gale__f64_to_text(double v, char buf[32]);

@@ -1,6 +1,7 @@
 /* Threads, locks and time, based on POSIX threads.  The locks are stored inside gale's own types, so that headers do
  * not include platform headers. */
 #include "base/thread.h"
+#include "base/context.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -48,6 +49,7 @@ _Static_assert(sizeof(pthread_t) <= sizeof(uint64_t), "gale__thread holds a pthr
 static void *run_thread(void *p)
 {
     gale__thread *t = p;
+    gale_context_use(t->context);
     t->fn(t->arg);
     return NULL;
 }
@@ -56,6 +58,7 @@ gale_status gale__thread_begin(gale__thread *t, void (*fn)(void *), void *arg)
 {
     t->fn = fn;
     t->arg = arg;
+    t->context = gale__context_current();
     /* Signals belong to the program's own threads. */
     sigset_t all, before;
     sigfillset(&all);

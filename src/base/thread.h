@@ -28,10 +28,11 @@ typedef struct gale__thread {
     uint64_t id;
     void (*fn)(void *);
     void *arg;
+    struct gale_context *context; /* of the thread that created it, and valid as long as the thread runs */
 } gale__thread;
 gale_status gale__thread_start(void (*fn)(void *), void *arg, gale__thread **out);
 void gale__thread_join(gale__thread **thread);
-/* The same in storage of the caller's: no allocation. */
+/* The same in the caller's storage, without an allocation. */
 gale_status gale__thread_begin(gale__thread *t, void (*fn)(void *), void *arg);
 void gale__thread_end(gale__thread *t);
 
@@ -39,9 +40,9 @@ void gale__thread_end(gale__thread *t);
  * one of them).  gale__parallel runs fn(arg, i, worker) for every i in [0, count); returns when all are done.
  * Calls from inside a worker run in place.  `worker` < gale__parallel_width(). */
 int gale__parallel_width(void);
-/* Threads that a call made here may use, by the width and by the thread's limits (base/limits.h). */
+/* Threads that a call from this thread may use, given the width and the thread's limits (base/limits.h). */
 int gale__parallel_now(void);
-/* Calls of this thread run in place from now on: for threads that share out larger work among themselves. */
+/* Calls from this thread run in place from now on: for threads that split larger work among themselves. */
 void gale__parallel_alone(bool alone);
 void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), void *arg);
 void gale__parallel_set_width(int width); /* 0: back to automatic */

@@ -2,6 +2,7 @@
  * indices from an atomic counter until none is left.  Calls follow each other quickly and may take only a few
  * microseconds, so submitting, helping and finishing do not take a lock; only threads that go to sleep after spinning
  * for a while do.  Several threads may call at once, each working on its own job. */
+#include "base/context.h"
 #include "base/cpu.h"
 #include "base/env.h"
 #include "base/limits.h"
@@ -21,23 +22,24 @@ typedef struct job {
     void (*fn)(void *arg, size_t i, int worker);
     void *arg;
     size_t count, chunk;
-    const gale__limits *limits; /* of the caller: they hold for all who help */
-    _Atomic int room;           /* workers that may still come */
+    const gale__limits *limits; /* of the caller, applied to all workers that help */
+    gale_context *context;      /* likewise */
+    _Atomic int room;           /* workers that may still join */
     _Alignas(LINE) _Atomic size_t claimed;
 } job;
 
-/* Workers count themselves in before they read the job; the caller takes it away, then waits until none is in. */
+/* Workers increment `users` before they read the job; the caller removes the job and then waits until `users` is 0. */
 typedef struct slot {
     _Alignas(LINE) _Atomic(job *) job;
-    _Atomic bool taken, waiting; /* by a caller; who sleeps until users is 0 */
+    _Atomic bool taken, waiting; /* taken by a caller; waiting: the caller sleeps until users is 0 */
     _Atomic int users;
 } slot;
 
 static struct {
     slot slots[SLOTS];
-    gale__mutex lock; /* of those who start, sleep and wake */
+    gale__mutex lock; /* for starting, sleeping and waking */
     gale__cond work, done;
-    _Atomic int started, sleeping; /* workers that run; that sleep */
+    _Atomic int started, sleeping; /* workers that were started; that sleep */
     _Atomic bool stop;
     _Alignas(LINE) _Atomic unsigned news; /* counts jobs */
     gale__thread threads[WORKERS_MOST];
@@ -46,7 +48,7 @@ static gale__once pool_once;
 static _Atomic int set_width, auto_width;
 static _Thread_local int inside_as = -1; /* the worker number of this thread while it runs a job */
 
-/* A forked child has none of the workers. */
+/* The workers do not exist in a forked child. */
 static void reset_pool(void)
 {
     memset(pool.slots, 0, sizeof pool.slots);
@@ -100,7 +102,7 @@ static bool keep_waiting(uint64_t start)
     return waited_ns < WAIT_NS;
 }
 
-/* Looks for a while; true when the news is no longer old. */
+/* Spins for a while; true if `news` has changed. */
 static bool spin_for_news(unsigned old)
 {
     uint64_t start = gale__time_ns();
@@ -126,7 +128,7 @@ static void work_on(job *j, int worker)
     inside_as = before;
 }
 
-/* Works on what lies in the slot; false when there is nothing left to do. */
+/* Works on the job in the slot; false if there is nothing left to do. */
 static bool help_slot(slot *s, int worker)
 {
     if (!atomic_load_explicit(&s->job, memory_order_relaxed)) return false;
@@ -136,7 +138,9 @@ static bool help_slot(slot *s, int worker)
     if (some) some = atomic_fetch_sub(&j->room, 1) > 0;
     if (some) {
         gale__limits_set(j->limits);
+        gale_context_use(j->context);
         work_on(j, worker);
+        gale_context_use(NULL);
         gale__limits_set(NULL);
     }
     if (atomic_fetch_sub(&s->users, 1) == 1 && atomic_load(&s->waiting)) {
@@ -154,8 +158,8 @@ static bool help(int worker)
     return some;
 }
 
-/* Who lays a job looks at `sleeping` after it has counted the news; here it is the other way round, so that one of the
- * two sees the other. */
+/* A caller reads `sleeping` after it has incremented `news`; here the order is reversed, so that at least one of the
+ * two notices the other. */
 static void sleep_until_news(unsigned old)
 {
     gale__mutex_lock(&pool.lock);
@@ -168,6 +172,7 @@ static void sleep_until_news(unsigned old)
 static void run_worker(void *arg)
 {
     int worker = (int)(intptr_t)arg;
+    gale_context_use(NULL); /* workers outlive the context of the call that started them */
     for (;;) {
         unsigned news = atomic_load(&pool.news);
         if (atomic_load(&pool.stop)) return;
@@ -175,7 +180,7 @@ static void run_worker(void *arg)
     }
 }
 
-/* A thread that cannot be started is one less: the work is still done. */
+/* If a thread cannot be started, the others do the work. */
 static void start_workers(int width)
 {
     if (atomic_load(&pool.started) >= width - 1) return;
@@ -237,6 +242,7 @@ void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), v
         .count = count,
         .chunk = count / ((size_t)width * 16),
         .limits = gale__limits_get(),
+        .context = gale__context_current(),
         .room = width - 1};
     if (!j.chunk) j.chunk = 1;
     slot *s = find_slot(); /* more callers than slots: some work alone */

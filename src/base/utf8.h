@@ -3,11 +3,12 @@
 #define GALE_BASE_UTF8_H
 #include "gale/base.h"
 
-/* Length of the sequence at p, 0 when it is none (overlong, surrogate, cut, past U+10FFFF).  left: at least 1. */
+/* Length of the sequence at p, 0 if it is invalid (overlong, surrogate, truncated, above U+10FFFF). left: at least 1.
+ */
 int gale__utf8_length(const char *p, size_t left);
-/* Takes a character off the front of *p; a byte that begins none is taken alone and gives -1.  *p < end. */
+/* Reads a character and advances *p; a byte that does not start one is skipped and returns -1. *p < end. */
 int32_t gale__utf8_take(const char **p, const char *end);
-/* Writes a character (at most 4 bytes) and gives the place behind it. */
+/* Writes a character (at most 4 bytes) and returns the position after it. */
 char *gale__utf8_put(char *out, uint32_t c);
 /* The other case of a letter where it is one character, else the character itself. */
 int32_t gale__char_upper(int32_t c);
@@ -48,6 +49,6 @@ typedef enum gale__category {
     GALE__CATEGORIES
 } gale__category;
 gale__category gale__char_category(int32_t c); /* 0 <= c <= 0x10ffff */
-/* A bit per category: "Lu", or "L" for all that begin so, or "Any"; 0 when there is none of that name. */
+/* A bit per category: "Lu", or "L" for all with this prefix, or "Any"; 0 for an unknown name. */
 uint32_t gale__category_mask(const char *name, size_t size);
 #endif

@@ -15,7 +15,7 @@ typedef struct parser {
     gale__arena *arena;
     const char *at, *end, *line_start;
     int line, depth;
-    int64_t column; /* of the content at `at`; -1: the text is over */
+    int64_t column; /* of the content at `at`; -1: end of the text */
 } parser;
 
 static gale_status fail(const parser *p, const char *format, ...) GALE__PRINTF(2, 3);
@@ -41,7 +41,7 @@ static void skip_blanks(parser *p)
     while (p->at < p->end && is_blank(*p->at)) p->at++;
 }
 
-/* A comment needs a blank before it, or the line's beginning. */
+/* A comment must follow a blank or start the line. */
 static void skip_comment(parser *p)
 {
     if (p->at < p->end && *p->at == '#' && (p->at == p->line_start || is_blank(p->at[-1])))
@@ -53,7 +53,7 @@ static bool marks(const parser *p, const char *mark)
     return p->column == 0 && p->end - p->at >= 3 && !memcmp(p->at, mark, 3) && blank_follows(p, 3);
 }
 
-/* To the first character of the next line that has content; `here`: this line is still to be looked at. */
+/* Advances to the first character of the next line with content; `here`: starting with this line. */
 static gale_status next_line(parser *p, bool here)
 {
     for (;; here = false) {
@@ -76,7 +76,7 @@ static gale_status next_line(parser *p, bool here)
     }
 }
 
-/* What follows a value on its line may be a comment only. */
+/* Only a comment may follow a value on its line. */
 static gale_status end_line(parser *p)
 {
     skip_blanks(p);
@@ -154,7 +154,7 @@ static gale_status take_escape(parser *p, gale__str *s)
     return GALE_OK;
 }
 
-/* A line break inside quotes is one space, each further one a line. */
+/* A line break inside quotes becomes a space, each further one a line break. */
 static void fold(parser *p, gale__str *s)
 {
     int breaks = 0;
@@ -185,7 +185,7 @@ static gale_status quoted(parser *p, gale__json **out)
     return status;
 }
 
-/* Plain text to where it ends on this line; in brackets that is sooner. */
+/* Plain text up to its end on this line, which in brackets comes earlier. */
 static void plain_line(parser *p, bool flow, gale__str *s)
 {
     const char *begin = p->at, *last = p->at;
@@ -283,7 +283,7 @@ static gale_status flow(parser *p, gale__json **out)
     return GALE_OK;
 }
 
-/* | keeps lines, > joins them; - and + after it say what becomes of the last breaks. */
+/* | keeps lines, > joins them; - and + after it determine how trailing line breaks are treated. */
 static gale_status text_block(parser *p, int64_t parent, gale__json **out)
 {
     bool folded = *p->at++ == '>', strip = false;
@@ -316,7 +316,7 @@ static gale_status text_block(parser *p, int64_t parent, gale__json **out)
     return next_line(p, false);
 }
 
-/* Whether the line is "key: ..."; stands behind the colon then, with the key. */
+/* Whether the line is "key: ..."; if so, returns the key and advances past the colon. */
 static gale_status take_key(parser *p, const char **key)
 {
     const char *begin = p->at;
@@ -348,7 +348,7 @@ static gale_status take_key(parser *p, const char **key)
     return GALE_OK;
 }
 
-/* A value on the rest of this line; plain text goes on in lines that are indented more than `parent`. */
+/* A value on the rest of this line; plain text continues on lines that are indented more than `parent`. */
 static gale_status scalar(parser *p, int64_t parent, gale__json **out)
 {
     const char *key;
@@ -410,7 +410,7 @@ static gale_status map_value(parser *p, int64_t indent, gale__json **out)
     if (!is_break(p)) return scalar(p, indent, out);
     GALE_TRY(next_line(p, false));
     if (p->column > indent) return block(p, indent, out);
-    if (p->column == indent && is_dash(p)) return list(p, out); /* a list may stand below its key */
+    if (p->column == indent && is_dash(p)) return list(p, out); /* a list may be at the same indentation as its key */
     return make(p, GALE__JSON_NULL, out);
 }
 
@@ -428,7 +428,7 @@ static gale_status map(parser *p, const char *key, int64_t indent, gale__json **
     return GALE_OK;
 }
 
-/* What stands at `at`, being indented more than its parent. */
+/* The value at `at`, which is indented more than its parent. */
 static gale_status block(parser *p, int64_t parent, gale__json **out)
 {
     const char *key = NULL;

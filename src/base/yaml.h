@@ -4,7 +4,7 @@
 #ifndef GALE_BASE_YAML_H
 #define GALE_BASE_YAML_H
 #include "json.h"
-/* Anchors, aliases, tags, complex keys and several documents in a file are errors; so is a key that stands twice.
- * Messages have the line. */
+/* Anchors, aliases, tags, complex keys and several documents in a file are errors, as are duplicate keys. Messages
+ * contain the line. */
 gale_status gale__yaml_parse(gale__arena *a, const char *text, size_t size, gale__json **out);
 #endif

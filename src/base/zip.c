@@ -45,7 +45,7 @@ static gale_status find_directory(const char *path, const uint8_t *data, size_t 
     return GALE_OK;
 }
 
-/* Sizes that do not fit 32 bits stand in an extra field, in this order, those alone. */
+/* Sizes that do not fit 32 bits are in an extra field, only these and in this order. */
 static void wide_fields(const uint8_t *extra, size_t size, gale__zip_entry *e)
 {
     while (size >= 4) {
@@ -125,7 +125,7 @@ gale_status gale__zip_extract(const gale__zip *z, size_t index, gale__bytes *out
         return gale__fail(GALE_UNSUPPORTED,
             "%s: entry %s uses compression method %d; only stored and deflated entries are supported", z->path, e->name,
             e->method);
-    /* Deflate makes at most 1032 bytes of one. */
+    /* Deflate expands one byte to at most 1032. */
     if (e->method == 0 ? e->size != e->packed : e->size / 1040 > e->packed)
         return gale__fail(GALE_FORMAT, "%s: damaged: entry %s declares an impossible size", z->path, e->name);
     char *to = gale__alloc((size_t)e->size + 1);
@@ -155,13 +155,13 @@ static void put(gale__str *s, uint64_t v, int bytes)
     for (int i = 0; i < bytes; i++) gale__str_add_n(s, &(char){(char)(v >> 8 * i)}, 1);
 }
 
-/* What the local header and the directory say alike, from the version on. */
+/* Fields shared by the local header and the directory, from the version on. */
 static void put_common(gale__str *s, const char *name, const gale__str *content)
 {
     put(s, 20, 2);
     put(s, 1u << 11, 2);   /* names are UTF-8 */
     put(s, 0, 2);          /* stored */
-    put(s, 0x00210000, 4); /* the first day of 1980: equal contents give equal files */
+    put(s, 0x00210000, 4); /* 1 January 1980, so that equal contents give equal files */
     put(s, gale__crc32(0, gale__str_text(content), content->length), 4);
     put(s, content->length, 4);
     put(s, content->length, 4);

@@ -17,9 +17,10 @@ typedef struct gale__zip {
     gale__arena arena;
 } gale__zip;
 gale_status gale__zip_open(const char *path /* outlives it */, gale__zip *out);
-gale_status gale__zip_parse(const char *path, gale__bytes *file /* taken over, also on failure */, gale__zip *out);
+gale_status gale__zip_parse(
+    const char *path, gale__bytes *file /* ownership is taken, also on failure */, gale__zip *out);
 gale_status gale__zip_extract(
-    const gale__zip *z, size_t index, gale__bytes *out); /* checked by its sum; ends with a spare zero byte */
+    const gale__zip *z, size_t index, gale__bytes *out); /* verified by its checksum; followed by a spare zero byte */
 void gale__zip_finish(gale__zip *z);
 gale_status gale__zip_write(const char *path, const char *const *names, const gale__str *contents, size_t n);
 #endif

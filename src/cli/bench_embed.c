@@ -146,7 +146,7 @@ static gale_status run_once(gale_program *program, int64_t batch, int64_t length
     GALE_TRY(gale_tensor_create(NULL, GALE_I64, 2, dims, &in));
     int64_t *ids = gale_tensor_data(in);
     for (int64_t i = 0; i < batch * length; i++) ids[i] = (i * 7919 + i / 13) % VOCABULARY;
-    gale_status status = gale_program_run(program, &in, &out, true);
+    gale_status status = gale_program_run(program, &in, &out, GALE_RUN_ON_HOST);
     gale_tensor_destroy(&in);
     gale_tensor_destroy(&out);
     return status;

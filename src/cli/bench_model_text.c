@@ -28,6 +28,7 @@ static gale_status read_batches(const gale__args *a, gale__arena *arena, gale_be
 static void print(const gale_bench_result *r)
 {
     char device[32], process[32];
+    printf("device               %s\n", r->device);
     printf("read and scheduled   %10.1f ms\n", r->open_ms);
     printf("first run            %10.1f ms (plan, kernels, weights, run)\n", r->first_ms);
     printf("steady state         %10.2f ms median, %.2f best, %.2f at 90 %%, %.2f at 99 %% (%zu runs)\n", r->median_ms,

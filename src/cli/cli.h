@@ -38,6 +38,9 @@ extern const gale__command_row gale__commands[]; /* ends with a NULL name */
 
 /* Prints the error slot to stderr when status is a failure; returns the exit code that fits. */
 int gale__report(gale_status status);
+/* The device that the environment and the options chose; where nobody chose one, models may run on the CPU instead, by
+ * prediction. */
+gale_status gale__open_device(gale_device **out);
 /* Work on the device that the environment and the options chose; reports, and returns the exit code. */
 int gale__on_device(const gale__args *a, gale_status (*work)(const gale__args *a, gale_device *device));
 /* What is printed when a signal ends the program; NULL: nothing. */

@@ -101,7 +101,7 @@ static gale_status bench_plan(gale_device *device)
 static gale_status bench_start(gale_device *device, bool fast)
 {
     double ms;
-    GALE_TRY(gale_start_bench(device, fast, &ms));
+    GALE_TRY(gale_start_bench(device, fast ? GALE_BENCH_FAST : 0, &ms));
     printf("first kernel %.1f ms after the device was opened\n", ms);
     return GALE_OK;
 }
@@ -113,10 +113,11 @@ static int run(const gale__args *a)
     if (!strcmp(what, "upscale")) return gale__report(gale__bench_upscale(a));
     if (!strcmp(what, "tokenize")) return gale__report(gale__bench_tokenize(a));
     if (!strcmp(what, "embed")) return gale__report(gale__bench_embed(a));
-    gale_status status = gale_device_open(NULL, &device);
+    bool model = strcmp(what, "plan") && strcmp(what, "start") && strcmp(what, "kernels");
+    gale_status status = model ? gale__open_device(&device) : gale_device_open(NULL, &device);
     if (status == GALE_OK) {
         const gale_device_info *info = gale_device_get_info(device);
-        if (!gale__args_flag(a, "json"))
+        if (!gale__args_flag(a, "json") && !model)
             printf("%s %d: %s (%s)\n", info->backend, info->index, info->name, info->driver);
         if (!strcmp(what, "plan")) status = bench_plan(device);
         else if (!strcmp(what, "start")) status = bench_start(device, gale__args_flag(a, "fast"));

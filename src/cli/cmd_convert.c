@@ -65,26 +65,48 @@ static gale_status read_options(const gale__args *a, gale__arena *arena, gale_co
     return gale__args_list(a, "leave", arena, &o->leave, &o->n_leave);
 }
 
-/* The weights that lose most, which are the first to leave in single precision.  Without samples nothing is known of
- * what the outputs lose, which is said where weights lose much. */
+static void add_loss(gale__table *t, double loss)
+{
+    if (loss < 0) gale__table_cell(t, "-");
+    else gale__table_cell(t, "%.2e", loss);
+}
+
+/* The layers that lose most, which are the first to leave in single precision.  Without samples nothing is known of
+ * what the outputs lose, and a warning reports this where weights lose much. */
 static void print_layers(const gale_convert_result *r)
 {
-    enum { ROWS = 5 };
+    enum { ROWS = 10 };
     const double much = 0.03;
-    gale__table t = {.align = "lr"};
+    gale__table t = {.align = r->n_samples ? "lrrr" : "lr"};
     if (!r->n_layers) return;
     gale__table_cell(&t, "node");
-    gale__table_cell(&t, "its weights lose (relative L2)");
+    gale__table_cell(&t, "weights lose (relative L2)");
+    if (r->n_samples) gale__table_cell(&t, "its result loses"), gale__table_cell(&t, "of that, added here");
     for (size_t i = 0; i < r->n_layers && i < ROWS; i++) {
         gale__table_cell(&t, "%.80s", r->layers[i].node);
         gale__table_cell(&t, "%.2e", r->layers[i].relative);
+        if (!r->n_samples) continue;
+        add_loss(&t, r->layers[i].result_relative);
+        add_loss(&t, r->layers[i].added_relative);
     }
     gale__table_print(&t, stdout);
+    if (r->n_layers > ROWS) printf("(%zu more layers)\n", r->n_layers - ROWS);
     if (r->n_samples || r->layers[0].relative <= much) return;
     gale__log(GALE__WARN,
         "%s loses %.0f %% of its weights; give samples (--calibrate) to see what outputs lose, compare with `gale "
         "verify`, or leave it (--leave %s)",
         r->layers[0].node, 100 * r->layers[0].relative, r->layers[0].node);
+}
+
+static void print_advice(const gale_convert_result *r)
+{
+    if (!r->n_to_leave && r->loss_if_left > 0)
+        printf("no few layers stand out: with those in float that add most, an output would still lose %.3g\n",
+            r->loss_if_left);
+    if (!r->n_to_leave) return;
+    printf("an output would lose at most %.3g with %zu of the layers in float:\n ", r->loss_if_left, r->n_to_leave);
+    for (size_t i = 0; i < r->n_to_leave; i++) printf(" --leave '%s'", r->layers[i].node);
+    printf("\n");
 }
 
 /* Before the file is written, which may fail. */
@@ -107,6 +129,7 @@ static bool print_losses(void *user, const gale_convert_result *r)
     gale__table_print(&t, stdout);
     printf("%d weights in 8 bits, %d activations in 8 bits (%d with channel factors); %d samples\n", r->n_weights,
         r->n_activations, r->n_smoothed, r->n_samples);
+    print_advice(r);
     return true;
 }
 
@@ -152,7 +175,8 @@ const gale__command gale__command_convert = {
              "8 bits: weights of MatMul, Gemm and Conv become int8 with one scale per channel; models older than opset "
              "13 are upgraded to the lowest opset that can express this. With samples (--calibrate), the inputs of "
              "these operators are quantised to uint8 in the range observed, with channel factors where these reduce "
-             "the error, and the loss of each output is printed. Nodes named by --leave stay in single precision.\n"
+             "the error, and the loss of each layer and of each output is printed, with the layers that should stay in "
+             "float where that was found to help. Nodes named by --leave stay in single precision.\n"
              "\n"
              "Folding: results that would be much larger than their inputs stay nodes. If all extents of the inputs "
              "are fixed (--pin), shapes derived from them are folded too.",

@@ -8,8 +8,11 @@
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
     GALE__ARGS_MODEL_INPUTS,
-    {"html", 0, GALE__ARG_FILE, NULL, NULL, NULL, "write an HTML page with the graph and a bar for every kernel",
+    {"html", 0, GALE__ARG_FILE, NULL, NULL, NULL,
+        "write an HTML page: the graphs with all nodes, to search and to zoom, and a bar for every kernel",
         .writes = true},
+    {"no-run", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
+        "do not run the model: only describe its graphs, which needs no inputs and no shapes"},
     {"rows", 'n', GALE__ARG_INT, "N", "40", "0..1000000",
         "kernels in the table, most expensive first; 0: all, in order"},
     GALE__ARGS_MODEL_OPTIONS,
@@ -64,11 +67,27 @@ static gale_status print_text(const gale_explain_result *e, const gale__args *a)
     return GALE_OK;
 }
 
+/* Without a run: how many nodes there are, and where they would run. */
+static gale_status print_graphs(const gale_explain_result *e)
+{
+    gale__table t = {.align = "lrrrr"};
+    static const char *const heads[] = {"graph", "nodes", "device", "host", "control flow"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) gale__table_cell(&t, "%s", heads[i]);
+    for (size_t i = 0; i < e->n_graphs; i++) {
+        size_t count[4] = {0};
+        for (size_t k = 0; k < e->graphs[i].n_nodes; k++) count[e->graphs[i].nodes[k].place]++;
+        gale__table_cell(&t, "%.80s", e->graphs[i].name);
+        gale__table_cell(&t, "%zu", e->graphs[i].n_nodes);
+        for (int k = 0; k < 3; k++) gale__table_cell(&t, "%zu", count[k]);
+    }
+    printf("%s for %s %d: %s\n\n", e->model, e->backend, e->device_index, e->device);
+    return gale__table_print(&t, stdout);
+}
+
 static gale_status write_page(const gale_explain_result *e, const char *path)
 {
     gale__str text = {0};
-    gale__explain_html(e, &text);
-    gale_status status = gale__str_check(&text);
+    gale_status status = gale__explain_html(e, &text);
     if (status == GALE_OK) status = gale__file_write(path, text.text, text.length);
     gale__str_finish(&text);
     if (status == GALE_OK) fprintf(stderr, "%s: open it in a browser\n", path);
@@ -80,7 +99,7 @@ static gale_status show(const gale_explain_result *e, const gale__args *a)
     const char *path = gale__args_text(a, "html");
     char *text = NULL;
     if (path) GALE_TRY(write_page(e, path));
-    if (!gale__args_flag(a, "json")) return print_text(e, a);
+    if (!gale__args_flag(a, "json")) return e->n_kernels ? print_text(e, a) : print_graphs(e);
     gale__print_json(gale_explain_result_json(e, &text), &text);
     return GALE_OK;
 }
@@ -91,6 +110,7 @@ static gale_status work(const gale__args *a, gale_device *device)
     gale_explain_result *result = NULL;
     gale__arena arena = {0};
     gale_status status = gale__model_job_options(a, &arena, &options);
+    options.no_run = gale__args_flag(a, "no-run");
     if (status == GALE_OK) status = gale_model_explain(gale__args_text(a, "MODEL"), device, &options, &result);
     if (status == GALE_OK) status = show(result, a);
     gale_explain_result_destroy(&result);
@@ -105,8 +125,10 @@ const gale__command gale__command_explain = {
     .run = run,
     .about = "Runs a model with random or given inputs and shows what ran where, why, and at what cost: every kernel "
              "with the operators it implements, the time predicted from the device's peak rates, and the time "
-             "measured. --html draws the graph, coloured by where its nodes ran.",
+             "measured. --html writes a page that draws the graphs, those inside of nodes too, coloured by where nodes "
+             "run, with shapes and attributes. --no-run describes the graphs without running anything.",
     .examples = "  gale explain model.onnx --shape x=1x3x256x256\n"
                 "  gale explain model.onnx --provider cuda --html model.html\n"
+                "  gale explain model.onnx --no-run --html model.html   # the drawing alone\n"
                 "  gale explain model.onnx --json --rows 0",
 };

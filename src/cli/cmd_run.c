@@ -43,12 +43,10 @@ static void print_output(void *user, const gale_run_output *output)
     } else printf("%s: %zu items\n", output->name, gale_object_count(output->value));
 }
 
-/* The device to compare with, where one is asked for, or nobody has said where to run; else NULL. */
-static gale_status open_other(const gale__args *a, const gale_device *device, gale_device **out)
+/* The device to compare with, where one is asked for; else NULL. */
+static gale_status open_other(const gale__args *a, gale_device **out)
 {
-    const char *chain = gale__env_get(GALE__ENV_PROVIDER), *other = gale__args_text(a, "or");
-    bool automatic = !*chain || !strcmp(chain, "auto");
-    if (!other && automatic && !gale_device_get_info(device)->caps.host_functions) other = "cpu";
+    const char *other = gale__args_text(a, "or");
     if (!other) return GALE_OK;
     return gale_device_open(&(gale_device_options){.chain = other, .index = GALE_DEVICE_FIRST}, out);
 }
@@ -65,7 +63,7 @@ static gale_status work(const gale__args *a, gale_device *device)
     gale_status status;
     GALE_GO(gale__model_job_options(a, &arena, &options.job));
     GALE_GO(gale__args_list(a, "output", &arena, &options.outputs, &options.n_outputs));
-    GALE_GO(open_other(a, device, &other));
+    GALE_GO(open_other(a, &other));
     options.others = &other;
     options.n_others = other != NULL;
     GALE_GO(gale_model_run_files(gale__args_text(a, "MODEL"), device, &options, &result));

@@ -138,7 +138,8 @@ static gale_status decode_line(const job *j, worker *w, line l, gale__str *out)
         GALE_TRY(gale__grow((void **)&w->ids, &w->capacity, count + 1, sizeof *w->ids));
         w->ids[count++] = (uint32_t)v;
     }
-    GALE_TRY(gale_tokenizer_decode(j->tokenizer, w->encoder, w->ids, count, j->with_special, &text, &size));
+    GALE_TRY(gale_tokenizer_decode(
+        j->tokenizer, w->encoder, w->ids, count, j->with_special ? GALE_DECODE_SPECIAL : 0, &text, &size));
     if (j->json) gale__json_quote(out, text, size);
     else gale__str_add_n(out, text, size);
     gale__str_add(out, "\n");

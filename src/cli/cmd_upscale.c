@@ -525,7 +525,7 @@ static int run(const gale__args *a)
                                                                : only);
     int wrong = check_usage(a, j.to_stdout);
     if (wrong) return wrong;
-    gale_status status = gale_device_open(NULL, &j.device);
+    gale_status status = gale__open_device(&j.device);
     int code = status == GALE_OK ? work(&j) : gale__report(status);
     gale_picture_destroy(&j.sum.before);
     gale_picture_destroy(&j.sum.after);

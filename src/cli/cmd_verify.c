@@ -12,6 +12,8 @@ static const gale__arg args[] = {
     GALE__ARGS_MODEL_INPUTS,
     {"tolerance", 0, GALE__ARG_REAL, "X", "1e-4", "0..1",
         "maximum relative difference (L2 norm) of a node's result (default for fp16: 1e-2, bf16: 5e-2)"},
+    {"against", 0, GALE__ARG_CHOICE, NULL, NULL, "onnxruntime",
+        "compare outputs with those of ONNX Runtime on the CPU instead, run by python3 where it is installed"},
     {"worst", 'n', GALE__ARG_INT, "N", "10", "0..100000", "rows of the table: the nodes that differ most"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARG_JSON,
@@ -57,8 +59,8 @@ static int print_text(const gale_verify_result *r, size_t worst)
     if (r->departed)
         printf("first to exceed the tolerance: %.120s, value '%.80s'\n", r->values[r->first].node,
             r->values[r->first].name);
-    printf("%zu values on %s compared with the CPU: %zu agree, %zu differ (tolerance %g)\n", r->n_values, r->device,
-        r->n_values - r->departed, r->departed, r->tolerance);
+    printf("%zu values on %s compared with %s: %zu agree, %zu differ (tolerance %g)\n", r->n_values, r->device,
+        r->against, r->n_values - r->departed, r->departed, r->tolerance);
     return GALE__EXIT_OK;
 }
 
@@ -70,7 +72,7 @@ static int print_json(const gale_verify_result *r)
 
 static gale_status work(const gale__args *a, gale_device *device, gale__arena *arena, gale_verify_result **out)
 {
-    gale_verify_options options = {.other = gale__args_text(a, "OTHER")};
+    gale_verify_options options = {.other = gale__args_text(a, "OTHER"), .against = gale__args_text(a, "against")};
     gale__model_options(a, &options.model);
     GALE_TRY(gale__input_options(a, arena, &options.inputs));
     if (gale__args_given(a, "tolerance")) options.tolerance = gale__args_real(a, "tolerance");
@@ -83,7 +85,7 @@ static int run(const gale__args *a)
     gale_device *device = NULL;
     gale_verify_result *r = NULL;
     gale__arena arena = {0};
-    gale_status status = gale_device_open(NULL, &device);
+    gale_status status = gale__open_device(&device);
     if (status == GALE_OK) status = work(a, device, &arena, &r);
     int code = status != GALE_OK            ? gale__report(status)
                : gale__args_flag(a, "json") ? print_json(r)
@@ -102,9 +104,12 @@ const gale__command gale__command_verify = {
              "departs, and a table of those that differ most. Nodes are run without "
              "fusion across them for that; the fused run is compared at its outputs. In half precision outputs alone "
              "are compared, with the CPU in "
-             "single precision; with a second model outputs of the two are. Exit code 4 when something departs.",
+             "single precision; with a second model outputs of the two are, and with --against those of another "
+             "engine. Exit "
+             "code 4 when something exceeds the tolerance.",
     .examples = "  gale verify model.onnx --provider cuda --shape x=1x3x256x256\n"
                 "  gale verify model.onnx --provider cuda --precision fp16\n"
                 "  gale verify model.onnx model-int8.onnx --tolerance 0.05\n"
+                "  gale verify model.onnx --against onnxruntime\n"
                 "  gale verify model.onnx --provider vulkan --input x=photo.npy --worst 30",
 };

@@ -41,7 +41,7 @@ bool gale__encoder_given(const gale__args *a) { return gale__args_text(a, "model
 
 gale_status gale__encoder_device(const gale__args *a, gale_device **out)
 {
-    gale_device_options options = GALE_DEVICE_OPTIONS;
+    gale_device_options options = {.place = true};
     if (preset_of(a) && !*gale__env_get(GALE__ENV_PROVIDER)) options.chain = preset_of(a)->chain;
     return gale_device_open(&options, out);
 }

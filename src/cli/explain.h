@@ -5,5 +5,5 @@
 #include "gale/model_jobs.h"
 
 /* A page of its own, without anything from outside. */
-void gale__explain_html(const gale_explain_result *e, gale__str *out);
+gale_status gale__explain_html(const gale_explain_result *e, gale__str *out);
 #endif

@@ -78,7 +78,7 @@ static int run_command(const gale__command_row *row, int argc, char **argv)
     } else {
         bool all = gale__args_flag(&args, "verbose") || gale__env_get_i64(GALE__ENV_DEBUG, 0);
         gale__log_to_stderr(all ? GALE__DEBUG : GALE__WARN);
-        if (gale__args_flag(&args, "quiet")) gale__log_set(NULL, NULL, GALE__WARN);
+        if (gale__args_flag(&args, "quiet")) gale_log_set(NULL, NULL, GALE__WARN);
         code = row->command->run(&args);
     }
     gale__args_finish(&args);

@@ -25,10 +25,15 @@ int gale__report(gale_status status)
     return status == GALE_MISMATCH ? GALE__EXIT_DIFFER : GALE__EXIT_FAILED;
 }
 
+gale_status gale__open_device(gale_device **out)
+{
+    return gale_device_open(&(gale_device_options){.place = true}, out);
+}
+
 int gale__on_device(const gale__args *a, gale_status (*work)(const gale__args *a, gale_device *device))
 {
     gale_device *device = NULL;
-    gale_status status = gale_device_open(NULL, &device);
+    gale_status status = gale__open_device(&device);
     if (status == GALE_OK) status = work(a, device);
     int code = gale__report(status);
     gale_device_close(&device);
@@ -69,7 +74,7 @@ int gale__print_json(gale_status status, char **text)
     return code;
 }
 
-static void print_line(void *user, gale__log_level level, const char *line)
+static void print_line(void *user, int level, const char *line)
 {
     static const char *const names[] = {"debug", "note", "warning"};
     static const char *const colours[] = {"\033[2m", "\033[36m", "\033[1;33m"};
@@ -81,5 +86,5 @@ static void print_line(void *user, gale__log_level level, const char *line)
 void gale__log_to_stderr(gale__log_level least)
 {
     static char yes;
-    gale__log_set(print_line, gale__is_colour(stderr) ? &yes : NULL, least);
+    gale_log_set(print_line, gale__is_colour(stderr) ? &yes : NULL, least);
 }

@@ -17,7 +17,11 @@ void gale__model_options(const gale__args *a, gale_model_options *out)
 void gale__pixel_options(const gale__args *a, gale_pixel_options *out)
 {
     const char *layout = gale__args_text(a, "layout"), *range = gale__args_text(a, "range");
+    const char *colours = gale__args_text(a, "colours");
     *out = (gale_pixel_options){.mean = gale__args_text(a, "mean"), .std = gale__args_text(a, "std")};
+    if (!strcmp(colours, "rgb")) out->colours = GALE_PIXEL_COLOURS_RGB;
+    if (!strcmp(colours, "bgr")) out->colours = GALE_PIXEL_COLOURS_BGR;
+    if (!strcmp(range, "1")) out->range = GALE_PIXEL_RANGE_ONE;
     if (!strcmp(layout, "nchw")) out->layout = GALE_PIXEL_LAYOUT_NCHW;
     if (!strcmp(layout, "nhwc")) out->layout = GALE_PIXEL_LAYOUT_NHWC;
     if (!strcmp(range, "255")) out->range = GALE_PIXEL_RANGE_BYTES;

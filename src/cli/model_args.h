@@ -5,14 +5,18 @@
 #include "gale/model_jobs.h"
 
 /* Rows: how pictures become numbers. */
-#define GALE__ARGS_PICTURES                                                                            \
-    {"layout", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|nchw|nhwc",                                    \
-        "layout of pictures among inputs and outputs; auto: where the shape has 1, 3 or 4 channels"},  \
-        {"mean", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL,                                               \
-            "mean subtracted from pixels (0..1) before division by --std"},                            \
-        {"std", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL, "standard deviation to divide pixels by"},     \
-    {                                                                                                  \
-        "range", 0, GALE__ARG_CHOICE, NULL, "1", "1|255|-1", "range of pixels: 0..1, 0..255, or -1..1" \
+#define GALE__ARGS_PICTURES                                                                           \
+    {"layout", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|nchw|nhwc",                                   \
+        "layout of pictures among inputs and outputs; auto: where the shape has 1, 3 or 4 channels"}, \
+        {"mean", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL,                                              \
+            "mean subtracted from pixels (0..1) before division by --std (default: the manifest's)"}, \
+        {"std", 0, GALE__ARG_TEXT, "R,G,B", NULL, NULL,                                               \
+            "standard deviation to divide pixels by (default: the manifest's)"},                      \
+        {"range", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|1|255|-1",                                 \
+            "range of pixels: 0..1, 0..255, or -1..1; auto: the manifest's, else 0..1"},              \
+    {                                                                                                 \
+        "colours", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|rgb|bgr",                                 \
+            "order of a picture's colours; auto: the manifest's, else rgb"                            \
     }
 #define GALE__ARGS_MODEL_INPUTS                                                                                     \
     {"input", 'i', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,                                                         \

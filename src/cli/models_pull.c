@@ -41,7 +41,7 @@ static gale_status record_digest(const char *path, const char *hex)
     return status;
 }
 
-/* What lies there already is taken where it is the right one, and never written over. */
+/* An existing file is used if it is the right one, and never overwritten. */
 static gale_status look_at_old(const char *path, const char *sha256)
 {
     char hex[65];

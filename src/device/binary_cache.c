@@ -2,6 +2,7 @@
  * a header (magic, size, checksum) and the data.  Old files are removed when the folder exceeds its limit, which is
  * checked on the first write of a process and then whenever a sixteenth of the limit has been written. */
 #include "device/binary_cache.h"
+#include "base/context.h"
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/thread.h"
@@ -116,6 +117,7 @@ bool gale__binary_cache_get(const char key[GALE__BINARY_KEY], gale__bytes *out)
         gale__bytes_finish(&file);
         return false;
     }
+    gale__context_add(gale__context_current(), GALE__COUNT_CACHE_HITS, 1);
     file.size -= sizeof(header);
     memmove(file.data, (char *)file.data + sizeof(header), file.size);
     *out = file;

@@ -27,6 +27,7 @@ bool gale__device_alloc_faulty(void)
 gale_status gale_buffer_create(gale_device *device, size_t size_bytes, gale_buffer **out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__WITHIN(device->context);
     if (gale__device_alloc_faulty())
         return gale__fail(GALE_NO_MEMORY, "%s out of memory: %zu bytes requested (injected failure)",
             gale__backend_label(device->backend), size_bytes);
@@ -102,6 +103,7 @@ void gale_buffer_destroy(gale_buffer **buffer)
     gale_buffer *b = *buffer;
     *buffer = NULL;
     if (atomic_fetch_sub(&b->refs, 1) != 1) return;
+    GALE__WITHIN(b->device->context);
     if (!b->piece) return give_foreign(b);
     if (b->device->watch) gale__buffer_watch_check(b), gale__buffer_watch_fill(b);
     gale__pool_give(b->device->pool, b->piece);

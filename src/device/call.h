@@ -6,7 +6,7 @@
 #define GALE_DEVICE_CALL_H
 #include "device/device.h"
 
-/* Where element (batch i, row r, column c) of a factor lies, in elements: offset + i batch + r pitch + c, or, when it
+/* Where element (batch i, row r, column c) of a factor is, in elements: offset + i batch + r pitch + c, or, when it
  * is turned, with r and c exchanged. */
 typedef struct gale__factor {
     int64_t offset, pitch, batch, turned;

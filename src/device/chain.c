@@ -141,6 +141,7 @@ static gale_status keep_wish(choice *c, const char *chain, int at, gale_device *
     device->wish = c->options ? *c->options : none;
     device->wish.index = c->index;
     device->wish.strict = c->strict;
+    device->wish.context = device->context; /* held by the device */
     device->wish.chain = device->chain = gale__strdup(chain);
     device->step = at;
     if (!device->chain) return GALE_NO_MEMORY;
@@ -148,6 +149,12 @@ static gale_status keep_wish(choice *c, const char *chain, int at, gale_device *
     device->why = c->why.text;
     c->why = (gale__str){0};
     return GALE_OK;
+}
+
+static gale_status open_other(const choice *c, const step *s, gale_device *device)
+{
+    if (!c->options || !c->options->place || !s->automatic || device->info.caps.host_functions) return GALE_OK;
+    return gale_device_open(&(gale_device_options){.chain = "cpu", .index = GALE_DEVICE_FIRST}, &device->other);
 }
 
 static gale_status walk(choice *c, const char *chain, int from, gale_device **out)
@@ -158,6 +165,7 @@ static gale_status walk(choice *c, const char *chain, int from, gale_device **ou
         status = try_step(c, &c->steps[i], &device);
         if (status == GALE_OK) {
             status = keep_wish(c, chain, i, device);
+            if (status == GALE_OK) status = open_other(c, &c->steps[i], device);
             if (status == GALE_OK) *out = device;
             else gale_device_close(&device);
             return status;
@@ -191,6 +199,7 @@ gale_status gale_device_open(const gale_device_options *options, gale_device **o
 {
     GALE__NEED({"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(options && options->context ? options->context : gale__context_current());
     choice c = {.options = options};
     const char *chain = options && options->chain ? options->chain : gale__env_get(GALE__ENV_PROVIDER);
     c.strict = (options && options->strict) || gale__env_get_i64(GALE__ENV_STRICT, 0) == 1;
@@ -203,6 +212,7 @@ gale_status gale_device_open(const gale_device_options *options, gale_device **o
 
 gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out)
 {
+    GALE__WITHIN(device->context);
     choice c = {.options = &device->wish, .index = device->wish.index, .strict = device->wish.strict, .again = true};
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", *gale_error() ? gale_error() : gale_status_text(why));

@@ -38,6 +38,7 @@ uint64_t gale__watchdog_ns(void)
 
 static void finish(gale_device *device)
 {
+    gale_device_close(&device->other);
     if (device->kernel_state_finish) device->kernel_state_finish(device->kernel_state);
     if (device->graph_state_finish) device->graph_state_finish(device->graph_state);
     gale__buffer_watch_destroy(&device->watch);
@@ -47,6 +48,7 @@ static void finish(gale_device *device)
     gale__mutex_finish(&device->lock);
     gale__free(device->why);
     gale__free(device->chain);
+    gale__context_drop(device->context);
     gale__free(device);
 }
 
@@ -73,6 +75,7 @@ void gale_device_close(gale_device **device)
 {
     if (!device || !*device) return;
     gale_device *d = *device;
+    GALE__WITHIN(d->context);
     *device = NULL;
     int objects = atomic_load(&d->objects);
     /* Looked at before the reference goes: afterwards the device may be gone. */
@@ -126,6 +129,7 @@ gale_status gale__device_open_one(
     device->info = probe->devices[index];
     device->debug_layer = (options && options->debug_layer) || gale__env_get_i64(GALE__ENV_DEBUG_LAYER, 0) == 1;
     device->refs = 1;
+    device->context = gale__context_hold(gale__context_current());
     gale__mutex_init(&device->lock);
     gale_status status = backend->open(device);
     if (status == GALE_OK) status = gale__pool_create(device, pool_limit(options), &device->pool);
@@ -135,26 +139,9 @@ gale_status gale__device_open_one(
         finish(device);
         return status;
     }
+    gale__context_add(device->context, GALE__COUNT_DEVICES, 1);
     choose_matrix(device);
     gale__ceilings_load(&device->info);
     *out = device;
     return GALE_OK;
-}
-
-/* The public log speaks in plain numbers; the levels are the same. */
-static gale_log_sink *_Atomic public_sink;
-
-static void pass_on(void *user, gale__log_level level, const char *line)
-{
-    gale_log_sink *sink = atomic_load(&public_sink);
-    if (sink) sink(user, (int)level, line);
-}
-
-void gale_log_set(gale_log_sink *sink, void *user, int least_level)
-{
-    atomic_store(&public_sink, sink);
-    gale__log_set(sink ? pass_on : NULL, user,
-        least_level <= 0   ? GALE__DEBUG
-        : least_level == 1 ? GALE__INFO
-                           : GALE__WARN);
 }

@@ -4,6 +4,7 @@
  * what it is given.  Callers above this room use the front only, never the table. */
 #ifndef GALE_DEVICE_DEVICE_H
 #define GALE_DEVICE_DEVICE_H
+#include "base/context.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "gale/device.h"
@@ -205,6 +206,8 @@ struct gale_device {
     void (*kernel_state_finish)(void *);
     void *graph_state; /* the graph room's store of weights, likewise */
     void (*graph_state_finish)(void *);
+    gale_context *context; /* held; NULL: the default one */
+    gale_device *other;    /* held: the CPU, if work that is predicted to end sooner there may go there; NULL: not so */
     char *why;
     gale_device_options wish; /* that it was opened by, as far as environment and flags decided it, */
     char *chain;              /* its chain, NULL: none, */
@@ -213,10 +216,10 @@ struct gale_device {
     _Atomic int refs;         /* handles and objects */
     _Atomic int objects;      /* buffers, streams, events, captures, modules */
 };
-gale_device *gale__device_hold(gale_device *device); /* given back with gale_device_close */
+gale_device *gale__device_hold(gale_device *device); /* released with gale_device_close */
 /* The next device of the chain that this one was opened by, for work at which it failed with `why` and what
- * gale_error() says.  Where there is none, or a step down is an error, that is the failure that is given back.  The
- * caller says the step aloud when the work goes on. */
+ * gale_error() says.  If there is none, or a fallback is an error, that failure is returned.  The
+ * caller logs the step when the work goes on. */
 gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out);
 /* The shapes of mma.sync, as NVIDIA's cards have them since 8.0: m16n8k16, two of them side by side. */
 void gale__caps_add_mma(gale_device_caps *caps);
@@ -248,6 +251,11 @@ gale_status gale__kernel_create(gale_module *module, const char *entry, const ui
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
 /* A copy on one device between places already checked: what plans do. */
 gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag);
+/* What the calling thread has copied so far, on all devices. */
+typedef struct gale__copy_stats {
+    uint64_t uploads, downloads, upload_bytes, download_bytes;
+} gale__copy_stats;
+void gale__copy_get_stats(gale__copy_stats *out);
 /* After a wait that failed: downloads still on their way must not write to memory that the caller gives up. */
 void gale__stream_forget(gale_stream *stream);
 gale_status gale__upload_tagged(

@@ -58,6 +58,7 @@ gale_status gale_event_record(gale_event *event, gale_stream *stream)
 gale_status gale_event_wait(gale_event *event)
 {
     GALE__NEED({"event", event});
+    GALE__WITHIN(event->device->context);
     GALE_TRY(check_event(event, event->device, "wait"));
     GALE_TRY(event->device->backend->event_wait(event));
     if (event->staging) gale__staging_complete(event->staging, event->mark);
@@ -67,6 +68,7 @@ gale_status gale_event_wait(gale_event *event)
 gale_status gale_event_poll(gale_event *event, bool *reached)
 {
     GALE__NEED({"event", event}, {"reached", reached});
+    GALE__WITHIN(event->device->context);
     GALE_TRY(check_event(event, event->device, "poll"));
     return event->device->backend->event_poll(event, reached);
 }

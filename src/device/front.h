@@ -25,8 +25,6 @@ void gale__buffer_watch_destroy(struct gale__buffer_watch **watch);
 gale_status gale__buffer_watch_fill(gale_buffer *buffer);
 void gale__buffer_watch_check(gale_buffer *buffer);
 /* A stream that does not hold its device, for what belongs to the device. */
-/* As gale_copy_get_stats, of the calling thread alone. */
-void gale__copy_get_thread_stats(gale_copy_stats *out);
 gale_status gale__stream_make(gale_device *device, gale_stream **out);
 void gale__stream_free(gale_stream **stream);
 /* true when this allocation is the one a test wants to fail; counts it. */

@@ -340,6 +340,7 @@ void gale_memory_get_stats(const gale_device *device, gale_memory_stats *out)
 void gale_memory_trim(gale_device *device)
 {
     if (GALE__LACKS({"device", device})) return;
+    GALE__WITHIN(device->context);
     gale__mutex_lock(&device->pool->lock);
     trim(device->pool);
     gale__mutex_unlock(&device->pool->lock);

@@ -35,6 +35,7 @@ gale_status gale__module_build(gale_device *device, const gale__source *source, 
         gale__free(m);
         return status;
     }
+    if (source->code != GALE__CODE_HOST) gale__context_add(device->context, GALE__COUNT_MODULES, 1);
     m->source.data = NULL;
     m->source.options = "";
     if (!source->in_device) gale__device_attach(device);
@@ -85,6 +86,7 @@ gale_status gale_module_create(
     gale_device *device, const char *language, const void *source, size_t size, const char *options, gale_module **out)
 {
     GALE__NEED({"device", device}, {"language", language}, {"out", out});
+    GALE__WITHIN(device->context);
     gale__source s = {.data = source, .size = size, .options = options ? options : ""};
     if (!source || !size) return gale__fail(GALE_INVALID, "the kernel source is empty");
     GALE_TRY(find_code(device, language, &s.code));
@@ -146,6 +148,7 @@ gale_status gale__kernel_create(gale_module *module, const char *entry, const ui
 gale_status gale_kernel_get(gale_module *module, const char *entry, const uint32_t group[3], gale_kernel **out)
 {
     GALE__NEED({"module", module}, {"entry", entry}, {"group", group}, {"out", out});
+    GALE__WITHIN(module->device->context);
     return gale__kernel_create(module, entry, group, 0, 0, out);
 }
 
@@ -182,6 +185,7 @@ gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const u
 {
     GALE__NEED({"stream", stream}, {"kernel", kernel}, {"groups", groups}, {"buffers", n_buffers < 1 || buffers},
         {"words", n_words < 1 || words});
+    GALE__WITHIN(stream->device->context);
     gale__ref refs[REFS_MAX];
     if (n_buffers < 0 || n_buffers > REFS_MAX)
         return gale__fail(GALE_LIMIT, "launch %s: %d buffers, at most %d", kernel->entry, n_buffers, REFS_MAX);

@@ -161,6 +161,7 @@ static gale_status begin(gale_profiler *p)
 gale_status gale_profiler_start(gale_device *device, gale_profiler **out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__WITHIN(device->context);
     gale_profiler *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     gale__mutex_init(&p->lock);
@@ -174,6 +175,7 @@ gale_status gale_profiler_start(gale_device *device, gale_profiler **out)
 gale_status gale_profiler_stop(gale_profiler *p)
 {
     GALE__NEED({"profiler", p});
+    GALE__WITHIN(p->device->context);
     gale_profiler *self = p;
     if (!atomic_compare_exchange_strong(&p->device->profiler, &self, NULL))
         return gale__fail(GALE_INVALID, "the profiler has already been stopped");

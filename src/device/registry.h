@@ -1,4 +1,4 @@
-/* Provider names, the backends behind them, and the devices found on this machine. */
+/* Provider names, their backends, and the devices found on this machine. */
 #ifndef GALE_DEVICE_REGISTRY_H
 #define GALE_DEVICE_REGISTRY_H
 #include "device/device.h"
@@ -11,7 +11,7 @@ const gale__provider *gale__providers(int *count);
 const gale__provider *gale__provider_find(const char *name); /* name or alias in any case; NULL when unknown */
 const gale__backend *gale__provider_backend(const gale__provider *provider); /* NULL: built without it */
 const gale__backend *const *gale__backends(int *count);
-/* As gale__backend_probe, and for a backend that is not built a probe that says so. */
+/* As gale__backend_probe, and for a backend that is not built a probe that reports the reason. */
 gale_status gale__provider_probe(const gale__provider *provider, const gale__probe **out);
 /* What to install where there is no device of it; "": nothing. */
 const char *gale__provider_packages(const gale__provider *provider);

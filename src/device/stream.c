@@ -24,6 +24,7 @@ gale_status gale__stream_make(gale_device *device, gale_stream **out)
 gale_status gale_stream_create(gale_device *device, gale_stream **out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__WITHIN(device->context);
     GALE_TRY(gale__stream_make(device, out));
     gale__device_attach(device);
     return GALE_OK;
@@ -56,6 +57,7 @@ void gale_stream_destroy(gale_stream **stream)
 gale_status gale_stream_sync(gale_stream *stream)
 {
     GALE__NEED({"stream", stream});
+    GALE__WITHIN(stream->device->context);
     if (stream->capturing) return gale__fail(GALE_INVALID, "cannot wait for a stream while it is captured");
     gale_status status = stream->device->backend->sync(stream);
     if (stream->late ? status == GALE_OK : status == GALE_TIMEOUT) {
@@ -96,34 +98,25 @@ static gale_status check_transfer(const gale_stream *stream, const gale_buffer *
     return GALE_OK;
 }
 
-/* What gale_copy_get_stats tells: times and bytes, up and down. */
-static _Atomic uint64_t copied[2][2];
-static _Thread_local uint64_t copied_here[2][2];
+static _Thread_local gale__copy_stats copied_here;
 
-static void count_copy(int down, size_t size)
+static void count_upload(const gale_device *device, size_t size)
 {
-    copied_here[down][0]++;
-    copied_here[down][1] += size;
-    atomic_fetch_add_explicit(&copied[down][0], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&copied[down][1], size, memory_order_relaxed);
+    copied_here.uploads++;
+    copied_here.upload_bytes += size;
+    gale__context_add(device->context, GALE__COUNT_UPLOADS, 1);
+    gale__context_add(device->context, GALE__COUNT_UPLOAD_BYTES, size);
 }
 
-void gale_copy_get_stats(gale_copy_stats *out)
+static void count_download(const gale_device *device, size_t size)
 {
-    if (GALE__LACKS({"out", out})) return;
-    *out = (gale_copy_stats){.uploads = copied[0][0],
-        .upload_bytes = copied[0][1],
-        .downloads = copied[1][0],
-        .download_bytes = copied[1][1]};
+    copied_here.downloads++;
+    copied_here.download_bytes += size;
+    gale__context_add(device->context, GALE__COUNT_DOWNLOADS, 1);
+    gale__context_add(device->context, GALE__COUNT_DOWNLOAD_BYTES, size);
 }
 
-void gale__copy_get_thread_stats(gale_copy_stats *out)
-{
-    *out = (gale_copy_stats){.uploads = copied_here[0][0],
-        .upload_bytes = copied_here[0][1],
-        .downloads = copied_here[1][0],
-        .download_bytes = copied_here[1][1]};
-}
+void gale__copy_get_stats(gale__copy_stats *out) { *out = copied_here; }
 
 /* A transfer that nobody described. */
 static gale__tag plain(const gale__tag *tag, const char *name, size_t bytes)
@@ -140,7 +133,7 @@ gale_status gale__upload_tagged(
 {
     GALE_TRY(check_transfer(stream, to, offset, host, size, "upload"));
     if (!size) return GALE_OK;
-    count_copy(0, size);
+    count_upload(stream->device, size);
     gale__profiler_span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = plain(tag, "upload", size);
@@ -158,15 +151,17 @@ gale_status gale__upload_tagged(
 gale_status gale_upload(gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size)
 {
     GALE__NEED({"stream", stream}, {"to", to}, {"host", !size || host});
+    GALE__WITHIN(stream->device->context);
     return gale__upload_tagged(stream, to, offset, host, size, NULL);
 }
 
 gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t offset, void *host, size_t size)
 {
     GALE__NEED({"stream", stream}, {"from", from}, {"host", !size || host});
+    GALE__WITHIN(stream->device->context);
     GALE_TRY(check_transfer(stream, from, offset, host, size, "download"));
     if (!size) return GALE_OK;
-    count_copy(1, size);
+    count_download(stream->device, size);
     gale__profiler_span span = {0};
     if (GALE__PROFILER(stream->device)) {
         gale__tag t = plain(NULL, "download", size);

@@ -12,6 +12,8 @@ gale_status gale__job_tell(
     const gale_job_control *control, const char *stage, const char *unit, uint64_t done, uint64_t total)
 {
     if (!control) return GALE_OK;
+    if (gale__reserved_used(control->reserved))
+        return gale__fail(GALE_INVALID, "gale_job_control has an option that gale %s does not know", gale_version());
     gale_job_progress now = {.stage = stage, .unit = unit, .done = done, .total = total};
     bool go_on = !control->cancel || !__atomic_load_n(control->cancel, __ATOMIC_RELAXED);
     if (go_on && control->progress) go_on = control->progress(control->user, &now);

@@ -15,7 +15,7 @@ typedef struct gale__job_stage {
 } gale__job_stage;
 bool gale__job_step(void *stage, int step, int steps);
 
-/* A zeroed result and the arena that everything it points to lies in; NULL: no memory. */
+/* A zeroed result and the arena that everything it points to is in; NULL: no memory. */
 void *gale__result_create(size_t size_bytes);
 gale__arena *gale__result_arena(void *result);
 void gale__result_destroy(void *result); /* accepts NULL */

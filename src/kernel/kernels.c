@@ -329,7 +329,7 @@ static void look_up(batch *b, int i, missing *list, int *count)
     list[b->wait[i]] = (missing){.key = b->keys[i], .first = i, .parts = b->out[i].parts};
 }
 
-/* Parts of a joined kernel hand each other what lies in memory. */
+/* Parts of a joined kernel exchange data through memory. */
 static bool can_join(const batch *b) { return b->follows && b->device->info.caps.memory_model; }
 
 static gale_status make_gpu(batch *b)
@@ -451,7 +451,7 @@ static void add_access(feed *f, const gale__nest_access *x, int dims)
     }
 }
 
-/* All that makes two nests the same work, number by number: what lies between members of a struct may be anything. */
+/* Everything that determines the work of a nest, member by member: padding of a struct may contain anything. */
 static key nest_key(const gale__nest *nest)
 {
     feed f; /* its words are not cleared */

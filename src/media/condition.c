@@ -64,7 +64,7 @@ static void add_block(look *l, int64_t x)
     l->blocks[l->count++] = (block){(float)(diagonal / count * sqrt(acos(-1.0) / 2)), texture};
 }
 
-/* Edges of what is shown are larger than what JPEG leaves, and may lie on a grid of their own: windows on a screen. */
+/* Edges of what is shown are larger than what JPEG leaves, and may be on a grid of their own: windows on a screen. */
 static double size_of(float a, float b)
 {
     double step = fabs((double)b - a);

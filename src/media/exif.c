@@ -24,7 +24,7 @@ static bool open_exif(const gale_picture_bytes *b, exif *e)
     return b->size >= 8 && get16(e, 2) == 42;
 }
 
-/* Entries of the directory at `at`; 0 when it does not lie inside. */
+/* Entries of the directory at `at`; 0 when it is not stored inside. */
 static size_t entries(const exif *e, size_t at)
 {
     if (at < 8 || at > e->size - 2) return 0;
@@ -219,7 +219,7 @@ static gale_status copy_entry(copier *c, const entry *e, directory d, size_t her
 }
 
 /* The directory at `at` behind what is there, together with the one that is there at own_at (0: none); place: where it
- * came to lie. */
+ * came to be. */
 static gale_status copy_directory(copier *c, size_t at, directory d, size_t own_at, size_t *place)
 {
     static const char zeros[12];

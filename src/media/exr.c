@@ -85,7 +85,7 @@ static int64_t take_bytes(
     return gale__picture_memory_put(((exr *)user)->out, at, from, (size_t)n) ? (int64_t)n : -1;
 }
 
-/* Where the samples of rows from y on lie. */
+/* Where the samples of rows from y on are. */
 static void point(const exr *e, exr_coding_channel_info_t *channels, int count, int64_t y)
 {
     const gale_picture *p = e->picture;

@@ -88,9 +88,9 @@ typedef struct gale__exr_canvas {
     char *data;
     size_t channel_bytes, pixel_bytes, row_bytes; /* from channel to channel, pixel to pixel, row to row */
     int64_t width, height;
-    int64_t left, top; /* where the level's first pixel lies on it, perhaps outside */
+    int64_t left, top; /* where the level's first pixel is on it, perhaps outside */
 } gale__exr_canvas;
-/* Reads a level onto the canvas; what lies outside is cut off.  What the level does not reach stays as it is.  RGB is
+/* Reads a level onto the canvas; what is outside is cut off.  What the level does not reach stays as it is.  RGB is
  * made of luminance and chroma, and sub-sampled channels are repeated. */
 gale_status gale__exr_paint(
     gale_exr *f, const gale__exr_choice *c, int level_x, int level_y, const gale__exr_canvas *canvas);

@@ -42,7 +42,7 @@ static void inverse(lanes v[8])
     }
 }
 
-/* Coefficients that lie column by column become pixels row by row. */
+/* Converts coefficients stored by columns to pixels stored by rows. */
 static void transform(float v[64])
 {
     lanes rows[8], columns[8];

@@ -5,7 +5,7 @@
 #include "base/num.h"
 #include <string.h>
 
-/* Where the samples of a channel lie while a chunk is composited. */
+/* Where the samples of a channel are while a chunk is composited. */
 typedef struct line {
     const char *name;
     float *values;

@@ -5,7 +5,7 @@
 
 enum { NOTES_MOST = 1 << 20 };
 
-/* Types whose values are plain bytes; those up to 8 lie in the attribute itself. */
+/* Types whose values are plain bytes; those up to 8 are in the attribute itself. */
 static const struct {
     exr_attribute_type_t type;
     uint32_t size;
@@ -48,7 +48,7 @@ static int plain_of(exr_attribute_type_t type)
     return -1;
 }
 
-/* One note: type, length of the name, of the value; both with a zero behind them. */
+/* One note: type, length of the name, of the value; both with a zero after them. */
 static void add_note(gale__str *s, exr_attribute_type_t type, const char *name, const void *value, uint32_t size)
 {
     uint32_t head[3] = {(uint32_t)type, (uint32_t)strlen(name), size};

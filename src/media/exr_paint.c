@@ -64,7 +64,7 @@ static void put(const gale__exr_canvas *to, int channel, int64_t x, int64_t y, f
     gale__store_f64(to->type, at, (double)v);
 }
 
-/* The part of the level that lies on the canvas. */
+/* The part of the level that is on the canvas. */
 static gale_exr_box overlap(const painting *p)
 {
     const gale__exr_canvas *c = p->canvas;

@@ -30,7 +30,7 @@ static void put64(gale__str *s, uint64_t v)
     for (int i = 0; i < 8; i++) gale__str_add_n(s, &(char){(char)(v >> 8 * i)}, 1);
 }
 
-/* Appends the level's chunks to `chunks`, and where each lies among them to `table`. */
+/* Appends the level's chunks to `chunks`, and where each is among them to `table`. */
 static gale_status take_chunks(const gale__str *file, int lx, int ly, gale__str *table, gale__str *chunks)
 {
     gale_exr *f = NULL;

@@ -84,7 +84,7 @@ static gale_status add_part(writing *w, int i)
     return status;
 }
 
-/* Where the samples of a chunk at (x, y) of a level lie. */
+/* Where the samples of a chunk at (x, y) of a level are. */
 static void point(
     const gale_exr_new_part *p, exr_encode_pipeline_t *e, int lx, int ly, int64_t width, int64_t x, int64_t y)
 {

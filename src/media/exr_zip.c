@@ -77,7 +77,7 @@ exr_result_t gale__exr_inflate(exr_decode_pipeline_t *d, const void *from, size_
     if (!*tool) return EXR_ERR_OUT_OF_MEMORY;
     bool good = libdeflate_zlib_decompress(*tool, from, packed, to, size, &made) == LIBDEFLATE_SUCCESS && made == size;
 #else
-    const uint8_t *head = from; /* two bytes before the stream, four of a sum behind it */
+    const uint8_t *head = from; /* two bytes before the stream, four of a sum after it */
     bool good = packed > 6 && (head[0] & 15) == 8 && !(head[1] & 32) &&
                 gale__inflate(head + 2, packed - 2, to, size, &made) == GALE_OK;
     (void)d;

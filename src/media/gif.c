@@ -14,7 +14,7 @@ typedef struct gif {
     gale_picture *canvas, *before; /* before: what the last frame is to be replaced with */
     GraphicsControlBlock control;  /* of the frame that comes */
     int dispose, frames;
-    int64_t x, y, width, height; /* where the last frame lies */
+    int64_t x, y, width, height; /* where the last frame is */
     uint8_t *row;                /* of a frame */
 } gif;
 

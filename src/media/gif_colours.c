@@ -91,7 +91,7 @@ static uint64_t slice_weight(const cut *k, const box *b, int axis, int at)
     return s.weight;
 }
 
-/* Cuts the box where half of its pixels lie on either side; false: it is a single bin. */
+/* Cuts the box where half of its pixels are on either side; false: it is a single bin. */
 static bool divide(cut *k, int index)
 {
     box *b = &k->boxes[index];

@@ -45,7 +45,7 @@ static gale_status read_block(
     return GALE_OK;
 }
 
-/* Four bytes say how far behind them EXIF begins. */
+/* Four bytes say how far after them EXIF begins. */
 static gale_status read_exif(const struct heif_image_handle *h, gale_picture *p)
 {
     gale_picture_bytes block = {0};

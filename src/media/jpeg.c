@@ -97,7 +97,7 @@ static void on_progress(j_common_ptr c)
         leave((jpeg *)c->err, gale__fail(GALE_LIMIT, "JPEG: more than %d scans", MOST_SCANS));
 }
 
-/* A profile lies in numbered pieces, in any order. */
+/* A profile is in numbered pieces, in any order. */
 static gale_status join_icc(jpeg_saved_marker_ptr first, gale_picture *p)
 {
     const jpeg_saved_marker_ptr none = NULL;
@@ -159,7 +159,7 @@ static gale_status read_notes(jpeg *j)
     return join_icc(j->d.marker_list, p);
 }
 
-/* Adobe's programs store inks inverted, and say so by their marker. */
+/* Adobe's programs store inks inverted, which their marker indicates. */
 static void from_cmyk(const uint8_t *from, uint8_t *to, size_t n, bool inverted)
 {
     for (size_t i = 0; i < n; i++, from += 4)

@@ -14,7 +14,7 @@ typedef struct gale__picture_source {
     uint64_t max_pixels, max_bytes;
     const char *layer; /* requested; NULL: the default */
     bool tolerant;     /* of what is missing in the file */
-    int orientation;   /* 1..8, found by the reader outside EXIF; 0: not said */
+    int orientation;   /* 1..8, found by the reader outside EXIF; 0: not specified */
     int frames;        /* found by the reader; 0: it is a still picture */
     int jpeg_quality;  /* likewise; 0: no JPEG */
 } gale__picture_source;
@@ -94,7 +94,7 @@ void gale__picture_from_planes(gale_picture *p, int planes, bool multiplied, con
 
 /* Orientation as EXIF counts it (1 upright .. 8): turns and mirrors the picture. */
 gale_status gale__picture_turn(gale_picture **picture, int orientation);
-/* EXIF: the orientation (0: not said), set to upright with the small picture inside dropped; the resolution; the
+/* EXIF: the orientation (0: not specified), set to upright with the small picture inside dropped; the resolution; the
  * extents after resizing. */
 int gale__exif_orientation(const gale_picture_bytes *exif);
 void gale__exif_upright(gale_picture_bytes *exif);

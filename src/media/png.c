@@ -122,7 +122,7 @@ static void read_picture(png *p)
     read_notes(p);
 }
 
-/* libpng allocates what a chunk says it holds before it looks for it: all must lie in the file. */
+/* libpng allocates what a chunk says it holds before it looks for it: all must be in the file. */
 static gale_status check_chunks(gale__picture_source *in)
 {
     for (size_t at = 8; in->size - at >= 12;) {

@@ -246,7 +246,7 @@ typedef struct writer {
     int loops, frames;
     uint32_t sequence;
     gale_type type;
-    gale__str head, body; /* before acTL, and behind it */
+    gale__str head, body; /* before acTL, and after it */
 } writer;
 
 static void out_close(void *state)

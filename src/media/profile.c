@@ -40,7 +40,7 @@ gale_status gale__profile_open(
     cmsHPROFILE from = source_of(icc, kind);
     *out = NULL;
     if (!from) return GALE_OK;
-    /* in a table of Lab, as Little CMS makes it for speed, white lies between two points and turns yellow */
+    /* in a table of Lab, as Little CMS makes it for speed, white is between two points and turns yellow */
     cmsUInt32Number flags = cmsFLAGS_NOCACHE | (kind == GALE__PROFILE_LAB ? cmsFLAGS_NOOPTIMIZE : 0);
     cmsHPROFILE to = cmsCreate_sRGBProfile();
     cmsHTRANSFORM made = to ? cmsCreateTransform(from, format_of(kind, wide), to, wide ? TYPE_RGB_16 : TYPE_RGB_8,

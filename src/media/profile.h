@@ -1,5 +1,5 @@
 /* Colours that need a profile to become RGB: inks (CMYK), Lab, and primaries that a file names by number.  Through
- * Little CMS; a build without it says so. */
+ * Little CMS; a build without it logs a warning. */
 #ifndef GALE_MEDIA_PROFILE_H
 #define GALE_MEDIA_PROFILE_H
 #include "media/picture.h"

@@ -63,7 +63,7 @@ static window read_window(gale__lower *L)
     return w;
 }
 
-/* Which keys lie in the window: row i is at position i + offset. */
+/* Which keys are in the window: row i is at position i + offset. */
 static gale__node within_window(gale__lower *L, const int64_t *dims, gale__node offset, window w)
 {
     gale__prim_graph *g = L->g;

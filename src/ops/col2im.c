@@ -5,7 +5,7 @@
 
 typedef struct blocks {
     int n;                                                                 /* axes of the picture, 1 to 5 */
-    int64_t image[5], size[5], stride[5], dilation[5], pads[10], count[5]; /* count: how many lie along an axis */
+    int64_t image[5], size[5], stride[5], dilation[5], pads[10], count[5]; /* count: how many are along an axis */
     int64_t elements, all;                                                 /* of a block; blocks */
 } blocks;
 
@@ -46,7 +46,7 @@ static bool read_blocks(gale__lower *L, const gale__prim_node *p, blocks *b)
     return gale__lower_good(L);
 }
 
-/* Blocks [N, C block..., blocks...] lie one over the other in the picture: each axis is sheared back, then blocks are
+/* Blocks [N, C block..., blocks...] overlap in the picture: each axis is sheared back, then blocks are
  * summed. */
 LOWER(Col2Im)
 {

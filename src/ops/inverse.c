@@ -1,6 +1,6 @@
 /* Inverses by elimination with the largest pivot, in double precision where the device has it.  The matrix has the unit
- * matrix behind it; a step makes a pivot's column a unit vector, sends its row to the bottom and moves the rest up and
- * to the left, so that all steps are alike and the inverse is what stands in front after the last. */
+ * matrix after it; a step turns a pivot's column into a unit vector, sends its row to the bottom and moves the rest up
+ * and to the left, so that all steps are alike and the inverse is what stands in front after the last. */
 #include "ops/lower.h"
 
 /* state: a [batch, m, 2 m], of whose rows `open` [1, 1, 1] have not been pivots yet. */

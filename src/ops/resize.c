@@ -12,7 +12,7 @@ typedef struct job {
     gale__taps taps[GALE_MAX_RANK];
     bool resized[GALE_MAX_RANK];
     int rank;
-    gale__node raw;   /* what is resized, before samples that are no finite numbers are left out */
+    gale__node raw;   /* what is resized, before samples that are not finite are left out */
     gale__node clean; /* and after; other values have axes resized already */
 } job;
 

@@ -9,7 +9,7 @@ typedef struct gale__taps {
     int64_t *index;   /* [out][count], in range */
     double *weight;   /* [out][count] */
     int64_t *first;   /* [out]: the first tap's place before it is brought into range */
-    double *ratio;    /* [out]: how far past the tap before the coordinate it lies, in (0, 1] */
+    double *ratio;    /* [out]: how far past the tap before the coordinate it is, in (0, 1] */
     uint8_t *outside; /* [out]: the coordinate has left the input (tf_crop_and_resize); NULL: never */
 } gale__taps;
 

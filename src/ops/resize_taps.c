@@ -5,7 +5,7 @@
 
 #define MOST_TAPS 0x1p27 /* of all elements of an axis: they are tables on the host */
 
-/* Where output element i lies in the input. */
+/* Where output element i is in the input. */
 static double coordinate(
     gale__lower *L, const gale__resize *r, const gale__taps *t, double scale, double start, double end, double i)
 {

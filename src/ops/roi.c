@@ -37,7 +37,7 @@ static gale__node within(gale__lower *L, gale__node x, double low, double high)
         gale__prim_binary(L->g, GALE__LE, x, gale__lower_value(L, x, high)));
 }
 
-/* The number, not below 0, of the first sample at `from` or behind it, for bins that begin at `begin`. */
+/* The number, not below 0, of the first sample at `from` or after it, for bins that begin at `begin`. */
 static gale__node first_from(gale__lower *L, const region_axis *a, gale__node begin, gale__node from)
 {
     gale__prim_graph *g = L->g;
@@ -79,7 +79,7 @@ static gale__node bin_starts(gale__lower *L, const region_axis *a, int axis)
     return gale__prim_add(L->g, a->start, gale__prim_mul(L->g, i, a->bin));
 }
 
-/* Coordinates of the samples.  A ratio of 0 leaves their number open, but they lie more than half a pixel apart, so
+/* Coordinates of the samples.  A ratio of 0 leaves their number open, but they are more than half a pixel apart, so
  * that at most `samples` of each bin are in the picture. */
 static void place_samples(gale__lower *L, int axis, int64_t ratio, region_axis *a)
 {
@@ -116,7 +116,7 @@ static gale__node pool_samples(gale__lower *L, gale__node x, gale__node base, in
     if (!max) return gale__prim_reduce(g, GALE__SUM, v, 3u << 4, true);
     v = gale__prim_reduce(
         g, GALE__RMAX, gale__prim_select(g, both(L, a[0].counts, a[1].counts), v, none), 3u << 4, true);
-    /* samples that were passed over lie outside; a bin without any is 0 */
+    /* samples that were passed over are outside; a bin without any is 0 */
     gale__node skipped =
         gale__prim_binary(g, GALE__GT, gale__prim_add(g, a[0].first, a[1].first), gale__lower_value(L, a[0].first, 0));
     v = gale__prim_select(g, skipped, gale__prim_binary(g, GALE__MAX, v, zero), v);
@@ -125,7 +125,7 @@ static gale__node pool_samples(gale__lower *L, gale__node x, gale__node base, in
     return gale__prim_select(g, empty, zero, v);
 }
 
-/* How much each pixel of an axis counts in each bin: [regions, bins, extent].  The samples that touch a pixel lie
+/* How much each pixel of an axis counts in each bin: [regions, bins, extent].  The samples that touch a pixel are
  * within one of it, and more than half a pixel apart: five numbers from the first cover them. */
 static gale__node pixel_weights(gale__lower *L, const region_axis *a)
 {

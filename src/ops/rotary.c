@@ -79,7 +79,7 @@ LOWER(RotaryEmbedding)
             gale__attr_i(L, "rotary_embedding_dim", 0));
 }
 
-/* com.microsoft's: positions come before the tables, and one alone is where the first row lies. */
+/* com.microsoft's: positions come before the tables, and one alone is where the first row is. */
 LOWER(MSRotaryEmbedding)
 {
     gale__prim_graph *g = L->g;

@@ -28,7 +28,7 @@ LOWER(BlackmanWindow) { window(L, 0.42, 0.5, 0.08); }
 
 static double to_mel(double hertz) { return 2595 * log10(1 + hertz / 700); }
 
-/* The spectrum's bin for edge i of the triangles; bands - 1 steps of an even mel scale lie below the highest edge. */
+/* The spectrum's bin for edge i of the triangles; bands - 1 steps of an even mel scale are below the highest edge. */
 static int64_t edge(double low, double step, int64_t i, int64_t n, double rate)
 {
     double hertz = 700 * (pow(10, (low + (double)i * step) / 2595) - 1), bin = floor((double)(n + 1) * hertz / rate);

@@ -6,7 +6,7 @@
 
 enum { SCANNED_MOST = 40 };
 
-/* A table of its own, since it is asked for every pair of symbols: the answer lies in the slot.  With
+/* A table of its own, since it is asked for every pair of symbols: the answer is in the slot.  With
  * base/hash_table.h, whose numbers lead to a second array, words that are not in the cache took 17 % longer (gale bench
  * tokenize -t 1, RoBERTa's tokenizer, 5,000 lines of 30 random words, best of 12 runs: 58,900 against 50,200 lines a
  * second; Neoverse V1, 2026-11-16). */

@@ -48,7 +48,7 @@ typedef struct gale__decode_state {
     gale__str first, second;
 } gale__decode_state;
 void gale__decode_state_finish(gale__decode_state *s);
-/* The tokens lie in s->a; the text is appended to *out. */
+/* The tokens are in s->a; the text is appended to *out. */
 gale_status gale__decode(
     const gale__decoders *d, gale__decode_state *s, gale__split_pattern_state *patterns, gale__str *out);
 #endif

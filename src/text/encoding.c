@@ -79,7 +79,7 @@ static void set_trims(
     if (token) measure(token, size, &to->trim_front, &to->trim_back);
 }
 
-/* Where a piece comes from.  What lies outside its word (characters that the model left out move the rest) is given as
+/* Where a piece comes from.  What is outside its word (characters that the model left out move the rest) is given as
  * it is, as in the reference. */
 static gale__text_span origin(const gale__aligned *text, gale__split word, gale__token_piece p)
 {

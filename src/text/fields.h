@@ -18,7 +18,7 @@ const char *gale__field_type(const gale__json *object);
 /* The value of a number as the reference's parser reads it, which rounds twice: a score that differs in its last bit
  * can choose another token.  The text ends with something that is no part of a number. */
 double gale__number_twice_rounded(const char *text);
-/* A copy with a zero behind it. */
+/* A copy with a zero after it. */
 gale_status gale__copy_text(const char *text, size_t size, char **out);
 /* The place of a text in a NULL-ended list; -1: not there. */
 int gale__word_index(const char *word, const char *const *list);

@@ -92,7 +92,7 @@ static gale_status decompose(const gale__aligned *in, bool compatible, gale__nor
 }
 
 /* Puts together what can be, in place: a starter swallows marks that no other mark of their class or a higher one
- * stands before.  One that swallows an original character says so with its change. */
+ * stands before.  One that swallows an original character records it in its change. */
 static void recompose(gale__normal_steps *s)
 {
     gale__normal_step *items = s->items;

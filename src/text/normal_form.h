@@ -10,7 +10,7 @@ gale_status gale__normal_form_check(const char *what);
 typedef struct gale__normal_step {
     uint32_t c;
     int32_t change;
-    uint32_t order; /* combining class, and the place in the text behind it */
+    uint32_t order; /* combining class, and the place in the text after it */
 } gale__normal_step;
 typedef struct gale__normal_steps {
     gale__normal_step *items;

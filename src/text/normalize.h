@@ -49,7 +49,7 @@ typedef struct gale__normalize_state {
 } gale__normalize_state;
 gale_status gale__normalize_state_init(gale__normalize_state *s);
 void gale__normalize_state_finish(gale__normalize_state *s);
-/* Normalizes what lies in s->a, in place. */
+/* Normalizes what is in s->a, in place. */
 gale_status gale__normalize(const gale__normalizers *n, gale__normalize_state *s);
 
 /* The character that stands for a byte in byte-level tokenizers; and back, -1: none. */

@@ -186,7 +186,7 @@ static gale_status take_footprint(gale__records *r, const char **text, size_t *s
     return gale__str_check(&r->field);
 }
 
-/* The field at *at, which is moved behind it: at the separator, or at the end. */
+/* The field at *at, which is moved after it: at the separator, or at the end. */
 static gale_status take_field(gale__records *r, const char **at, const char *end, char separator)
 {
     bool quotes = separator == ',' && *at < end && **at == '"';

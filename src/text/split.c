@@ -21,7 +21,7 @@ gale_status gale__splits_add(gale__splits *s, size_t begin, size_t end, uint32_t
     return GALE_OK;
 }
 
-/* --- Segments: the whole of a word as matches and what lies between. --- */
+/* --- Segments: the whole of a word as matches and what is between. --- */
 
 enum { BETWEEN, MATCH };
 

@@ -292,14 +292,15 @@ static gale_status add_decoded(const gale_tokenizer *t, gale__text_list *list, u
 }
 
 gale_status gale_tokenizer_decode(const gale_tokenizer *t, gale_encoder *e, const uint32_t *ids, size_t count,
-    bool with_special, const char **text, size_t *size)
+    gale_flags flags, const char **text, size_t *size)
 {
     GALE__NEED({"tokenizer", t}, {"encoder", e}, {"ids", !count || ids}, {"text", text});
+    GALE__FLAGS(flags, GALE_DECODE_SPECIAL);
     gale__text_list_clear(&e->decode.a);
     e->decoded.length = 0;
     e->decoded.failed = false;
     gale__str_add(&e->decoded, "");
-    for (size_t i = 0; i < count; i++) GALE_TRY(add_decoded(t, &e->decode.a, ids[i], with_special));
+    for (size_t i = 0; i < count; i++) GALE_TRY(add_decoded(t, &e->decode.a, ids[i], flags & GALE_DECODE_SPECIAL));
     GALE_TRY(gale__decode(&t->decoders, &e->decode, &e->normal.patterns, &e->decoded));
     *text = gale__str_text(&e->decoded);
     *size = e->decoded.length;

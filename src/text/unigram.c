@@ -55,7 +55,7 @@ gale_status gale__unigram_encode(
     gale__unigram_path *paths = s->paths;
     size_t end = size;
     GALE_TRY(find_paths(m, paths, word, size));
-    /* From the end back: each place learns where the token behind it ends. */
+    /* From the end back: each place learns where the token after it ends. */
     for (size_t at = size; at > 0; end = at, at = paths[at].begin) paths[at].next = (uint32_t)end;
     for (size_t at = 0; at < size;) {
         bool unknown = paths[end].id == m->unk;

@@ -30,7 +30,7 @@ uint32_t gale__vocab_find(const gale__vocab *v, const char *text, size_t length)
 const char *gale__vocab_token(const gale__vocab *v, uint32_t id, size_t *length); /* NULL: no such number */
 void gale__vocab_finish(gale__vocab *v);
 
-/* A tree over bytes as a double array: the child of a node by a byte lies at the node's base plus the byte, and names
+/* A tree over bytes as a double array: the child of a node by a byte is at the node's base plus the byte, and names
  * its parent, so that a step is one comparison. */
 typedef struct gale__trie_node {
     uint32_t base, parent; /* parent: + 1; 0: free */

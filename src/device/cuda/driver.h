@@ -47,7 +47,7 @@ enum {
     GALE__CU_FUNCTION_SHARED = 8
 };
 
-/* As CUlaunchConfig and CUlaunchAttribute lie in memory; the attribute is "programmatic stream serialization". */
+/* The memory layout of CUlaunchConfig and CUlaunchAttribute; the attribute is "programmatic stream serialization". */
 enum { GALE__CU_LAUNCH_EARLY = 6 };
 typedef struct gale__cu_launch_attribute {
     int id, pad;

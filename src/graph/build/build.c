@@ -121,7 +121,7 @@ gale_status gale__prim_reserve(gale__prim_graph *g, int32_t nodes)
     return gale__hash_table_reserve(&g->table, nodes > 0 ? (size_t)nodes : 0);
 }
 
-/* What failed has said why. */
+/* The failure has already been reported. */
 static gale__node stop(gale__prim_graph *g, gale_status status)
 {
     if (g->status == GALE_OK) g->status = status;
@@ -177,7 +177,7 @@ static bool foldable(const gale__prim_graph *g, const gale__prim_node *p)
     return true;
 }
 
-/* Element-wise work on constants of equal elements gives one too, of whatever size. */
+/* An element-wise operation on constants with equal elements yields such a constant, of any size. */
 static bool all_splats(const gale__prim_graph *g, const gale__prim_node *p)
 {
     if (p->op >= GALE__SCALAR_COUNT || !g->fold_max) return false;
@@ -220,7 +220,7 @@ gale__node gale__prim_push(gale__prim_graph *g, const gale__prim_node *p)
     for (int i = 0; i < p->n_in; i++)
         if (p->in[i] < 0 || p->in[i] >= g->count) return gale__prim_fail(g, GALE_INVALID, "graph: missing operand");
     if (!gale__prim_shape_ok(g, p->rank, p->dims)) return GALE__NIL;
-    /* A value of no elements is the same whatever made it. */
+    /* A value without elements is the same, however it was computed. */
     if (p->n_in && p->op != GALE__PRIM_LOOP && gale__dims_count(p->rank, p->dims) == 0)
         return gale__prim_splat(g, p->type, p->rank, p->dims, 0);
     if (all_splats(g, p)) return fold(g, p, true);

@@ -28,7 +28,7 @@ int64_t gale__dims_count(int rank, const int64_t *dims);
 bool gale__prim_shape_ok(gale__prim_graph *g, int rank, const int64_t *dims);
 /* NumPy's rule; false when the shapes do not go together. */
 bool gale__dims_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b, int *rank, int64_t *dims);
-/* The value a reduction over nothing gives, as bits of the type. */
+/* The result of a reduction over zero elements, as bits of the type. */
 uint64_t gale__reduce_identity(gale__reduce kind, gale_type type);
 /* "[2, 3]" in the graph's arena, for messages. */
 const char *gale__prim_shape_text(gale__prim_graph *g, gale__node n);

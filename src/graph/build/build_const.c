@@ -31,7 +31,7 @@ gale__node gale__prim_input(gale__prim_graph *g, int which, gale_type type, int 
     return gale__prim_push(g, &d.node);
 }
 
-/* tensor: where `data` lies, when it is large; NULL: copied when small, else borrowed. */
+/* tensor: where `data` is, when it is large; NULL: copied when small, else borrowed. */
 static gale__node push_const(gale__prim_graph *g, gale_type type, int rank, const int64_t *dims, bool splat,
     const void *data, const gale_tensor *tensor)
 {

@@ -217,7 +217,7 @@ static bool loop_fits(gale__prim_graph *g, const gale__prim_loop_args *loop, con
 gale__node gale__prim_loop(gale__prim_graph *g, const gale__prim_loop_args *loop, const gale__node *inputs)
 {
     int n = loop->n_carried + loop->n_sliced + loop->n_constant, n_out = loop->n_carried + loop->n_stacked;
-    if (g->status == GALE_OK) g->status = loop->body->status; /* why the body failed is said already */
+    if (g->status == GALE_OK) g->status = loop->body->status; /* the failure of the body has already been reported */
     for (int i = 0; i < n; i++)
         if (!gale__prim_ok(g, inputs[i])) return GALE__NIL;
     for (int i = 0; i < n_out; i++)

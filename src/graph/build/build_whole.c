@@ -1,6 +1,6 @@
-/* Products of bytes that were made floats: where a device multiplies bytes faster than floats, the product of two
- * dequantised values is taken in whole numbers, exactly, and scaled once.  However many readers a dequantised value
- * has, and whatever follows the product, nothing has to be recognised as a pattern. */
+/* Products of dequantised bytes: if a device multiplies bytes faster than floats, the product of two dequantised values
+ * is computed in integers, exactly, and scaled once. No pattern has to be recognised, however many readers a
+ * dequantised value has and whatever follows the product. */
 #include "graph/build/build.h"
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Nodes are appended in topological order and never change; equal nodes are one node (hash-consing), and nodes of
  * constants small enough are evaluated at once.  Building never fails node by node: functions given GALE__NIL or making
  * an error give GALE__NIL, and the first error stays in g->status with its message.  Broadcasting is explicit (EXPAND)
- * except in the helpers that say so. */
+ * except in the helpers that are documented to do so. */
 #ifndef GALE_GRAPH_GRAPH_H
 #define GALE_GRAPH_GRAPH_H
 #include "base/hash_table.h"
@@ -59,8 +59,8 @@ typedef struct gale__prim_node {
     int32_t n_attr;
     uint64_t imm;
     const void *data; /* CONST */
-    const gale_tensor *
-        tensor; /* CONST: where `data` lies, when it is large and given as a tensor; only gale__prim_read may read it */
+    const gale_tensor
+        *tensor; /* CONST: where `data` is, when it is large and given as a tensor; only gale__prim_read may read it */
     struct gale__prim_loop_args *loop; /* LOOP */
     int32_t region;                    /* the operator it came from; -1 none */
 } gale__prim_node;
@@ -91,7 +91,7 @@ typedef struct gale__prim_graph {
     bool zeros_apart;    /* and zero points are kept outside of them: for matrix units, which know none */
     bool inner;          /* the body of a loop, whose seed, if it has one, comes with the loop's inputs */
     gale__node seed;     /* U64: what random operators draw from; NIL: none yet */
-    uint64_t scope;      /* of the operators around it: tells its random numbers from theirs */
+    uint64_t scope;      /* of the enclosing operators: distinguishes its random numbers from theirs */
     uint64_t run_seed;   /* what the reference takes for the seed of the run */
 } gale__prim_graph;
 
@@ -190,8 +190,8 @@ gale__node gale__prim_scan(
     gale__prim_graph *g, gale__reduce kind, gale__node x, int axis, bool exclusive, bool reverse);
 gale__node gale__prim_sort(gale__prim_graph *g, gale__node x, int axis, bool descending); /* indices along axis, I64 */
 gale__node gale__prim_copy(gale__prim_graph *g, gale__node x);
-/* Stored in the order of its own axes where it is stored, instead of the order that views lay over; one kernel that
- * takes it element by element still takes it in. */
+/* If it is stored, it has the order of its own axes, not that of the views on it; a kernel that reads it element by
+ * element can still be fused with it. */
 gale__node gale__prim_laid_out(gale__prim_graph *g, gale__node x);
 /* U32 bits; the same for the same key (U64, one number) and shape on every device. */
 gale__node gale__prim_random(gale__prim_graph *g, gale__node key, int rank, const int64_t *dims);

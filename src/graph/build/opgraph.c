@@ -374,7 +374,7 @@ typedef struct lowering {
     gale__prim_graph *g;
     gale__node *nodes; /* by value */
     gale_device *device;
-    int claim_from; /* gradients of what comes before are taken: they need what lies inside */
+    int claim_from; /* gradients of what comes before are taken: they need what is inside */
     gale__narrowing narrowing;
 } lowering;
 

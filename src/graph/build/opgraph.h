@@ -11,8 +11,9 @@ typedef struct gale__op_node {
     int n_attrs;
     const char *name;  /* of its region: the operator's name, or a recogniser's */
     const char *where; /* for messages, by whoever made the graph; NULL: name and number */
-    uint64_t number;   /* in the graph it was made in, whatever rewriting does: its random numbers go by it */
-    int path;          /* in a program: first row of the fast paths for the name, -1 none */
+    uint64_t
+        number; /* number in the original graph, which rewriting does not change: its random numbers depend on it */
+    int path;   /* in a program: first row of the fast paths for the name, -1 none */
     /* Made by a recogniser: the chain it stands for, lowered instead where there is no operator or it does not apply,
      * since input 0 has not at least min_rank axes, or not exactly exact_rank (-1: any). */
     const struct gale__op_node *body;
@@ -42,8 +43,7 @@ typedef struct gale__op {
     const char *doc;       /* one or two sentences */
     uint32_t shape_inputs; /* bit i: of input i only the shape matters (Shape, Size, EyeLike ...) */
 } gale__op;
-/* The ops room hands its table over once (gale__ops_table in ops/op_registry.c); the graph room looks names up in it.
- */
+/* The ops room registers its table once (gale__ops_table in ops/op_registry.c); the graph room looks up names in it. */
 extern const gale__op *const gale__ops_table[];
 extern const int gale__ops_count;
 const gale__op *gale__op_find(const char *name);

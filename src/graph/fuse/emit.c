@@ -85,7 +85,7 @@ static int add_access(gale__fuse_emitter *e, const gale__nest_access *a)
     return e->n_accesses++;
 }
 
-/* Loads value n, which lies in the memory of base (itself, or what it reshapes), through m. */
+/* Loads value n, which is in the memory of base (itself, or what it reshapes), through m. */
 static int load_from(gale__fuse_emitter *e, gale__node base, gale__node n, const gale__map *m)
 {
     int64_t strides[GALE_MAX_RANK];
@@ -212,7 +212,7 @@ static int emit_view(gale__fuse_emitter *e, gale__node n, const gale__map *m, bo
     if (fill == 0 && e->zero[v]) return v;
     gale__nest_instr *in = &e->code[v];
     if (in->op == GALE__NEST_LOAD && m->n_guards == 0 &&
-        e->accesses[in->access].n_guards == inner->n_guards) { /* a load of its own with this fill */
+        e->accesses[in->access].n_guards == inner->n_guards) { /* a separate load with this fill value */
         gale__nest_access access = e->accesses[in->access];
         access.fill = p->imm;
         int at = add_access(e, &access);
@@ -337,7 +337,7 @@ static bool set_domain(gale__fuse_emitter *e, int rank, const int64_t *dims, int
     return true;
 }
 
-/* How far the first reduction of the kernel below n lies rolled, by axis; false: there is none. */
+/* How far the first reduction of the kernel below n is rolled, by axis; false: there is none. */
 static bool find_rolled(const gale__fuse_emitter *e, gale__node n, int64_t *shift, int *budget)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);

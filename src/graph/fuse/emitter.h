@@ -53,7 +53,7 @@ typedef struct gale__fuse_emitter {
     gale__fuse_factors factors[MAX_AXES]; /* by axis of the value, then by added axis; kept over restarts */
 } gale__fuse_emitter;
 
-/* emit.c.  Each gives the instruction of a value, RESTART when the domain needs a split, or ERROR. */
+/* emit.c.  Each returns the instruction of a value, RESTART if the domain must be split, or ERROR. */
 int gale__fuse_emit_value(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path);
 int gale__fuse_emit_const(gale__fuse_emitter *e, gale_type type, uint64_t bits);
 int gale__fuse_emit_append(

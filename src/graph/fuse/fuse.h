@@ -15,7 +15,7 @@ typedef enum gale__fused_kind {
     GALE__FUSED_ROUTINE
 } gale__fused_kind;
 
-enum { GALE__FUSED_REGIONS = 6 }; /* that are told apart; a kernel may have more */
+enum { GALE__FUSED_REGIONS = 6 }; /* that are distinguished; a kernel may have more */
 typedef struct gale__fused {
     gale__fused_kind kind;
     gale__node root;                      /* what it writes */
@@ -45,7 +45,7 @@ typedef struct gale__fusion {
     gale__arena arena;
     gale__fusion_options options;
     uint8_t *live, *root, *dense; /* by node; dense: identity layout is needed */
-    uint8_t *last;                /* by node: lies channels-last (layout.c) */
+    uint8_t *last;                /* by node: is stored channels-last (layout.c) */
     uint8_t *over_reduce, *is_output;
     int32_t *group;      /* by node */
     int32_t *emitted_in; /* REDUCE: the root that folded it */
@@ -61,12 +61,12 @@ void gale__fusion_finish(gale__fusion *f);
 /* The node whose memory `n` is: n itself or, through reshapes, what it renames. */
 gale__node gale__fuse_base(const gale__fusion *f, gale__node n);
 /* Whether each axis of b is a run of axes of a: an element's place along b then follows from that along a, however b
- * lies in memory. */
+ * is in memory. */
 bool gale__splits_axes(const gale__prim_node *a, const gale__prim_node *b);
 /* Element strides of a root's memory, by its layout; and of a reshape of it. */
 void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strides);
 void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);
-/* Whether what an operation gives is written by something else than a nest, and so always lies as declared. */
+/* Whether the result of an operation is not written by a nest, and is therefore always stored as declared. */
 bool gale__fuse_written_dense(int op);
 int64_t gale__fuse_root_elements(const gale__prim_graph *g, gale__node n);
 

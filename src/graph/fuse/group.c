@@ -12,7 +12,7 @@ typedef struct grouper {
     const gale__prim_graph *g;
     uint8_t *job;       /* flags by job; a job is numbered by its root, pieces of CONCAT above count */
     gale__node *reduce; /* by job: one of its reductions; the others must run over the same axes */
-    uint8_t *zone; /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN only views lie between it and a
+    uint8_t *zone; /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN has only views between it and a
                       sum, WINDOWED a window reads it again and again */
     int32_t next_job;
 } grouper;
@@ -60,7 +60,7 @@ static bool always_root(int op)
     }
 }
 
-/* Inputs that must lie in memory as they are, row by row. */
+/* Inputs that must be in memory in row-major order. */
 static bool needs_memory(const gale__prim_node *n, int input)
 {
     switch (n->op) {
@@ -109,8 +109,8 @@ static bool blows_up(const gale__prim_graph *g, gale__node n)
     return gale__prim_elements(g, n) > 4 * sources;
 }
 
-/* Whole numbers made of counters and short tables by a few light operations: places, say.  Computing them again costs
- * little, a table of their size much memory.  What may still be spent counts down. */
+/* Integers computed from counters and short tables by a few cheap operations, such as positions. Recomputing them costs
+ * little, while a table of their size takes much memory. The remaining budget is counted down. */
 static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *elements)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -250,7 +250,7 @@ static bool made_of_bytes(const gale__prim_graph *g, gale__node n)
 }
 
 /* A cast to a narrower float, or of a float to bytes where bytes are multiplied: where the value goes through memory,
- * this is what should lie there. */
+ * this is what should be there. */
 static bool narrows(const grouper *s, const gale__prim_node *p)
 {
     bool bytes = is_byte(p->type) && (s->fusion->options.store_operands || s->fusion->options.bytes);
@@ -269,7 +269,7 @@ static bool is_centred(const grouper *s, gale__node n)
     return x->op == GALE__CAST && is_byte(gale__prim_at(s->g, x->in[0])->type);
 }
 
-/* A contraction lies below, with nothing but element-wise work and views between. */
+/* There is a contraction below, with only element-wise operations and views in between. */
 static bool over_contraction(const grouper *s, gale__node n, int *budget)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -335,7 +335,7 @@ static bool dear_invariant(const gale__prim_graph *g, gale__node x)
     return p->op == GALE__PRIM_REDUCE || p->op == GALE__PRIM_TAKE || (p->op < GALE__SCALAR_COUNT && !light(p->op));
 }
 
-/* A reduction of so many elements that is no contraction lies below, with nothing but element-wise work and views
+/* There is a reduction of so many elements below that is not a contraction, with only element-wise operations and views
  * between: the kernel that reduces them computes what follows once for each result. */
 static bool over_reduction(const grouper *s, gale__node n, int64_t elements, int *budget)
 {
@@ -351,8 +351,7 @@ static bool over_reduction(const grouper *s, gale__node n, int64_t elements, int
 
 enum { SPREAD = 16 };
 
-/* What a few elements are computed from and many read, a gate of each channel say, is not computed again for each of
- * them. */
+/* A value with few elements that many elements read, such as a gate per channel, is not recomputed for each of them. */
 static void store_spread(const grouper *s, gale__node n)
 {
     gale__node x = gale__prim_at(s->g, n)->in[0];

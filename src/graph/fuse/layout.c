@@ -75,7 +75,7 @@ static int64_t plane(const gale__prim_node *p) { return plane_of(p->dims, p->ran
 
 static int64_t channels_of(const gale__prim_node *p) { return p->dims[gale__channel_axis(p->dims, p->rank)]; }
 
-/* A stride of a declared value, as it is channels-last. */
+/* A stride of a declared value when it is stored channels-last. */
 static int64_t turned(const gale__prim_node *p, int64_t step)
 {
     int64_t size = plane(p), channels = channels_of(p), item = size * channels;
@@ -98,7 +98,7 @@ static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bo
                       : turned(gale__prim_at(f->g, n), offset + half) - turned(gale__prim_at(f->g, n), half);
 }
 
-/* Whether a dimension of a declared value goes on from one channel to the next. */
+/* Whether a dimension of a declared value continues across channels. */
 static bool covers_channels(const gale__prim_node *p, int64_t step, int64_t extent)
 {
     return p->rank >= 4 && step >= 1 && step < plane(p) && extent * step > plane(p);

@@ -7,7 +7,7 @@
 gale_status gale__layout_choose(gale__fusion *f, bool *any);
 /* Every value that can be is channels-last. */
 void gale__layout_force(gale__fusion *f);
-/* The axis that lies last when a value does not lie as declared. */
+/* The axis that is last when a value is not stored as declared. */
 int gale__channel_axis(const int64_t *dims, int rank);
 /* A value as declared, written channels-last. */
 void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to);

@@ -39,7 +39,7 @@ static inline int64_t gale__map_coef(const gale__map *m, int axis, int d)
 }
 /* Axis a is domain dimension first + a. */
 void gale__map_identity(gale__map *m, const gale__map_domain *domain, int rank, const int64_t *dims, int *dim_of_axis);
-/* Moves an axis of a value of this extent round by `shift`; false: the map cannot say that. */
+/* Rotates an axis of this extent by `shift`; false: the map cannot express it. */
 bool gale__map_roll(gale__map *m, const gale__map_domain *domain, int axis, int64_t extent, int64_t shift);
 /* The map of view `n`'s input, given the map of `n` itself.  *guarded: new guards were added (n is PAD, WINDOW or
  * UNWINDOW). */

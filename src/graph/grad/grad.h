@@ -10,8 +10,8 @@ typedef struct gale__grad {
     gale__node *of; /* by node: the gradient gathered so far, or NIL */
 } gale__grad;
 
-/* A rule: p is a copy of node n, d the gradient of its value.  Rules ask `wants` first, so as not to make what nobody
- * reads. */
+/* A rule: p is a copy of node n, d the gradient of its value. Rules check `wants` first, so that no unused nodes are
+ * created. */
 typedef void gale__grad_rule(gale__grad *s, gale__node n, const gale__prim_node *p, gale__node d);
 static inline bool gale__grad_wants(const gale__grad *s, gale__node x) { return s->active[x]; }
 void gale__grad_add(gale__grad *s, gale__node x, gale__node d);

@@ -49,7 +49,7 @@ void gale__grad_reduce(gale__grad *s, gale__node n, const gale__prim_node *p, ga
     switch ((gale__reduce)p->attr[0]) {
     case GALE__SUM: d = gale__prim_expand(g, d, in.rank, in.dims); break;
     case GALE__PROD: d = product(g, &in, x, axes, d); break;
-    default: d = winners(g, n, &in, x, axes, d); break; /* RMAX, RMIN; the rest give integers */
+    default: d = winners(g, n, &in, x, axes, d); break; /* RMAX, RMIN; the others yield integers */
     }
     gale__grad_add(s, x, d);
 }

@@ -28,7 +28,7 @@ static gale__node unslice(gale__prim_graph *g, const gale__prim_node *p, const g
  * one sum for all windows of a convolution, which the fuser joins with the contraction below, and only what is kept is
  * computed. */
 typedef struct open_sum {
-    gale__node inside;     /* what is summed; d itself where it is no such sum */
+    gale__node inside;     /* what is summed; d itself where it is not such a sum */
     uint32_t axes;         /* of `inside`, summed */
     int at[GALE_MAX_RANK]; /* by axis of d: where it is in `inside` */
 } open_sum;

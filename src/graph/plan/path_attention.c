@@ -61,7 +61,7 @@ static gale__node unscale(const gale__claim *c, gale__node n, double *scale)
     return n;
 }
 
-/* The operator of that name has inputs of its own. */
+/* The operator of that name has different inputs. */
 static bool is_region(const gale__claim *c) { return c->node->n_body != 0; }
 
 static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__cpu_attention *a)

@@ -47,7 +47,7 @@ static bool take_factor(gale__claim *c, gale__node n, bool turn, int64_t rows, i
     return aligned && gale__claim_operand(c, base);
 }
 
-/* The same matrix for every batch, and rows that go on from one batch to the next: one larger product. */
+/* The same matrix for every batch, and rows that continue from one batch to the next: one larger product. */
 static void fold_batches(gale__matrix_product *s)
 {
     if (s->b.batch || s->a.turned || s->a.batch != s->m * s->a.pitch) return;

@@ -146,7 +146,7 @@ static gale__node make_routine(const gale__claim *c, int row, int64_t total)
     return gale__prim_push(c->g, &node);
 }
 
-/* The results of one routine, which lie one after another. */
+/* The results of one routine, which follow one another. */
 static void take_apart(const gale__claim *c, int row, gale__node *out)
 {
     int64_t total = 0, from = 0;

@@ -19,11 +19,12 @@ typedef struct gale__claim {
     const gale__op_node *node; /* attributes */
     const gale__node *in;
     int n_in;
-    gale__node out; /* as lowered: it has the type and shape that the routine must give */
+    gale__node out; /* as lowered: has the type and shape of the routine's result */
     int n_out;      /* how many results the region has */
-    bool together;  /* set by the row: the routine gives all results, of one type, one after another; else the first */
+    bool together;  /* set by the row: the routine writes all results, of one type, one after another; else only the
+                       first */
     gale__node operand[GALE__FAST_PATH_OPERANDS];
-    int n_operands; /* read by the routine; each comes to lie in memory, dense */
+    int n_operands; /* read by the routine; each is stored in memory, dense */
     const void *args;
     int n_args;             /* words */
     uint64_t scratch_bytes; /* host functions: for each worker */
@@ -70,8 +71,8 @@ gale__prim_node gale__claim_node(const gale__claim *c, gale__node n); /* rank 0 
 double gale__claim_attr(const gale__claim *c, const char *name, double fallback);
 /* Room for the routine's arguments, a struct of 8-byte members, cleared; NULL (and c->g->status) without memory. */
 void *gale__claim_args(gale__claim *c, size_t bytes);
-/* How n lies in the memory of another node, views between them being seen through: that node is *base, n's axis d moves
- * by stride[d]. */
+/* How n is laid out in the memory of another node, looking through the views between them: that node is *base, n's axis
+ * d moves by stride[d]. */
 void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int64_t *stride, int64_t *offset);
 /* Adds an operand; false when there are too many. */
 bool gale__claim_operand(gale__claim *c, gale__node n);

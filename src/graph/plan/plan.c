@@ -192,7 +192,7 @@ static gale_status place_all(gale__planner *p)
 
 static const gale__fused *kernel_at(const gale__planner *p, int at) { return &p->fusion.kernels[p->order[at]]; }
 
-/* The data of a small constant; NULL: what lies there is none. */
+/* The data of a small constant; NULL: the place does not hold one. */
 static const void *constant_at(const gale__plan *plan, gale__plan_place place)
 {
     for (int i = 0; place.space == GALE__SPACE_CONST && i < plan->n_constants; i++)

@@ -1,7 +1,7 @@
 /* A plan: a primitive graph made into steps on one device, with a place for every value.
  *
  * Work values share slabs by lifetime; small constants, and values that depend on constants alone, have a slab that
- * stays; large constants lie in the device's store.  A plan is immutable; a context (program.c) gives its places real
+ * stays; large constants are in the device's store.  A plan is immutable; a context (program.c) gives its places real
  * memory. */
 #ifndef GALE_GRAPH_PLAN_H
 #define GALE_GRAPH_PLAN_H
@@ -29,7 +29,7 @@ typedef enum gale__plan_step_kind { GALE__STEP_LAUNCH, GALE__STEP_COPY, GALE__ST
 typedef struct gale__plan_step {
     uint8_t kind;
     bool once;    /* belongs to the prologue */
-    bool routine; /* of a fast path: tag.name says which */
+    bool routine; /* of a fast path, named by tag.name */
     gale_kernel *kernel;
     gale__call *call; /* CALL: the plan's, or its body's */
     uint32_t groups[3];
@@ -82,7 +82,7 @@ typedef struct gale__plan {
     int n_bodies;
     size_t bodies_capacity; /* of loops: they own the kernels their steps use */
     double predicted_us, bytes, operations;
-    uint64_t plan_ns; /* to lower and plan, told by the program */
+    uint64_t plan_ns; /* time for lowering and planning, set by the program */
     int kernels;      /* launches and calls, the prologue's not counted */
 } gale__plan;
 
@@ -90,9 +90,9 @@ typedef struct gale__plan {
 gale_status gale__plan_make(gale_device *device, gale__prim_graph *g, const gale__node *outputs, int n_outputs,
     const gale__fusion_options *options, gale__plan **out);
 void gale__plan_destroy(gale__plan **plan);
-/* Whether an output may lie where an input lies, element by element: nothing reads what was written over. */
+/* Whether an output may overwrite an input, element by element: nothing reads an element after it was overwritten. */
 bool gale__plan_in_place(const gale__plan *plan, int output, int input);
-/* The constants are uploaded and the prologue has run: lets go of what was only needed up to then. */
+/* Frees what was only needed until the constants were uploaded and the prologue had run. */
 void gale__plan_settle(gale__plan *plan);
 /* Marks the weights that steps read; prologue: those of the prologue too.  read: cleared, one for each. */
 void gale__plan_weights_read(const gale__plan *plan, bool prologue, bool *read);

@@ -12,8 +12,8 @@ typedef struct unroll {
     gale__plan_place constants;      /* of the body's constants */
     int first_weight;                /* of the body's weights */
     gale__plan_place *ping;          /* two for each carried value */
-    gale__plan_place *out;           /* where LOOP_OUTs lie; NONE when nobody reads them */
-    gale__plan_place *stack_scratch; /* of stacked outputs nobody reads */
+    gale__plan_place *out;           /* where LOOP_OUTs are; NONE if they are not read */
+    gale__plan_place *stack_scratch; /* of stacked outputs that are not read */
     bool once;
 } unroll;
 
@@ -65,7 +65,7 @@ static gale_status write_trip(unroll *u, int64_t trip)
     for (int s = 0; s < u->body->n_steps; s++) {
         gale__plan_step step = u->body->steps[s];
         gale__plan_place refs[GALE__NEST_BUFFERS_MAX];
-        /* What goes out lies elsewhere at every trip, in memory that others use before and after. */
+        /* Outputs are at another address in every trip, in memory that others use before and after. */
         for (int i = 0; i < step.n_refs; i++) step.once = step.once && step.refs[i].space != GALE__SPACE_OUTPUT;
         if (step.once && trip > 0) continue;
         step.once = step.once || u->once;
@@ -90,7 +90,7 @@ static gale_status copy_initial(unroll *u)
     return GALE_OK;
 }
 
-/* The body as a plan of its own; the parent owns it, and uploads its constants with its own. */
+/* The body as a separate plan; the parent owns it and uploads its constants together with its own. */
 static gale_status plan_body(gale__planner *p, const gale__prim_loop_args *loop, gale__plan **out)
 {
     gale__plan *plan = p->plan;

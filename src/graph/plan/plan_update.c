@@ -1,4 +1,4 @@
-/* Outputs that lie where an input lies: weights that an optimiser updates, caches, states.  Nothing has to be copied if
+/* Outputs that overwrite an input: weights that an optimiser updates, caches, states.  Nothing has to be copied if
  * every element of the input is read for the last time before, or while, its place is written.  Kernels that read such
  * an input only at the elements they write are known by their accesses; of all others it is the order that decides. */
 #include "graph/plan/planner.h"

@@ -13,7 +13,7 @@ struct gale__planner {
     size_t items_capacity;
     int *clock,
         *order;   /* by fused kernel: when it runs, the prologue's before all others; and the kernels in that order */
-    int position; /* of the kernel being planned, by that clock: lifetimes are told in it */
+    int position; /* of the kernel being planned, in the unit in which lifetimes are measured */
     const gale__nest **nests; /* of the K_NEST kernels, in order */
     int next_runnable;
 };
@@ -24,7 +24,7 @@ gale_status gale__planner_step(gale__planner *p, gale__plan_step step, const gal
  * packed: index is the item until then. */
 gale_status gale__planner_scratch(gale__planner *p, uint64_t size, gale__plan_place *out);
 gale_status gale__planner_scratch_early(gale__planner *p, uint64_t size, gale__plan_place *out);
-/* Where the (dense) value of n lies. */
+/* Where the (dense) value of n is. */
 gale__plan_place gale__planner_place(const gale__planner *p, gale__node n);
 /* What messages call the nodes that these kernels compute, in the plan's arena; NULL: out of memory. */
 const char *gale__planner_nodes(gale__planner *p, const gale__fused *const *kernels, int n);

@@ -5,7 +5,7 @@
 #include "graph/fuse/layout.h"
 
 enum { BUCKETS = 1024 };
-#define LAST UINT64_MAX /* key of what lies channels-last */
+#define LAST UINT64_MAX /* key of what is stored channels-last */
 typedef struct store {
     gale__mutex lock;
     gale__weight *buckets[BUCKETS];
@@ -36,7 +36,7 @@ static gale__weight **bucket_of(store *s, const gale_tensor *t)
     return &s->buckets[gale__hash(&t->host, sizeof t->host, t->size_bytes) % BUCKETS];
 }
 
-/* Called with the lock held: what nobody reads any more joins the list. */
+/* Called with the lock held: adds what is no longer used to the list. */
 static void drop(store *s, gale__weight *w, gale__weight **gone)
 {
     if (--w->refs) return;
@@ -47,7 +47,7 @@ static void drop(store *s, gale__weight *w, gale__weight **gone)
     *gone = w;
 }
 
-/* Called without it: whose memory a tensor borrows is told now, and may do anything. */
+/* Called without the lock: notifies the owner of borrowed memory, whose callback may do anything. */
 static void free_weights(gale__weight *gone)
 {
     for (gale__weight *next; gone; gone = next) {
@@ -102,7 +102,7 @@ done:
     return status;
 }
 
-/* Where it lies, for a device that can read it there; else in memory of the device's own. */
+/* Where it is, for a device that can read it there; else in memory of the device's own. */
 static gale_status fill(gale__weight *w, gale_stream *stream, bool *uploaded)
 {
     const gale_tensor *t = w->tensor;
@@ -135,7 +135,7 @@ static gale_status take(
     else if (status == GALE_OK) status = key ? fill_panels(w, stream, &wanted->panels) : fill(w, stream, uploaded);
     if (status != GALE_OK) {
         if (*uploaded) gale_stream_sync(stream); /* part of it may be on its way */
-        return free_weights(w), status;          /* the caller's tensor lives: nobody is told */
+        return free_weights(w), status;          /* the caller's tensor still exists: no notification */
     }
     w->refs = 1;
     w->next = *bucket;

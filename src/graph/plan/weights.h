@@ -22,7 +22,7 @@ typedef struct gale__weight {
     int refs;
 } gale__weight;
 
-/* Finds them on the stream's device or brings them there, complete on return; out[i] stays until it is given back. */
+/* Finds them on the stream's device or brings them there, complete on return; out[i] stays until it is released. */
 gale_status gale__weights_take(gale_stream *stream, const gale__weight_wanted *wanted, int n, gale__weight **out);
 void gale__weights_give(gale_device *device, gale__weight **weights, int n); /* entries may be NULL; cleared */
 #endif

@@ -156,7 +156,7 @@ done:
 typedef struct walk {
     const gale__prim_graph *g;
     gale__reference_value *values; /* by node */
-    int32_t *uses;                 /* readers still to come; the value is let go at 0 */
+    int32_t *uses;                 /* remaining readers; the value is freed at 0 */
     bool *borrowed;                /* the numbers belong to the caller */
     gale__reference_value **loops; /* LOOP: all outputs */
 } walk;

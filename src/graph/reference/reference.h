@@ -10,7 +10,7 @@ typedef union gale__reference_number {
 } gale__reference_number; /* u64 keeps its bits in i; bool is 0 or 1 */
 typedef struct gale__reference_value {
     gale__reference_number *v;
-    bool splat; /* v has one element, which stands for all */
+    bool splat; /* v has one element, which represents all */
 } gale__reference_value;
 static inline gale__reference_number gale__reference_value_at(const gale__reference_value *r, int64_t i)
 {

@@ -141,7 +141,7 @@ static gale__reference_number cast(gale_type type, gale_type from, gale__referen
     bool f = gale__type_is_float(from);
     if (type == GALE_BOOL) return (gale__reference_number){.i = f ? a.f != 0 : a.i != 0};
     if (!f) {
-        /* u64 above the middle is a number of its own, not a negative one */
+        /* u64 of 2^63 and more is not negative */
         bool high = from == GALE_U64 && a.i < 0 && gale__type_is_float(type);
         if (high) gale__store_f64(type, &bits, (double)(uint64_t)a.i);
         else gale__store_i64(type, &bits, a.i);

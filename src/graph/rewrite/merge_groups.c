@@ -1,6 +1,6 @@
-/* A group of 4 channels fills an eighth of the smallest tile of a matrix unit, and its values lie in memory by 8 bytes.
- * Eight such groups as one cost the unit nothing more, and are read by whole lines.  An infinity in one of them reaches
- * the results of the others as NaN, through the zeros. */
+/* A group of 4 channels fills an eighth of the smallest tile of a matrix unit, and its values are contiguous in memory
+ * only by 8 bytes. Eight such groups as one cost the unit nothing more, and are read by whole lines.  An infinity in
+ * one of them reaches the results of the others as NaN, through the zeros. */
 #include "graph/rewrite/merge_groups.h"
 #include "graph/rewrite/merge_products.h"
 #include "graph/run/tensor.h"

@@ -162,7 +162,7 @@ gale_value gale__merge_value(gale_graph *g, gale_tensor *constant)
     return g->n_values++;
 }
 
-/* A node with one result, where `like` stood. */
+/* A node with one result, in place of `like`. */
 static gale_status make_node(
     merger *m, const gale__op_node *like, const char *name, gale_value x, gale_value y, gale__op_node *out)
 {
@@ -221,7 +221,7 @@ static gale_status merge(merger *m, const branch *b, int n)
     return GALE_OK;
 }
 
-/* Values that merging may add find room behind those that are there. */
+/* Values added by merging are appended to the existing ones. */
 static gale_status make_room(merger *m)
 {
     gale_graph *g = m->graph;

@@ -25,7 +25,7 @@ typedef struct gale__pattern_node {
     int8_t slot; /* of its letter */
     int8_t n_in, in[GALE__PATTERN_INPUTS];
     const char *attrs;
-    int attrs_length; /* what stands in brackets; NULL: nothing */
+    int attrs_length; /* the text in brackets; NULL: none */
 } gale__pattern_node;
 
 typedef struct gale__pattern {

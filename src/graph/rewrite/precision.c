@@ -34,7 +34,8 @@ static int class_of(const gale__op *op)
 
 /* --- Constants, when the program is made. --- */
 
-/* Whether numbers keep their meaning: none becomes infinite, and a single one, an epsilon say, does not vanish. */
+/* Whether numbers keep their meaning: none becomes infinite, and a single number, such as an epsilon, does not become
+ * 0. */
 static bool suits(gale_type type, const float *x, size_t n)
 {
     double most = gale__type_max(type), least = type == GALE_F16 ? 6.103515625e-05 : 0;
@@ -73,7 +74,7 @@ static bool is_added(const gale__op *op, int input)
     return input == 2 && (!strcmp(op->name, "Conv") || !strcmp(op->name, "ConvTranspose") || !strcmp(op->name, "Gemm"));
 }
 
-/* An input whose type is that of the operator's numbers: not one that only tells how. */
+/* An input with the operator's element type, not a parameter. */
 static bool is_data(const gale__op *op, int input)
 {
     int bit = input < 31 ? input : 31;
@@ -103,7 +104,7 @@ static gale_status convert_inputs(gale_graph *g, const gale__op_node *n)
     return GALE_OK;
 }
 
-/* Gradients are taken in the graph's own types, so what comes before the last of them stays as it is. */
+/* Gradients are computed in the graph's own types, so everything before the last of them is unchanged. */
 static int first_node(const gale_graph *g) { return g->n_gradients ? g->gradients[g->n_gradients - 1].after : 0; }
 
 gale_status gale__precision_apply(gale_graph *g, gale_type type)
@@ -157,7 +158,7 @@ static bool passes(gale__narrowing *s, gale__node x, bool (*test)(gale_type, con
     return ok;
 }
 
-/* What is finite stays finite: the largest numbers stand in masks, where they are as good as any that is large. */
+/* Finite numbers stay finite: the largest ones occur in masks, where any large number will do. */
 static gale__node clamped(gale__narrowing *s, gale__node x)
 {
     double most = gale__type_max(s->graph->narrow);
@@ -208,8 +209,8 @@ static void narrow_all(gale__narrowing *s, const gale__op_node *n, gale__node *i
     }
 }
 
-/* A map that alone reads a value is fused with what makes it, and takes it as it is before it is rounded: one of its
- * inputs, the one made last, since a kernel holds but one contraction. */
+/* A map that is the only reader of a value is fused with its producer and reads it before rounding. This applies to one
+ * input, the one computed last, since a kernel contains only one contraction. */
 static void take_unrounded(gale__narrowing *s, const gale__op_node *n, gale__node *in)
 {
     int last = -1;

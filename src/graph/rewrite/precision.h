@@ -17,9 +17,10 @@ typedef struct gale__narrowing {
     bool off;         /* operators stay in f32 for now */
 } gale__narrowing;
 gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__prim_graph *g);
-/* Brings the inputs of an operator to the types it will be lowered in; gives what gale__narrowing_results wants. */
+/* Converts the inputs of an operator to the types it will be lowered in; returns the argument of
+ * gale__narrowing_results. */
 int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in);
 void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how, gale__node *out);
-/* The value in the type that the graph says. */
+/* The value in the type that the graph declares. */
 gale__node gale__narrowing_declared(gale__narrowing *s, gale_value value, gale__node x);
 #endif

@@ -62,8 +62,8 @@ static void count_users(recogniser *r)
     }
 }
 
-/* One attribute of a rule's text; gives where the next one begins.  The name stays empty when the number was not met.
- */
+/* One attribute of a rule's text; returns the start of the next one. The name stays empty if the number was not
+ * matched. */
 static const char *make_attr(
     gale__arena *arena, const char *text, const gale__pattern *p, const gale__pattern_match *m, gale_attr *out)
 {
@@ -140,7 +140,7 @@ static gale_status find_chains(recogniser *r)
     return GALE_OK;
 }
 
-/* Chains leave, and what stands for them goes where they ended. */
+/* Removes chains and inserts their replacements where they ended. */
 static void close_up(recogniser *r)
 {
     gale_graph *g = r->graph;

@@ -46,7 +46,7 @@ static void release_lent(gale_dlpack *self)
     gale__free(l);
 }
 
-/* Where the memory is, for others: the host's if it sees it, else the device's. */
+/* The address for other libraries: that of the host if it can access the memory, else that of the device. */
 static gale_status find_memory(const gale_tensor *t, gale_dlpack *to)
 {
     to->device_type = DL_CPU;
@@ -122,27 +122,29 @@ static gale_status find_type(const gale_dlpack *d, gale_type *out)
     return GALE_OK;
 }
 
-gale_status gale_tensor_from_dlpack(gale_dlpack *d, bool read_only, gale_tensor **out)
+gale_status gale_tensor_from_dlpack(gale_dlpack *d, gale_flags flags, gale_tensor **out)
 {
     gale_type type;
     GALE__NEED({"given", d}, {"out", out});
+    GALE__FLAGS(flags, GALE_TENSOR_READ_ONLY);
     if (d->device_type != DL_CPU)
         return gale__fail(GALE_UNSUPPORTED,
             "a DLPack tensor on device type %d: memory of a device is taken by gale_tensor_from_dlpack_on",
             (int)d->device_type);
     GALE_TRY(find_type(d, &type));
     void *data = d->data ? (char *)d->data + d->offset_bytes : NULL;
-    return gale_tensor_wrap(type, d->rank, d->dims, data, read_only, release_given, d, out);
+    return gale_tensor_wrap(type, d->rank, d->dims, data, flags, release_given, d, out);
 }
 
-gale_status gale_tensor_from_dlpack_on(gale_device *device, gale_dlpack *d, bool read_only, gale_tensor **out)
+gale_status gale_tensor_from_dlpack_on(gale_device *device, gale_dlpack *d, gale_flags flags, gale_tensor **out)
 {
     gale_type type;
     int64_t elements;
     gale_buffer *buffer = NULL;
-    gale__foreign from = {.read_only = read_only, .release = release_given, .owner = d};
+    gale__foreign from = {.read_only = flags & GALE_TENSOR_READ_ONLY, .release = release_given, .owner = d};
     GALE__NEED({"device", device}, {"given", d}, {"out", out});
-    if (d->device_type == DL_CPU) return gale_tensor_from_dlpack(d, read_only, out);
+    GALE__FLAGS(flags, GALE_TENSOR_READ_ONLY);
+    if (d->device_type == DL_CPU) return gale_tensor_from_dlpack(d, flags, out);
     if (d->device_id != device->info.index)
         return gale__fail(GALE_INVALID, "a DLPack tensor on device %d is not on %s:%d", (int)d->device_id,
             device->info.backend, device->info.index);

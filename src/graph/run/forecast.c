@@ -1,6 +1,6 @@
-/* How long a run would take on other devices.  A plan for one device says which kernels there are, what they move and
- * compute; another device's ceilings, and the share of them that a network reaches there, say how long that takes.
- * Nothing is compiled or run, so that a choice between devices costs no more than a plan. */
+/* Predicts how long a run would take on other devices. A plan for one device lists the kernels and the bytes and
+ * operations of each; the peak rates of another device, and the share of them that a network reaches there, give the
+ * time. Nothing is compiled or run, so a choice between devices costs no more than planning. */
 #include "graph/run/forecast.h"
 #include "device/ceilings.h"
 

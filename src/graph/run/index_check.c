@@ -1,4 +1,4 @@
-/* Rules are found once, when a program is made, so that a run looks at nothing but the indices themselves. */
+/* Rules are determined once, when a program is created, so that a run only checks the indices themselves. */
 #include "graph/run/index_check.h"
 #include "graph/run/tensor.h"
 #include <stdio.h>
@@ -26,7 +26,7 @@ static bool int_attr(const gale__op_node *n, const char *name, int64_t *out)
     return false;
 }
 
-/* Whether the host may know it: a constant, or what the caller gives. */
+/* Whether the host may know its value: a constant, or an input. */
 static bool from_outside(const gale_graph *g, gale_value v)
 {
     return v >= 0 && v < g->n_values && (g->values[v].constant || g->values[v].input >= 0);

@@ -1,5 +1,5 @@
-/* Indices and labels that come from the host, held against the extent that they point into before a run: a device would
- * read elsewhere, or take the nearest, in silence.  What devices compute is not looked at. */
+/* Indices and labels from the host are checked against the extent that they refer to before a run: a device would
+ * silently read other memory, or clamp them. Values computed on devices are not checked. */
 #ifndef GALE_GRAPH_RUN_INDEX_CHECK_H
 #define GALE_GRAPH_RUN_INDEX_CHECK_H
 #include "graph/build/opgraph.h"
@@ -12,8 +12,8 @@ typedef struct gale__index_rule {
     gale_value data;    /* that they point into: a constant or an input */
     int axis;
     bool from_end;  /* negative ones count from the end */
-    bool has_other; /* a label that stands for nothing, */
-    int64_t other;  /* and may be anything */
+    bool has_other; /* a label that marks ignored elements, */
+    int64_t other;  /* which may have any value */
 } gale__index_rule;
 
 /* The rules of a graph, in its program's arena; constants are checked at once. */

@@ -1,6 +1,6 @@
-/* The plans of a program: one for each signature, made once and kept as long as all of them fit the program's budget;
- * those used longest ago leave first.  A plan is made outside the program's lock, behind a place that is taken for it:
- * runs of other shapes go on, and callers with the same shape wait for the one that was first. */
+/* The plans of a program: one for each signature, created once and kept as long as all of them fit the program's
+ * budget; the least recently used ones are released first. A plan is created outside the program's lock, after
+ * reserving its entry: runs with other shapes continue, and callers with the same shape wait for the first one. */
 #include "base/hash.h"
 #include "graph/run/run.h"
 #include "kernel/cpu/interp.h"
@@ -41,7 +41,7 @@ typedef struct known {
     gale__str text;
 } known; /* text: the signature's bytes */
 
-/* Extents alone do not tell where they end. */
+/* Extents alone do not determine the rank. */
 static bool rank_in_signature(const gale_program *p, int input)
 {
     return p->graph->values[p->graph->inputs[input]].rank < 0;
@@ -108,7 +108,10 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .wraps = !p->device->info.caps.host_functions,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);
-    if (status == GALE_OK) (*out)->plan_ns = gale__time_ns() - start;
+    if (status == GALE_OK) {
+        (*out)->plan_ns = gale__time_ns() - start;
+        gale__context_add(p->device->context, GALE__COUNT_PLANS, 1);
+    }
 done:
     gale__prim_finish(&g);
     gale__free(outputs);
@@ -273,7 +276,8 @@ static gale_status plan_instance(gale_program *p, gale_tensor *const *inputs, co
     return GALE_OK;
 }
 
-/* Whoever took the place makes the plan, then tells those who wait; a failure leaves the place to them. */
+/* The thread that reserved the entry creates the plan and wakes those that wait; after a failure one of them takes
+ * over. */
 static gale_status fill_place(gale_program *p, gale_tensor *const *inputs, const known *k, gale__instance *i)
 {
     gale_status status = plan_instance(p, inputs, k, i);
@@ -376,6 +380,7 @@ gale_status gale_program_output_shape(
     gale__instance *i = NULL;
     GALE__NEED({"program", p}, {"type", type}, {"rank", rank}, {"dims", dims});
     GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    GALE__WITHIN(p->device->context);
     if (index < 0 || index >= p->graph->n_outputs)
         return gale__fail(
             GALE_INVALID, "the program has %d outputs: there is no output %d", p->graph->n_outputs, index);

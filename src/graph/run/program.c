@@ -21,6 +21,7 @@ gale_status gale_program_create(
 {
     GALE__NEED({"graph", graph}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     if (options) GALE_TRY(check_options(options));
     if (graph->n_outputs == 0)
         return gale__fail(GALE_INVALID, "the graph has no output; add one with gale_graph_output");

@@ -6,13 +6,13 @@
 #include "graph/plan/weights.h"
 #include "graph/run/index_check.h"
 
-/* Where a tensor lay: by the driver's names, since a block of the pool may come to stand where another stood. */
+/* Address of a tensor, by the driver's handles, since a block of the pool may reuse the address of another. */
 typedef struct gale__binding {
     uint64_t address, offset;
     void *handle;
 } gale__binding;
 
-/* An output that lies where an input lies; known: whether it is updated there was looked up. */
+/* An output that overwrites an input; known: whether it can be updated in place has been determined. */
 typedef struct gale__update {
     int32_t input;
     bool known, in_place;
@@ -23,10 +23,10 @@ typedef struct gale__run_context {
     struct gale__run_context *next;
     gale_stream *stream;
     gale_buffer **slabs;
-    gale_buffer **staged;    /* device copies of host tensors, and of outputs that lie over inputs */
+    gale_buffer **staged;    /* device copies of host tensors, and of outputs that overwrite inputs */
     gale__ref *refs;         /* of this run */
     gale__update *updates;   /* by output */
-    gale__mem *host_mems;    /* CPU: host tensors are read and written where they lie */
+    gale__mem *host_mems;    /* CPU: host tensors are read and written in place */
     gale_tensor **made;      /* by output: tensors this run made */
     gale__binding *bound;    /* of the previous run: what the capture was made with */
     gale_capture **captures; /* of its steps, in order, with these bindings */
@@ -67,7 +67,7 @@ struct gale_program {
     gale__instance *instances;
     int n_instances;
     uint64_t n_planned; /* plans made so far */
-    bool grown;         /* contexts have more memory than when the budget was last looked at */
+    bool grown;         /* contexts have more memory than when the budget was last checked */
     uint64_t clock;
     _Atomic int32_t nodes; /* of the latest plan's graph: the next one is about as large */
     gale__mutex lock;      /* of the instances, their idle contexts and `last` */
@@ -81,7 +81,7 @@ struct gale_program {
 };
 
 gale_status gale__program_check_inputs(const gale_program *program, gale_tensor *const *inputs);
-/* A plan for these inputs that the program does not keep: for what can be told of a run without running. */
+/* A plan for these inputs that the program does not keep: for predictions without a run. */
 gale_status gale__program_plan(gale_program *program, gale_tensor *const *inputs, gale__plan **out);
 /* The instance for these inputs, planned where it is new, and in use until it is released. */
 gale_status gale__program_instance(gale_program *program, gale_tensor *const *inputs, gale__instance **out);

@@ -156,9 +156,10 @@ static gale__instance *latest(gale_program *p)
     return best;
 }
 
-gale_status gale_program_report(gale_program *p, bool json, char **text)
+gale_status gale_program_report(gale_program *p, gale_flags flags, char **text)
 {
     GALE__NEED({"program", p}, {"text", text});
+    GALE__FLAGS(flags, GALE_REPORT_JSON);
     enum { MAX_ROWS = 256 };
     gale__str s = {0};
     gale__mutex_lock(&p->lock);
@@ -167,7 +168,7 @@ gale_status gale_program_report(gale_program *p, bool json, char **text)
     gale_status status = i ? GALE_NO_MEMORY : gale__fail(GALE_INVALID, "the program has not run yet");
     if (rows) {
         int n = rows_by_op(i->plan, rows, MAX_ROWS);
-        (json ? report_json : report_text)(p, i->plan, rows, n, &s);
+        (flags & GALE_REPORT_JSON ? report_json : report_text)(p, i->plan, rows, n, &s);
         status = gale__str_check(&s);
     }
     gale__mutex_unlock(&p->lock);

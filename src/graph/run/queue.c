@@ -1,17 +1,17 @@
-/* Runs that were submitted.  A queue's thread sends them one after the other.  On a device with a queue of its own it
- * does not wait for them: each run's stream waits for the run before, on the device, and whoever asks for a run, or
- * needs room for another, waits for its stream.  Elsewhere the run is over when it is sent. */
+/* Submitted runs. A queue's thread sends them one after the other. On a device with its own queue it does not wait for
+ * them: the stream of each run waits on the device for the previous run, and callers that wait for a run, or need room
+ * for another, wait for its stream. On other devices a run is complete when it has been sent. */
 #include "graph/run/run.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { AHEAD = 4 }; /* runs that the device may have before it, each with memory of its own */
+enum { AHEAD = 4 }; /* runs that may be queued on the device, each with its own memory */
 
 struct gale_run {
     gale_run *next;
     gale__run run;         /* of a program, or nothing where there is a task */
-    gale__queue_task task; /* what the queue's thread does by itself */
+    gale__queue_task task; /* work that the queue's thread does itself */
     gale_run_control control;
     void *user;
     gale_tensor **inputs, **outputs; /* views, which hold the memory */
@@ -45,7 +45,7 @@ static void drop_tensors(gale_tensor ***list, int n)
     *list = NULL;
 }
 
-/* Lets go of what the device needed.  The run's lock is held, or nobody else has it. */
+/* Frees what the device needed. The run's lock is held, or no other thread has access. */
 static void let_go(gale_run *r)
 {
     gale_program *p = r->run.program;
@@ -114,7 +114,7 @@ void *gale_run_user(const gale_run *r) { return r ? r->user : NULL; }
 void gale_run_destroy(gale_run **run)
 {
     if (!run || !*run) return;
-    gale_run_wait(*run); /* its status is nobody's any more */
+    gale_run_wait(*run); /* its status is no longer needed */
     drop(*run);
     *run = NULL;
 }
@@ -149,7 +149,7 @@ static gale_status take_context(gale_run *r)
     return gale__run_context_take(r->run.program, r->run.instance, &r->run.context);
 }
 
-/* Sends the run behind the one before it. */
+/* Sends the run after the previous one. */
 static gale_status send(gale_queue *q, gale_run *r)
 {
     GALE_TRY(gale__limits_check());
@@ -228,6 +228,7 @@ static void run_queue(void *arg)
 gale_status gale_queue_create(gale_device *device, gale_queue **out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__WITHIN(device->context);
     gale_queue *q = gale__calloc(1, sizeof *q);
     if (!q) return GALE_NO_MEMORY;
     q->last = &q->first;
@@ -344,6 +345,7 @@ gale_status gale_program_submit(gale_program *p, gale_queue *q, gale_tensor *con
 {
     GALE__NEED({"program", p}, {"queue", q}, {"outputs", outputs}, {"out", out});
     GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    GALE__WITHIN(p->device->context);
     GALE_TRY(gale__index_check(p->source, p->index_rules, p->n_index_rules, inputs));
     if (q->device != p->device) return gale__fail(GALE_INVALID, "the queue belongs to another device than the program");
     gale_tensor **made = gale__calloc((size_t)p->graph->n_outputs + 1, sizeof *made);

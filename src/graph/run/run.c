@@ -11,7 +11,7 @@ void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_c
 {
     if (c->stream)
         gale_stream_sync(
-            c->stream); /* steps before one that failed may be on their way: the pool would hand their memory out */
+            c->stream); /* steps before the failed one may still be running: the pool would reuse their memory */
     gale__run_captures_drop(c);
     for (int i = 0; i < 2; i++) gale_event_destroy(&c->marks[i]);
     for (int i = 0; c->slabs && i < plan->n_slabs; i++) gale_buffer_destroy(&c->slabs[i]);
@@ -177,7 +177,7 @@ static gale_status bind_inputs(run *r)
     return GALE_OK;
 }
 
-/* Whether the caller's tensor for output i fits, and lies apart from those of the outputs before it. */
+/* Whether the caller's tensor for output i fits, and does not overlap those of the outputs before it. */
 static gale_status check_output(const run *r, int i, const gale__plan_result *n)
 {
     const gale_tensor *t = r->outputs[i];
@@ -202,7 +202,7 @@ static bool in_place(run *r, int output, int input)
     return u->in_place;
 }
 
-/* A result that goes where an input lies is written beside it first where other steps may still read the input. */
+/* A result that overwrites an input is first written to other memory if later steps may still read the input. */
 static bool goes_beside(run *r, int output)
 {
     const gale_tensor *t = r->outputs[output];
@@ -254,7 +254,7 @@ static gale_status fetch_outputs(run *r)
     return GALE_OK;
 }
 
-/* Notes where the tensors lie; true when that is where they lay the last time. */
+/* Records the addresses of the tensors; true if they are the same as the last time. */
 static bool note_bindings(run *r)
 {
     gale__run_context *c = r->context;
@@ -285,6 +285,7 @@ static void note_run(run *r)
     gale_program *p = r->program;
     uint64_t run_ns = gale__time_ns() - r->start_ns;
     atomic_store(&r->instance->run_ns, run_ns);
+    gale__context_add(p->device->context, GALE__COUNT_RUNS, 1);
     gale__mutex_lock(&p->lock);
     p->last.predicted_us = plan->predicted_us;
     p->last.run_us = (double)run_ns / 1e3;
@@ -359,6 +360,7 @@ gale_status gale_program_run_with(
     const gale_run_control *o = control ? control : &none;
     NEED_RUN(p, inputs, outputs);
     GALE__OPTIONS(control);
+    GALE__WITHIN(p->device->context);
     gale__limits limits = {.threads = p->options.threads}, own = gale__run_limits(o);
     gale__limits_enter(&limits);
     gale__limits_enter(&own);
@@ -368,8 +370,10 @@ gale_status gale_program_run_with(
     return status;
 }
 
-gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+gale_status gale_program_run(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, gale_flags flags)
 {
     NEED_RUN(p, inputs, outputs);
-    return gale_program_run_with(p, inputs, outputs, &(gale_run_control){.outputs_on_host = on_host});
+    GALE__FLAGS(flags, GALE_RUN_ON_HOST);
+    gale_run_control control = {.outputs_on_host = flags & GALE_RUN_ON_HOST};
+    return gale_program_run_with(p, inputs, outputs, &control);
 }

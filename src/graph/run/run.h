@@ -22,12 +22,12 @@ typedef struct gale__run_memory {
     gale__ref seed; /* of the run, where the plan reads it */
 } gale__run_memory;
 gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue);
-/* Those of one run, which may be stopped on the way.  same: tensors lie where they lay the last time.  *replayed: may
- * captures be used; were they. */
+/* Those of one run, which may be stopped on the way.  same: tensors have the same addresses as the last time.
+ * *replayed: may captures be used; were they. */
 gale_status gale__run_send(
     gale__instance *instance, gale__run_context *context, const gale__run_memory *memory, bool same, bool *replayed);
 
-/* Work that a queue does in its turn: `end` lets go of the argument, whatever the work has come to. */
+/* Work that a queue does in order: `end` frees the argument, whether or not the work succeeded. */
 typedef struct gale__queue_task {
     gale_status (*work)(void *arg, const gale_run_control *control);
     void (*end)(void *arg);
@@ -43,12 +43,12 @@ typedef struct gale__run {
     gale__instance *instance;
     gale__run_context *context;
     gale_tensor *const *inputs;
-    gale_tensor **outputs; /* of the caller's, or NULL: made in the context */
+    gale_tensor **outputs; /* the caller's, or NULL: created in the context */
     bool on_host, in_place, replayed;
     uint64_t uploads, downloads, start_ns;
 } gale__run;
 gale_status gale__run_start(gale__run *run);                    /* binds and sends everything, without waiting */
-gale_status gale__run_end(gale__run *run, gale_status started); /* waits, whatever the start has come to */
+gale_status gale__run_end(gale__run *run, gale_status started); /* waits, also if the start failed */
 void gale__run_captures_drop(gale__run_context *context);
 /* What the caller of a run allows. */
 static inline gale__limits gale__run_limits(const gale_run_control *o)

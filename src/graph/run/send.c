@@ -1,6 +1,6 @@
-/* Steps on their way to a stream, plainly or as captures.  A run that its caller may stop is sent a few steps at a
- * time: the host stays at most two lots ahead of the device and looks at flag and deadline in between.  Captures are
- * cut into pieces of about the same time for that, so short runs keep one. */
+/* Sends steps to a stream, one by one or as captures. A run that its caller may stop is sent a few steps at a time: the
+ * host stays at most two batches ahead of the device and checks flag and deadline in between. Captures are split into
+ * pieces of similar duration for this, so short runs keep one. */
 #include "base/limits.h"
 #include "graph/run/run.h"
 #include <stdatomic.h>
@@ -46,7 +46,7 @@ static gale_status send_step(const gale__plan_step *s, gale_stream *stream, cons
 typedef struct pace {
     gale_stream *stream;
     gale_event **marks; /* at the ends of the two latest lots; NULL: nothing can stop the run */
-    bool queued;        /* the device works behind the caller */
+    bool queued;        /* the device works asynchronously */
     int sent, lot;      /* steps of this lot; of a whole one */
     int lots;
     uint64_t since_ns;

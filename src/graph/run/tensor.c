@@ -89,7 +89,7 @@ void gale_tensor_destroy(gale_tensor **tensor)
     gale__free(t);
 }
 
-/* One transfer on a stream of its own, complete on return. */
+/* One transfer on a separate stream, complete on return. */
 static gale_status transfer(gale_device *device, gale_buffer *buffer, void *to_host, const void *from_host, size_t size)
 {
     gale_stream *stream = NULL;
@@ -166,11 +166,12 @@ gale_status gale__tensor_borrow_map(gale_type type, int rank, const int64_t *dim
     return GALE_OK;
 }
 
-gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, bool read_only,
+gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, gale_flags flags,
     void (*release)(void *owner), void *owner, gale_tensor **out)
 {
     gale_tensor *t = NULL;
     GALE__NEED({"dims", rank < 1 || dims}, {"out", out});
+    GALE__FLAGS(flags, GALE_TENSOR_READ_ONLY);
     if ((unsigned)type >= GALE_TYPE_COUNT)
         return gale__fail(GALE_INVALID, "gale_tensor_wrap: there is no type %d", (int)type);
     size_t align = type == GALE_STRING ? 0 : gale_type_size(type);
@@ -183,7 +184,7 @@ gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void
         gale_tensor_destroy(&t);
         return gale__fail(GALE_INVALID, "no memory is given for the tensor");
     }
-    t->storage->borrowed = read_only;
+    t->storage->borrowed = flags & GALE_TENSOR_READ_ONLY;
     t->storage->outside = true;
     *out = t;
     return GALE_OK;
@@ -403,7 +404,7 @@ done:
     return status;
 }
 
-/* Memory that came back from another library has a buffer of its own. */
+/* Memory that returns from another library has a separate buffer. */
 static bool buffers_overlap(const gale_tensor *a, const gale_tensor *b)
 {
     const gale__mem *m = a->buffer->mem, *n = b->buffer->mem;

@@ -5,7 +5,8 @@
 #include "device/device.h"
 #include "gale/graph.h"
 
-/* Counted host memory, freed with the last tensor over it; or memory of somebody who is told then. */
+/* Reference-counted host memory, freed with the last tensor that uses it; or memory of an owner who is notified then.
+ */
 typedef struct gale__storage {
     _Atomic int refs;
     bool borrowed;                /* not to be written or freed */
@@ -15,7 +16,7 @@ typedef struct gale__storage {
     const gale__file_map *map; /* part of a file, from `offset` on: read with gale__tensor_read alone */
     uint64_t offset;
 } gale__storage;
-/* An element of a tensor of strings; the texts lie behind the elements in the same storage. */
+/* An element of a tensor of strings; the texts follow the elements in the same storage. */
 typedef struct gale__string {
     const char *text;
     size_t size;
@@ -51,10 +52,10 @@ static inline bool gale__tensor_mapped(const gale_tensor *t) { return t->storage
 static inline bool gale__tensor_borrowed(const gale_tensor *t) { return t->storage && t->storage->borrowed; }
 /* Whether two tensors have memory in common. */
 bool gale__tensor_overlap(const gale_tensor *a, const gale_tensor *b);
-/* Part of a host tensor of numbers, wherever it lies. */
+/* Part of a host tensor of numbers, in memory or in a file. */
 gale_status gale__tensor_read(const gale_tensor *t, size_t offset, size_t size, void *to);
-/* Sends a host tensor to a buffer; `to` is filled where it lies when the device works in place. */
+/* Sends a host tensor to a buffer; `to` is filled in place when the device works in place. */
 gale_status gale__tensor_upload(const gale_tensor *t, gale_stream *stream, gale_buffer *to, size_t offset);
-/* Copies `from` into `to`, which must have its type and shape; either may lie on the host or on a device. */
+/* Copies `from` into `to`, which must have its type and shape; either may be on the host or on a device. */
 gale_status gale__tensor_assign(gale_tensor *to, const gale_tensor *from);
 #endif

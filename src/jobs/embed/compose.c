@@ -247,7 +247,7 @@ static gale__pb_text normalize(composer *c, gale__pb_text x)
     return binary(c, "Div", x, length);
 }
 
-/* A tensor of f32 whose extents are not said. */
+/* A tensor of f32 whose extents are not specified. */
 static gale_status declare(composer *c, const char *name, int rank, gale__pb_value_info *out)
 {
     gale__pb_type *type = gale__arena_alloc(c->arena, sizeof *type);

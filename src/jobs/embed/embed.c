@@ -65,6 +65,7 @@ gale_status gale_embed(
     gale_embedder *embedder, const char *const *list, const size_t *sizes, size_t count, float *vectors)
 {
     GALE__NEED({"embedder", embedder}, {"texts", !count || list}, {"vectors", !count || vectors});
+    GALE__WITHIN(embedder->context);
     texts t = {.e = embedder};
     gale_status status;
     for (size_t i = 0; i < count; i++)
@@ -89,6 +90,7 @@ gale_status gale_embedder_warm(gale_embedder *e)
     static const size_t lengths[] = {5, 8, 12, 18, 24, 32, 64, 128, 256};
     size_t tokens = 0, dims = 0;
     GALE__NEED({"embedder", e});
+    GALE__WITHIN(e->context);
     tokens = gale__embedder_tokens(e, 0);
     dims = (size_t)e->info.dims;
     uint32_t *ids = gale__calloc(lengths[8], sizeof *ids);

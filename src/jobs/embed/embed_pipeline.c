@@ -1,4 +1,6 @@
 /* Combines the parts: threads for the reader, the tokenizer and the lanes; the calling thread writes. */
+#include "jobs/embed/embedder_inside.h"
+#include "onnx/run/model_place.h"
 #include "jobs/embed/embed_pipeline.h"
 #include "base/hash.h"
 #include <stdio.h>
@@ -368,6 +370,10 @@ static gale_status run_pipeline(gale__pipeline *p)
         (void)gale__vector_sink_save(&p->sink); /* what is lost is work, and the first failure is the one to tell */
         return gale__fail(p->status, "%s", p->message);
     }
+    double tokens = (double)(p->report.tokens + p->report.padding);
+    if (tokens > 0)
+        gale__place_note(gale__embedder_device(p->e, 0), "a batch of 1024 tokens", p->e->predicted_us,
+            p->report.seconds * 1e6 / tokens * GALE__PLACE_TOKENS);
     return gale__vector_sink_end(&p->sink);
 }
 
@@ -375,6 +381,7 @@ gale_status gale_embed_files(gale_embedder *embedder, const gale_embed_options *
 {
     GALE__NEED({"embedder", embedder}, {"options", options});
     GALE__OPTIONS(options);
+    GALE__WITHIN(embedder->context);
     if (!options->file_count || (!options->output && !options->write))
         return gale__fail(GALE_INVALID, "an input file and an output are needed");
     gale__pipeline *p = gale__calloc(1, sizeof *p);

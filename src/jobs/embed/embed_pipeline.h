@@ -29,7 +29,7 @@ typedef struct gale__token_chunk {
 
 typedef struct gale__window {
     gale__window_state state;
-    bool last; /* nothing comes behind it */
+    bool last; /* nothing comes after it */
     char *text;
     size_t text_size, text_capacity;
     gale__vector_text *texts; /* into `text`, once it no longer grows */

@@ -2,6 +2,7 @@
 #include "device/device.h"
 #include "jobs/embed/embedder_inside.h"
 #include "jobs/embed/heuristic.h"
+#include "onnx/run/model_place.h"
 #include "onnx/run/session.h"
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,7 @@ const gale_device *gale_embedder_device(const gale_embedder *e)
 gale_status gale_embedder_add_device(gale_embedder *e, gale_device *device)
 {
     GALE__NEED({"embedder", e}, {"device", device});
+    GALE__WITHIN(e->context);
     if (e->heuristic) return GALE_OK;
     if (e->n_sites == GALE__SITES) return gale__fail(GALE_LIMIT, "an embedder runs on at most %d devices", GALE__SITES);
     return gale__encoder_site_open(e, device);
@@ -73,7 +75,7 @@ static gale_status check_vocabulary(gale_embedder *e)
         e->folder.path, size, (long long)rows);
 }
 
-/* How many tokens of a text come from the prompt: all of the prompt's alone, without what is added behind it. */
+/* How many tokens of a text come from the prompt: all of the prompt's alone, without what is added after it. */
 static gale_status count_prompt(gale_embedder *e)
 {
     gale__row_maker m;
@@ -136,8 +138,10 @@ static gale_status open_parts(gale_embedder *e, const char *path, gale_device *d
     if (!o->prompt) GALE_TRY(gale__encoder_folder_prompt(&e->folder, o->prompt_name, &e->info.prompt));
     if (!e->info.prompt) return GALE_NO_MEMORY;
     e->prompt_size = strlen(e->info.prompt);
-    GALE_TRY(gale__encoder_site_open(e, device));
+    gale_device *other = gale__place_other(device);
+    GALE_TRY(gale__encoder_site_open(e, other ? other : device));
     describe(e);
+    if (other) GALE_TRY(gale__encoder_choose(e, device, other));
     GALE_TRY(check_vocabulary(e));
     GALE_TRY(count_prompt(e));
     return try_model(e);
@@ -169,12 +173,15 @@ gale_status gale_embedder_open(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     gale_embedder_options none = {0}, o = options ? *options : none;
     if ((unsigned)o.pooling >= GALE_POOLING_COUNT || o.dims < 0 || o.max_length < 0)
         return gale__fail(GALE_INVALID, "an embedder option is out of range");
     gale_embedder *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
     gale__mutex_init(&e->lock);
+    e->context = gale__context_hold(device->context);
+    e->predicted_us = -1;
     e->options = o.model;
     e->wanted = o.pooling;
     e->dims_wanted = o.dims;
@@ -195,6 +202,7 @@ void gale_embedder_close(gale_embedder **embedder)
     gale_tokenizer_destroy(&e->tokenizer);
     gale__encoder_folder_finish(&e->folder);
     gale__mutex_finish(&e->lock);
+    gale__context_drop(e->context);
     gale__free(e);
     *embedder = NULL;
 }

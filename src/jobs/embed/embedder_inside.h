@@ -1,6 +1,7 @@
 /* Internals of an embedder, for its own files. */
 #ifndef GALE_JOBS_EMBED_EMBEDDER_INSIDE_H
 #define GALE_JOBS_EMBED_EMBEDDER_INSIDE_H
+#include "base/context.h"
 #include "base/thread.h"
 #include "jobs/embed/compose.h"
 #include "jobs/embed/embedder.h"
@@ -23,6 +24,8 @@ typedef struct gale__encoder_site {
 } gale__encoder_site;
 
 struct gale_embedder {
+    double predicted_us;   /* of GALE__PLACE_TOKENS tokens, where the device was chosen by that; else -1 */
+    gale_context *context; /* held: of the device that it was opened with */
     gale__encoder_folder folder;
     gale_tokenizer *tokenizer;
     bool heuristic; /* no model: rows are the vectors themselves, number by number */
@@ -42,6 +45,10 @@ struct gale_embedder {
     int n_makers;
 };
 
+/* encoder_choice.c: moves an encoder that is open on `other`, the CPU, to the device if a batch is predicted to be done
+ * first there. */
+enum { GALE__PLACE_TOKENS = 1024 };
+gale_status gale__encoder_choose(gale_embedder *e, gale_device *device, gale_device *other);
 /* encoder_place.c: one more device; what to do after a failure that is the device's; the end. */
 gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device);
 void gale__encoder_site_close(gale__encoder_site *s);
@@ -49,7 +56,16 @@ bool gale__encoder_may_move(gale_status status);
 gale_status gale__encoder_move(
     gale_embedder *e, gale__encoder_site *s, gale__encoder_place *failed, gale_status status);
 
-/* encoder_run.c: rows through the model at one place, without a second try. */
+/* encoder_run.c: rows of tokens as the model's inputs; to be finished also after a failure. */
+typedef struct gale__encoder_feed {
+    gale_tensor *tensors[GALE__TEXT_INPUTS + 1];
+    const char *names[GALE__TEXT_INPUTS + 1];
+    int n;
+} gale__encoder_feed;
+gale_status gale__encoder_feed_make(
+    const gale_embedder *e, const gale__row *rows, size_t count, size_t slots, size_t length, gale__encoder_feed *out);
+void gale__encoder_feed_finish(gale__encoder_feed *f);
+/* Rows through the model at one place, without a second try. */
 gale_status gale__encoder_run_once(const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, size_t count,
     size_t slots, size_t length, gale_tensor **out);
 gale_status gale__encoder_run_at(

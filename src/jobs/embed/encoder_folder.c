@@ -83,7 +83,7 @@ static gale_status find_folder(gale__encoder_folder *f, const char *path, const 
     f->path =
         slash ? gale__arena_printf(&f->arena, "%.*s", (int)(slash - path), path) : gale__arena_strdup(&f->arena, ".");
     if (!f->model || !f->path) return GALE_NO_MEMORY;
-    /* FOLDER/onnx/model.onnx: the tokenizer lies one folder up. */
+    /* FOLDER/onnx/model.onnx: the tokenizer is one folder up. */
     const char *config = gale__arena_printf(&f->arena, "%s/tokenizer.json", f->path), *last = strrchr(f->path, '/');
     if (!config) return GALE_NO_MEMORY;
     if (gale__file_exists(config) || strcmp(last ? last + 1 : f->path, "onnx")) return GALE_OK;
@@ -134,7 +134,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
-/* Transformer, Pooling and Normalize are all that gale does; a Dense layer behind them would change vectors. */
+/* Transformer, Pooling and Normalize are all that gale does; a Dense layer after them would change vectors. */
 static gale_status check_modules(gale__encoder_folder *f)
 {
     const gale__json *modules;

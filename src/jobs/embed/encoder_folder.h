@@ -8,11 +8,11 @@ typedef struct gale__encoder_folder {
     gale__arena arena;
     const char *path, *model;   /* the folder, and the ONNX file */
     const char *family;         /* config.json's model_type, "" */
-    gale_pooling pooling;       /* GALE_POOLING_AUTO: not said */
+    gale_pooling pooling;       /* GALE_POOLING_AUTO: not specified */
     bool prompt_in_pooling;     /* tokens of the prompt count when pooling */
     bool lower;                 /* texts are written in lower case first */
-    int64_t max_length;         /* 0: not said */
-    int64_t pad_id, vocabulary; /* -1, 0: not said */
+    int64_t max_length;         /* 0: not specified */
+    int64_t pad_id, vocabulary; /* -1, 0: not specified */
     const gale__json *prompts;  /* texts by name, or NULL */
     const char *prompt_name;    /* the default one, or NULL */
 } gale__encoder_folder;

@@ -3,13 +3,9 @@
 #include "jobs/embed/embedder_inside.h"
 #include <string.h>
 
-typedef struct feed {
-    gale_tensor *tensors[GALE__TEXT_INPUTS + 1];
-    const char *names[GALE__TEXT_INPUTS + 1];
-    int n;
-} feed;
+typedef gale__encoder_feed feed;
 
-static void finish_feed(feed *f)
+void gale__encoder_feed_finish(feed *f)
 {
     for (int i = 0; i < f->n; i++) gale_tensor_destroy(&f->tensors[i]);
 }
@@ -89,17 +85,23 @@ static gale_status fill_weights(
     return GALE_OK;
 }
 
+gale_status gale__encoder_feed_make(
+    const gale_embedder *e, const gale__row *rows, size_t count, size_t slots, size_t length, feed *f)
+{
+    for (int i = 0; i < GALE__TEXT_INPUTS; i++)
+        if (e->composed.takes[i]) GALE_TRY(fill_input(e, f, (gale__text_input)i, rows, count, slots, length));
+    return fill_weights(e, f, rows, count, slots, length);
+}
+
 gale_status gale__encoder_run_once(const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, size_t count,
     size_t slots, size_t length, gale_tensor **out)
 {
     feed f = {0};
     const char *name = GALE__POOL_OUTPUT;
-    gale_status status = GALE_OK;
-    for (int i = 0; i < GALE__TEXT_INPUTS && status == GALE_OK; i++)
-        if (e->composed.takes[i]) status = fill_input(e, &f, (gale__text_input)i, rows, count, slots, length);
-    if (status == GALE_OK) status = fill_weights(e, &f, rows, count, slots, length);
-    if (status == GALE_OK) status = gale_model_run_named(p->model, f.names, f.tensors, f.n, &name, out, 1, true);
-    finish_feed(&f);
+    gale_status status = gale__encoder_feed_make(e, rows, count, slots, length, &f);
+    if (status == GALE_OK)
+        status = gale_model_run_named(p->model, f.names, f.tensors, f.n, &name, out, 1, GALE_RUN_ON_HOST);
+    gale__encoder_feed_finish(&f);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* Similarity of pairs: both texts become vectors, several pairs at a time, and their cosines are returned in order. */
-#include "jobs/embed/embedder.h"
+#include "jobs/embed/embedder_inside.h"
 #include "text/records.h"
 #include <math.h>
 #include <string.h>
@@ -69,6 +69,7 @@ gale_status gale_embed_pairs(gale_embedder *embedder, const gale_embed_options *
 {
     GALE__NEED({"embedder", embedder}, {"options", o}, {"sink", sink});
     GALE__OPTIONS(o);
+    GALE__WITHIN(embedder->context);
     gale__records_options source = {o->files, o->file_count, (gale__record_kind)o->kind, o->field, false};
     gale_embedder_info info;
     gale__records *r = NULL;

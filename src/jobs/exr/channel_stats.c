@@ -67,7 +67,7 @@ static void add_tally(tally *to, const tally *t)
 /* Halves from the lowest number to the highest: negative ones backwards, then the others. */
 static uint16_t code_at(int i) { return (uint16_t)(i < 0x7c00 ? 0xfbff - i : i - 0x7c00); }
 
-/* Among samples that halves can hold: what lies beyond is mostly a renderer's number for nothing. */
+/* Among samples that halves can hold: larger values are mostly a renderer's placeholder. */
 static void read_percentiles(const tally *t, gale_exr_stats *s)
 {
     uint64_t before = 0, finite = 0;

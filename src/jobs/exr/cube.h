@@ -15,6 +15,6 @@ typedef struct gale__cube {
 gale_status gale__cube_parse(const char *text, gale__cube *out);
 gale_status gale__cube_read(const char *path, gale__cube *out);
 void gale__cube_finish(gale__cube *c);
-/* Whether all that comes out lies between 0 and 1. */
+/* Whether all that comes out is between 0 and 1. */
 bool gale__cube_stays(const gale__cube *c);
 #endif

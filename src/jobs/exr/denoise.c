@@ -58,7 +58,7 @@ static gale_status run_tile(work *w, int64_t i)
     gale_tensor *out = NULL;
     for (int64_t r = 0; r < w->channels * th; r++)
         gale__tile_take_row(t, i, 0, r % th, w->planes + (size_t)(r / th) * whole, to + r * tw);
-    GALE_TRY(gale_program_run(w->program, (gale_tensor *[]){w->in, w->scale}, &out, true));
+    GALE_TRY(gale_program_run(w->program, (gale_tensor *[]){w->in, w->scale}, &out, GALE_RUN_ON_HOST));
     const float *from = gale_tensor_data(out);
     bool only = gale__tiling_count(t) == 1;
     if (!only) gale__tile_weights(t, i, 1, w->weights);

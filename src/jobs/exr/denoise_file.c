@@ -1,5 +1,6 @@
 /* Which layers of a file are colours, albedo and normals, and the file written again. */
 #include "base/num.h"
+#include "device/device.h"
 #include "jobs/exr/denoise.h"
 #include "jobs/exr/unet.h"
 #include <string.h>
@@ -164,6 +165,7 @@ gale_status gale_exr_denoise(gale_device *device, gale_exr *f, const gale_exr_de
 {
     GALE__NEED({"device", device}, {"file", f}, {"options", options}, {"path", path});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     file_job j = {.f = f, .o = options};
     gale_exr_denoise_report r = {0};
     gale_status status;

@@ -1,5 +1,6 @@
 /* Depth as a picture: a channel stretched between two percentiles, near is bright.  NaN, infinity, and the largest
  * half, which renderers write for empty pixels, are black. */
+#include "device/device.h"
 #include "gale/exr.h"
 #include "graph/run/tensor.h"
 #include "jobs/exr/maker.h"
@@ -51,7 +52,7 @@ static gale_status shade(
     GALE_GO(build(dims, s->percentiles[1], s->percentiles[7], &graph));
     GALE_GO(gale_program_create(graph, device, NULL, &program));
     GALE_GO(gale__tensor_borrow(GALE_F32, 3, dims, z, NULL, NULL, &in));
-    GALE_GO(gale_program_run(program, &in, &out, true));
+    GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
     GALE_GO(gale_tensor_to_cpu(out, p->data, (size_t)(w * h)));
 done:
     gale_tensor_destroy(&in);
@@ -64,6 +65,7 @@ done:
 gale_status gale_exr_depth(gale_device *device, gale_exr *f, const char *channel, gale_picture **out)
 {
     GALE__NEED({"device", device}, {"file", f}, {"out", out});
+    GALE__WITHIN(device->context);
     int part = 0, count = 0;
     const char *name = NULL;
     int64_t w = 0, h = 0;

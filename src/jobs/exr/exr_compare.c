@@ -131,9 +131,11 @@ static gale_status compare_part(
     return GALE_OK;
 }
 
-gale_status gale_exr_compare(gale_exr *a, gale_exr *b, bool picture, gale_exr_comparison *out)
+gale_status gale_exr_compare(gale_exr *a, gale_exr *b, gale_flags flags, gale_exr_comparison *out)
 {
     GALE__NEED({"a", a}, {"b", b}, {"out", out});
+    GALE__FLAGS(flags, GALE_EXR_COMPARE_PICTURE);
+    bool picture = flags & GALE_EXR_COMPARE_PICTURE;
     gale_exr_comparison c = {0};
     int64_t size[2];
     float *heat = NULL;

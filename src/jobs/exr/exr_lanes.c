@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/file.h"
 #include "base/thread.h"
+#include "device/device.h"
 #include "gale/exr.h"
 #include "jobs/exr/exr_rates.h"
 #include "jobs/exr/exr_usage.h"
@@ -423,6 +424,7 @@ gale_status gale_exr_batch_run(gale_device *device, const char *const *inputs, c
 {
     GALE__NEED({"device", device}, {"inputs", !count || inputs}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_exr_batch_options usual = {0};
     whole *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;

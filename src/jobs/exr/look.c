@@ -33,7 +33,7 @@ static bool has_alpha(const gale__look_plan *p) { return p->channels % 2 == 0; }
 
 static bool is_resized(const gale__look_plan *p) { return p->width != p->in_width || p->height != p->in_height; }
 
-/* Samples that are no finite numbers count as 0 in sums: one of them would take its surroundings with it. */
+/* Samples that are not finite count as 0 in sums: one of them would take its surroundings with it. */
 static gale_value resized(look *l, gale_value x)
 {
     const gale__look_plan *p = l->p;
@@ -125,7 +125,7 @@ static double hable_of(double x)
     return (x * (0.15 * x + 0.05) + 0.004) / (x * (0.15 * x + 0.5) + 0.06) - 0.02 / 0.3;
 }
 
-/* One axis of a Gaussian, whose weights add up to one; what lies beyond the edge is the edge. */
+/* One axis of a Gaussian, whose weights add up to one; what is beyond the edge is the edge. */
 static gale_value blurred(look *l, gale_value x, bool down, int64_t radius)
 {
     gale__maker *m = &l->m;
@@ -288,7 +288,7 @@ static gale_value interleaved(look *l, gale_value alpha)
     return gale__make_op(m, "Transpose", &v, 1, &perm, 1);
 }
 
-/* 1 / alpha; 1 where alpha is nothing, or so little that its inverse would not be a number.  No half lies between 0 and
+/* 1 / alpha; 1 where alpha is nothing, or so little that its inverse would not be a number.  No half is between 0 and
  * 2^-24, so that of halves the colours divided by alpha have a known bound. */
 static gale_value inverse_of(look *l, gale_value alpha)
 {

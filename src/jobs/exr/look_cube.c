@@ -6,7 +6,7 @@
 #include "onnx/wire/proto.h"
 #include <math.h>
 
-/* Where a colour lies along an axis: the entry before it, and how far past that. */
+/* Where a colour is along an axis: the entry before it, and how far past that. */
 typedef struct axis {
     gale_value at, part; /* f32, [1, height, width] */
 } axis;
@@ -14,7 +14,7 @@ typedef struct axis {
 #define INWARDS 1e-5 /* of the range: more than rounding, and much less than a level of 8 bits */
 
 /* Colours are between 0 and 1 up to rounding, unless a 1D table made them: pulled inwards by a little they are known to
- * lie in the domain, and kernels need not look. */
+ * be in the domain, and kernels need not look. */
 static axis place(gale__maker *m, const gale__cube *c, gale_value v, int channel)
 {
     double scale = (double)(c->size - 1) / (c->high[channel] - c->low[channel]), by = c->curve_size ? 0 : INWARDS;

@@ -1,5 +1,6 @@
 /* A file with levels: the planes of a part, their levels by one program, and the tiles that are written. */
 #include "base/mem.h"
+#include "device/device.h"
 #include "gale/exr.h"
 #include "graph/run/tensor.h"
 #include "jobs/exr/mip.h"
@@ -25,7 +26,7 @@ static gale_status run(gale_device *device, chain *c)
     if (c->nx == 1 && c->ny == 1) return GALE_OK; /* one pixel */
     GALE_GO(gale__mip_program(&c->plan, device, &program));
     GALE_GO(gale__tensor_borrow(c->plan.type, 3, dims, c->planes, NULL, NULL, &in));
-    GALE_GO(gale_program_run(program, &in, c->outputs, true));
+    GALE_GO(gale_program_run(program, &in, c->outputs, GALE_RUN_ON_HOST));
 done:
     gale_tensor_destroy(&in);
     gale_program_destroy(&program);
@@ -94,6 +95,7 @@ gale_status gale_exr_mip(
 {
     GALE__NEED({"device", device}, {"file", f}, {"path", path});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_exr_mip_options usual = {0};
     chain *c = gale__calloc(1, sizeof *c);
     gale_status status;

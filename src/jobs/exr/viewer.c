@@ -54,6 +54,7 @@ gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *loo
 {
     GALE__NEED({"device", device}, {"out", out});
     GALE__OPTIONS(look);
+    GALE__WITHIN(device->context);
     static const gale_exr_look usual = {0};
     if (!look) look = &usual;
     GALE_TRY(check_look(look));
@@ -170,7 +171,7 @@ static gale_status run_program(
     gale_status status;
     GALE_GO(take_program(v, plan, &kept, &program));
     GALE_GO(gale__tensor_borrow(image->type, 3, dims, image->data, NULL, NULL, &in));
-    GALE_GO(gale_program_run(program, &in, &out, true));
+    GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
     GALE_GO(
         gale_tensor_to_cpu(out, picture->data, (size_t)(size[0] * size[1] * size[2]) * gale_type_size(picture->type)));
 done:
@@ -181,11 +182,11 @@ done:
 }
 
 /* Copies are those that this thread has made since. */
-static void note(const gale_exr_viewer *v, const gale_copy_stats *since, const gale_exr *f, const gale__exr_image *i,
+static void note(const gale_exr_viewer *v, const gale__copy_stats *since, const gale_exr *f, const gale__exr_image *i,
     const gale_picture *p, gale_exr_report *r)
 {
-    gale_copy_stats now;
-    gale__copy_get_thread_stats(&now);
+    gale__copy_stats now;
+    gale__copy_get_stats(&now);
     r->width = i->width, r->height = i->height;
     r->level_x = i->level_x, r->level_y = i->level_y;
     r->file_bytes = gale_exr_size_bytes(f);
@@ -211,16 +212,17 @@ static gale_status decode(gale_exr_viewer *v, gale_exr *f, gale__exr_image *imag
 gale_status gale_exr_viewer_run(gale_exr_viewer *v, gale_exr *f, gale_exr_report *report, gale_picture **out)
 {
     GALE__NEED({"viewer", v}, {"file", f}, {"out", out});
+    GALE__WITHIN(v->device->context);
     gale__exr_image image = {0};
     gale_picture *p = NULL;
     gale_exr_report r = {0};
-    gale_copy_stats before;
+    gale__copy_stats before;
     gale_status status;
     uint64_t begun = gale__time_ns();
     GALE_TRY(decode(v, f, &image));
     r.decode_seconds = (double)(gale__time_ns() - begun) / 1e9;
     begun = gale__time_ns();
-    gale__copy_get_thread_stats(&before);
+    gale__copy_get_stats(&before);
     gale__look_plan plan = plan_for(&v->look, &image);
     plan.cube = v->cube.size || v->cube.curve_size ? &v->cube : NULL;
     GALE_GO(gale_picture_create(plan.width, plan.height, plan.kept, plan.bits == 16 ? GALE_U16 : GALE_U8, &p));

@@ -1,5 +1,6 @@
 /* The device behind every provider name, and why a missing one is missing. */
 #include "device/ceilings.h"
+#include "device/device.h"
 #include "device/trust.h"
 #include "device/workarounds.h"
 #include "graph/run/measure.h"
@@ -38,6 +39,7 @@ gale_status gale__device_state(gale__arena *arena, const gale_device_info *info,
 gale_status gale_device_measure(gale_device *device)
 {
     GALE__NEED({"device", device});
+    GALE__WITHIN(device->context);
     GALE_TRY(gale__ceilings_measure(device));
     return gale__measure_kernels(device);
 }

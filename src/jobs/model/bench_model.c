@@ -1,8 +1,12 @@
 /* Times a model: start-up, then percentiles of steady-state runs and their memory use. */
 #include "base/cpu.h"
 #include "base/thread.h"
+#include "device/device.h"
 #include "graph/run/time.h"
+#include "jobs/model/data_picture.h"
 #include "jobs/model/model_inputs.h"
+#include "jobs/model/placement.h"
+#include "onnx/run/model_place.h"
 #include "onnx/run/object.h"
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +95,7 @@ static gale_status time_on_device(gale_model *m, gale_object **inputs, int repea
     gale_status status = outputs ? GALE_OK : GALE_NO_MEMORY;
     for (int i = -3; status == GALE_OK && i < repeats; i++) {
         uint64_t start = gale__time_ns();
-        status = gale_model_run(m, inputs, outputs, false);
+        status = gale_model_run(m, inputs, outputs, 0);
         if (i >= 0) runs[i] = ms_since(start);
     }
     gale__objects_free(&outputs, n);
@@ -134,19 +138,35 @@ static gale_status time_runs(gale_model *m, gale_device *device, gale_object **i
     return GALE_OK;
 }
 
-static gale_status bench(const char *path, gale_device *device, const gale_bench_options *o, gale_bench_result *r)
+static gale_status note_device(const gale__placing *p, gale_bench_result *r)
 {
+    const gale_device_info *info = gale_device_get_info(p->chosen);
+    r->device = gale__arena_printf(gale__result_arena(r), "%s:%d", info->backend, info->index);
+    r->placements = p->placements;
+    r->n_placements = p->n_placements;
+    return r->device ? GALE_OK : GALE_NO_MEMORY;
+}
+
+static gale_status bench(const char *path, gale_device *device, const gale_bench_options *options, gale_bench_result *r)
+{
+    gale_bench_options completed = *options, *o = &completed;
     gale__job_stage stage = {&o->job.control, "run"};
+    gale__placing p = {.model = &o->job.model, .inputs_wanted = &o->job.inputs, .random = true, .stage = &stage};
     int repeats = o->repeats ? o->repeats : REPEATS;
     gale_model *m = NULL;
     gale_object **inputs = NULL;
-    uint64_t start = gale__time_ns();
     gale_status status;
-    GALE_GO(gale__model_open_with(path, device, &o->job.model, &o->job.inputs, &stage, &m));
+    GALE_TRY(gale__inputs_complete(path, gale__result_arena(r), &completed.job.inputs));
+    GALE_TRY(gale__devices_for(device, NULL, 0, gale__result_arena(r), &p));
+    GALE_TRY(gale__model_choose(&p, path, gale__result_arena(r)));
+    GALE_TRY(note_device(&p, r));
+    uint64_t start = gale__time_ns();
+    GALE_GO(gale__model_open_with(path, p.chosen, &o->job.model, &o->job.inputs, &stage, &m));
     r->open_ms = ms_since(start);
     GALE_GO(gale__model_inputs_make(m, &o->job.inputs, true, &inputs));
     GALE_GO(gale__model_run_timed(m, inputs, &r->first_ms));
-    GALE_GO(time_runs(m, device, inputs, o, repeats, r));
+    GALE_GO(time_runs(m, p.chosen, inputs, o, repeats, r));
+    gale__place_note(p.chosen, "a run", p.predicted_us, r->median_ms * 1e3);
     status = time_batches(m, inputs, o, repeats, r);
 done:
     if (m) gale__objects_free(&inputs, gale_model_inputs(m));
@@ -171,6 +191,7 @@ gale_status gale_model_bench(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_bench_options usual = {0};
     if (options) GALE_TRY(check_options(options));
     gale_bench_result *result = gale__result_create(sizeof *result);
@@ -189,6 +210,8 @@ gale_status gale_bench_result_json(const gale_bench_result *r, char **text)
     gale__json_out j;
     gale__json_begin(&j, &s);
     gale__json_object(&j);
+    gale__json_put_text(&j, "device", r->device);
+    gale__placements_json(&j, r->placements, r->n_placements);
     gale__json_put_f64(&j, "open_ms", r->open_ms);
     gale__json_put_f64(&j, "first_ms", r->first_ms);
     gale__json_put_f64(&j, "median_ms", r->median_ms);

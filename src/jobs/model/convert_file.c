@@ -1,4 +1,5 @@
 /* A model file into another one, step by step. */
+#include "jobs/model/data_picture.h"
 #include "jobs/model/convert_int8.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/edit/edit.h"
@@ -72,10 +73,20 @@ static gale_status write_model(
     return gale__edit_emit_c(file, model, o->c_name ? o->c_name : name, output);
 }
 
+/* Samples that are pictures become numbers as the manifest says. */
+static gale_status complete_pixels(const char *path, gale_convert_options *o, gale_convert_result *result)
+{
+    for (int i = 0; i < o->n_samples; i++)
+        if (gale__is_picture(o->samples[i])) return gale__pixels_complete(path, gale__result_arena(result), &o->pixels);
+    return GALE_OK;
+}
+
 static gale_status convert(
-    const char *path, const char *output, const gale_convert_options *o, gale_convert_result *result)
+    const char *path, const char *output, const gale_convert_options *options, gale_convert_result *result)
 {
     gale__onnx *file = NULL;
+    gale_convert_options completed = *options, *o = &completed;
+    GALE_TRY(complete_pixels(path, o, result));
     result->path = gale__arena_strdup(gale__result_arena(result), output);
     if (!result->path) return GALE_NO_MEMORY;
     GALE_TRY(gale__job_tell(&o->control, "edit", "steps", 0, 3));
@@ -140,9 +151,15 @@ gale_status gale_convert_result_json(const gale_convert_result *r, char **text)
         gale__json_object(&j);
         gale__json_put_text(&j, "node", r->layers[i].node);
         gale__json_put_f64(&j, "relative", r->layers[i].relative);
+        if (r->layers[i].result_relative >= 0) {
+            gale__json_put_f64(&j, "result_relative", r->layers[i].result_relative);
+            gale__json_put_f64(&j, "added_relative", r->layers[i].added_relative);
+        }
         gale__json_close(&j, '}');
     }
     gale__json_close(&j, ']');
+    gale__json_put_u64(&j, "to_leave", r->n_to_leave);
+    if (r->loss_if_left > 0) gale__json_put_f64(&j, "loss_if_left", r->loss_if_left);
     gale__json_key(&j, "losses");
     gale__json_array(&j);
     for (size_t i = 0; i < r->n_losses; i++) {

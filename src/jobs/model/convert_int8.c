@@ -5,6 +5,7 @@
 #include "graph/run/tensor.h"
 #include "jobs/model/data_file.h"
 #include "jobs/model/data_picture.h"
+#include "jobs/model/int8_layers.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/edit/int8.h"
 #include "onnx/run/session.h"
@@ -25,6 +26,7 @@ typedef struct work {
     gale_device *cpu;
     gale__int8_ranges ranges;
     size_t n_samples;
+    gale__str original;  /* the model as it was */
     gale_object ***kept; /* by sample: the outputs before */
     int n_outputs;
     loss *losses; /* by output */
@@ -117,7 +119,7 @@ static gale_status run_samples(work *w, gale_model *m, bool after)
             gale__onnx_net *net = gale__onnx_model_session(m)->net;
             status = note(w, net, net->inputs[k], in[k]);
         }
-        if (status == GALE_OK) status = gale_model_run(m, in, out, true);
+        if (status == GALE_OK) status = gale_model_run(m, in, out, GALE_RUN_ON_HOST);
         for (int k = 0; k < w->n_outputs && status == GALE_OK && after; k++)
             compare(&w->losses[k], w->kept[i][k], out[k]);
         if (!after) w->kept[i] = out;
@@ -152,7 +154,7 @@ static gale_status run_model(work *w, gale__onnx *file, gale__pb_model *model, b
     w->stage.name = after ? "samples after" : "samples before";
     gale__model_follow(&options, &runs);
     gale_status status = gale__onnx_pack(file, model, &bytes);
-    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, false, w->cpu, &options, &m);
+    if (status == GALE_OK) status = gale_model_from_memory(bytes.text, bytes.length, 0, w->cpu, &options, &m);
     if (status == GALE_OK && !after) status = describe(w, m);
     if (status == GALE_OK) status = run_samples(w, m, after);
     gale_model_close(&m);
@@ -181,31 +183,133 @@ static gale_status convert_with_samples(work *w, gale__onnx *file, gale__pb_mode
 {
     GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &w->cpu));
     GALE_TRY(gale__int8_ranges_of(model, &w->ranges));
+    GALE_TRY(gale__onnx_pack(file, model, &w->original));
     GALE_TRY(run_model(w, file, model, false));
     how->ranges = &w->ranges;
     GALE_TRY(gale__edit_int8(file, model, how));
     return run_model(w, file, model, true);
 }
 
+/* --- Layers. --- */
+
+/* Without samples by what weights lose. */
 static int by_loss(const void *a, const void *b)
 {
     const gale_convert_layer *x = a, *y = b;
+    if (x->added_relative != y->added_relative) return x->added_relative < y->added_relative ? 1 : -1;
     return x->relative != y->relative ? (x->relative < y->relative) - (x->relative > y->relative)
                                       : strcmp(x->node, y->node);
 }
 
-static gale_status tell_layers(const gale__int8 *how, gale_convert_result *result)
+static gale_status read_for(void *user, gale_model *m, size_t sample, gale_object **in)
 {
-    gale__arena *arena = gale__result_arena(result);
-    gale_convert_layer *layers = gale__arena_alloc(arena, (how->n_layers + 1) * sizeof *layers);
-    if (!layers) return GALE_NO_MEMORY;
-    for (size_t i = 0; i < how->n_layers; i++) {
-        layers[i] = (gale_convert_layer){gale__arena_strdup(arena, how->layers[i].node), how->layers[i].relative};
+    return read_sample(user, m, sample, in);
+}
+
+/* What the layers' results lose, on the first samples: node by node, and so slowly. */
+static gale_status measure_layers(
+    work *w, gale__onnx *file, gale__pb_model *model, const gale__int8 *how, double *result, double *added)
+{
+    enum { SAMPLES_MOST = 4 };
+    gale__str after = {0};
+    gale__onnx *before = NULL;
+    gale_status status;
+    GALE_GO(gale__onnx_pack(file, model, &after));
+    GALE_GO(gale__onnx_parse(w->original.text, w->original.length, false, NULL, GALE__PB_KIND_MODEL, &before));
+    gale__int8_measure m = {.cpu = w->cpu,
+        .before = &w->original,
+        .after = &after,
+        .original = gale__onnx_root(before),
+        .how = how,
+        .n_samples = w->n_samples < SAMPLES_MOST ? w->n_samples : SAMPLES_MOST,
+        .read = read_for,
+        .user = w,
+        .result = result,
+        .added = added};
+    status = gale__int8_layers_measure(&m);
+done:
+    gale__onnx_close(&before);
+    gale__str_finish(&after);
+    return status;
+}
+
+static gale_status tell_layers(
+    work *w, gale__onnx *file, gale__pb_model *model, const gale__int8 *how, gale_convert_result *result)
+{
+    size_t n = how->n_layers;
+    gale_convert_layer *layers = gale__arena_alloc(w->arena, (n + 1) * sizeof *layers);
+    double *losses = gale__arena_alloc(w->arena, 2 * (n + 1) * sizeof *losses);
+    if (!layers || !losses) return GALE_NO_MEMORY;
+    for (size_t i = 0; i < 2 * n; i++) losses[i] = -1;
+    if (w->n_samples) GALE_TRY(measure_layers(w, file, model, how, losses, losses + n));
+    for (size_t i = 0; i < n; i++) {
+        layers[i] = (gale_convert_layer){
+            gale__arena_strdup(w->arena, how->layers[i].node), how->layers[i].relative, losses[i], losses[n + i]};
         if (!layers[i].node) return GALE_NO_MEMORY;
     }
-    qsort(layers, how->n_layers, sizeof *layers, by_loss);
+    qsort(layers, n, sizeof *layers, by_loss);
     result->layers = layers;
-    result->n_layers = how->n_layers;
+    result->n_layers = n;
+    return GALE_OK;
+}
+
+static double worst_of(const loss *losses, int n)
+{
+    double worst = 0;
+    for (int i = 0; i < n; i++) {
+        const loss *l = &losses[i];
+        if (l->n) worst = fmax(worst, l->norm > 0 ? sqrt(l->error / l->norm) : sqrt(l->error));
+    }
+    return worst;
+}
+
+/* The layers that make up half of what is added, at most a tenth of them. */
+static size_t count_heavy(const gale_convert_result *r)
+{
+    double all = 0, sum = 0;
+    size_t n = 0, most = 1 + r->n_layers / 10;
+    for (size_t i = 0; i < r->n_layers; i++) all += fmax(0, r->layers[i].added_relative) * r->layers[i].added_relative;
+    while (n < most && n < r->n_layers && r->layers[n].added_relative > 0 && sum < all / 2) {
+        sum += r->layers[n].added_relative * r->layers[n].added_relative;
+        n++;
+    }
+    return n;
+}
+
+/* The original once more, with these layers left as they are, on all samples. */
+static gale_status try_leaving(work *w, const gale_convert_result *r, size_t n, double *worst)
+{
+    int n_left = w->options->n_leave + (int)n;
+    const char **left = gale__arena_alloc(w->arena, (size_t)n_left * sizeof *left);
+    loss *before = w->losses;
+    gale__onnx *file = NULL;
+    gale_status status = left ? GALE_OK : GALE_NO_MEMORY;
+    if (status == GALE_OK)
+        status = gale__onnx_parse(w->original.text, w->original.length, false, NULL, GALE__PB_KIND_MODEL, &file);
+    if (status != GALE_OK) return status;
+    for (int i = 0; i < n_left; i++)
+        left[i] = i < w->options->n_leave ? w->options->leave[i] : r->layers[i - w->options->n_leave].node;
+    gale__int8 how = {.ranges = &w->ranges, .left = left, .n_left = n_left};
+    w->losses = gale__calloc((size_t)w->n_outputs + 1, sizeof *w->losses);
+    status = w->losses ? gale__edit_int8(file, gale__onnx_root(file), &how) : GALE_NO_MEMORY;
+    if (status == GALE_OK) status = run_model(w, file, gale__onnx_root(file), true);
+    if (status == GALE_OK) *worst = worst_of(w->losses, w->n_outputs);
+    gale__free(w->losses);
+    w->losses = before;
+    gale__onnx_close(&file);
+    return status;
+}
+
+/* Advice counts only where it was seen to help. */
+static gale_status advise(work *w, gale_convert_result *r)
+{
+    const double much = 0.02;
+    double now = worst_of(w->losses, w->n_outputs), then = 0;
+    size_t n = w->n_samples && now > much ? count_heavy(r) : 0;
+    if (!n) return GALE_OK;
+    GALE_TRY(try_leaving(w, r, n, &then));
+    r->n_to_leave = then < 0.9 * now ? n : 0;
+    r->loss_if_left = then;
     return GALE_OK;
 }
 
@@ -217,7 +321,8 @@ gale_status gale__convert_int8(
     w.stage.control = &options->control;
     gale_status status = w.n_samples ? convert_with_samples(&w, file, model, &how) : gale__edit_int8(file, model, &how);
     if (status == GALE_OK) status = tell_losses(&w, result);
-    if (status == GALE_OK) status = tell_layers(&how, result);
+    if (status == GALE_OK) status = tell_layers(&w, file, model, &how, result);
+    if (status == GALE_OK) status = advise(&w, result);
     result->n_weights = how.n_weights;
     result->n_activations = how.n_values;
     result->n_smoothed = how.n_smooth;
@@ -225,6 +330,7 @@ gale_status gale__convert_int8(
     for (size_t i = 0; w.kept && i < w.n_samples; i++) gale__objects_free(&w.kept[i], w.n_outputs);
     gale__free(w.kept);
     gale__free(w.losses);
+    gale__str_finish(&w.original);
     gale__int8_ranges_finish(&w.ranges);
     gale_device_close(&w.cpu);
     return status;

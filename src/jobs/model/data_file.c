@@ -210,7 +210,7 @@ static gale_status write_npz(const char *path, const gale_object *value)
 
 /* --- Raw numbers. --- */
 
-/* The declared shape; one extent that is not said follows from the size of the file. */
+/* The declared shape; one extent that is not specified follows from the size of the file. */
 static gale_status fit_shape(const char *path, const gale_model_value *want, size_t size, int64_t *dims)
 {
     size_t known = gale_type_size(want->type);

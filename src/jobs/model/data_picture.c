@@ -25,20 +25,23 @@ bool gale__is_picture(const char *path)
 }
 
 typedef struct form {
-    bool last;
+    bool last, swapped; /* channels are the last axis; are blue, green, red */
     int channels;
     double scale, shift, mean[4], std[4];
 } form; /* number = ((pixel - mean) / std) * scale + shift */
 
-static gale_status read_list(const char *name, const char *list, double *out)
+/* Numbers by channel; *count: how many were given, of which one is for all. */
+static gale_status read_list(const char *name, const char *list, double *out, int *count)
 {
     const char *text = list;
+    *count = 0;
     for (int i = 0; text && i < 4; i++) {
         char *end;
         out[i] = strtod(text, &end);
         if (end == text || (*end && *end != ','))
             return gale__fail(
                 GALE_INVALID, "--%s: '%s' is not a list of numbers such as 0.485,0.456,0.406", name, list);
+        *count = i + 1;
         if (!*end) {
             for (int k = i + 1; k < 4; k++) out[k] = out[i]; /* one number for all */
             return GALE_OK;
@@ -50,7 +53,24 @@ static gale_status read_list(const char *name, const char *list, double *out)
 
 static bool is_channels(int64_t n) { return n == 1 || n == 3 || n == 4; }
 
-static gale_status find_form(const gale_pixel_options *o, int rank, const int64_t *dims, const char *name, form *f)
+/* A mask that a network makes of a normalised picture is not normalised itself, which its channels show. */
+static gale_status read_normals(const gale_pixel_options *o, const char *name, bool output, form *f)
+{
+    int means, stds;
+    GALE_TRY(read_list("mean", o->mean, f->mean, &means));
+    GALE_TRY(read_list("std", o->std, f->std, &stds));
+    bool fit = (means <= 1 || means == f->channels) && (stds <= 1 || stds == f->channels);
+    if (!fit && !output && f->channels != 4)
+        return gale__fail(GALE_INVALID, "%s has %d channels, but mean and std have %d and %d numbers", name,
+            f->channels, means, stds);
+    for (int i = 0; i < 4 && !fit; i++) {
+        if (output || i == 3) f->mean[i] = 0, f->std[i] = 1;
+    }
+    return GALE_OK;
+}
+
+static gale_status find_form(
+    const gale_pixel_options *o, int rank, const int64_t *dims, const char *name, bool output, form *f)
 {
     bool find = o->layout == GALE_PIXEL_LAYOUT_AUTO;
     *f = (form){.scale = 1, .std = {1, 1, 1, 1}};
@@ -65,9 +85,12 @@ static gale_status find_form(const gale_pixel_options *o, int rank, const int64_
             name, (long long)channels);
     if (o->range == GALE_PIXEL_RANGE_BYTES) f->scale = 255;
     if (o->range == GALE_PIXEL_RANGE_SIGNED) f->scale = 2, f->shift = -1;
-    GALE_TRY(read_list("mean", o->mean, f->mean));
-    return read_list("std", o->std, f->std);
+    f->swapped = o->colours == GALE_PIXEL_COLOURS_BGR && f->channels >= 3;
+    return read_normals(o, name, output, f);
 }
+
+/* The channel of a picture that is the model's channel c. */
+static int of_picture(const form *f, int c) { return f->swapped && c < 3 ? 2 - c : c; }
 
 static size_t place(const form *f, const gale_picture *p, int64_t pixel, int channel)
 {
@@ -92,7 +115,7 @@ gale_status gale__picture_to_input(
     gale_tensor *t = NULL;
     form f;
     gale_status status;
-    GALE_TRY(find_form(options, want->rank, want->dims, want->name, &f));
+    GALE_TRY(find_form(options, want->rank, want->dims, want->name, false, &f));
     GALE_GO(gale_picture_read(path, NULL, &read));
     GALE_GO(gale_picture_convert(read, GALE_F32, f.channels, &p));
     GALE_GO(fit(path, want, f.last, &p));
@@ -102,7 +125,8 @@ gale_status gale__picture_to_input(
     char *data = gale_tensor_data(t);
     for (int64_t i = 0; i < p->width * p->height; i++)
         for (int c = 0; c < f.channels; c++) {
-            double v = (((const float *)p->data)[i * f.channels + c] - f.mean[c]) / f.std[c] * f.scale + f.shift;
+            double v = (((const float *)p->data)[i * f.channels + of_picture(&f, c)] - f.mean[c]) / f.std[c] * f.scale +
+                       f.shift;
             gale__store_f64(want->type, data + place(&f, p, i, c) * size,
                 gale__type_is_float(want->type) ? v : v * (f.scale == 1 ? 255 : 1) + 0.5);
         }
@@ -157,7 +181,7 @@ static gale_status take_pixels(gale_tensor *t, const form *f, gale_picture **out
         for (int c = 0; c < f->channels; c++) {
             double v = gale__load_f64(type, data + place(f, p, i, c) * size) / whole;
             v = (v - f->shift) / f->scale * f->std[c] + f->mean[c];
-            ((float *)p->data)[i * f->channels + c] = (float)(v < 0 ? 0 : v > 1 ? 1 : v);
+            ((float *)p->data)[i * f->channels + of_picture(f, c)] = (float)(v < 0 ? 0 : v > 1 ? 1 : v);
         }
     return GALE_OK;
 }
@@ -180,7 +204,7 @@ gale_status gale__picture_from_output(
                    !is_channels(three[2]) && three[last ? 2 : 0] <= CLASSES_MOST;
     if (classes) GALE_GO(take_largest(t, last, &p));
     else {
-        GALE_GO(find_form(options, rank, dims, path, &f));
+        GALE_GO(find_form(options, rank, dims, path, true, &f));
         GALE_GO(take_pixels(t, &f, &p));
     }
     if (width && height) GALE_GO(gale__picture_resize(&p, width, height));

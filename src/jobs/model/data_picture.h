@@ -3,6 +3,7 @@
 #define GALE_JOBS_DATA_PICTURE_H
 #include "gale/model_jobs.h"
 #include "gale/picture.h"
+#include "jobs/job.h"
 
 bool gale__is_picture(const char *path); /* by its ending */
 /* A picture of floats gets other extents, in place. */
@@ -16,4 +17,8 @@ gale_status gale__picture_from_output(
     const char *path, const gale_object *value, const gale_pixel_options *options, int64_t width, int64_t height);
 /* Whether it is of a picture's form: 3 axes, or 4 with one item. */
 bool gale__picture_is_output(const gale_object *value);
+/* What is not given of how pictures become numbers, by the manifest beside the model; texts are the arena's. */
+gale_status gale__pixels_complete(const char *model_path, gale__arena *arena, gale_pixel_options *pixels);
+/* The same where a picture is among the inputs. */
+gale_status gale__inputs_complete(const char *model_path, gale__arena *arena, gale_input_options *inputs);
 #endif

@@ -2,8 +2,11 @@
  * steady-state run. */
 #include "base/thread.h"
 #include "device/ceilings.h"
+#include "device/device.h"
 #include "device/profiler.h"
 #include "gale/machine.h"
+#include "jobs/model/data_picture.h"
+#include "jobs/model/explain_graph.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/session.h"
 
@@ -35,33 +38,6 @@ static gale_status describe_kernels(const gale_profiler *p, gale_explain_result 
         r->predicted_us += k.predicted_us;
         kernels[r->n_kernels] = k;
     }
-    return GALE_OK;
-}
-
-static gale_status describe_node(
-    gale__arena *arena, const gale__onnx_net *net, const gale__onnx_net_node *from, gale_explain_node *to)
-{
-    int *reads = gale__arena_alloc(arena, ((size_t)from->n_in + 1) * sizeof *reads);
-    to->op = gale__arena_strdup(arena, from->op);
-    to->where = gale__arena_strdup(arena, from->where);
-    if (!reads || !to->op || !to->where) return GALE_NO_MEMORY;
-    to->place = (gale_explain_place)gale__onnx_net_runner(net, from);
-    to->reads = reads;
-    for (int k = 0; k < from->n_in; k++) {
-        int node = from->in[k] < 0 ? -1 : net->values[from->in[k]].node;
-        if (node >= 0) reads[to->n_reads++] = node;
-    }
-    return GALE_OK;
-}
-
-static gale_status describe_nodes(const gale__onnx_net *net, gale_explain_result *r)
-{
-    gale__arena *arena = gale__result_arena(r);
-    gale_explain_node *nodes = gale__arena_alloc(arena, ((size_t)net->n_nodes + 1) * sizeof *nodes);
-    if (!nodes) return GALE_NO_MEMORY;
-    r->nodes = nodes;
-    for (int i = 0; i < net->n_nodes; i++) GALE_TRY(describe_node(arena, net, &net->nodes[i], &nodes[i]));
-    r->n_nodes = (size_t)net->n_nodes;
     return GALE_OK;
 }
 
@@ -104,22 +80,26 @@ static void measure(gale_device *device)
 }
 
 static gale_status explain(
-    const char *path, gale_device *device, const gale_model_job_options *o, gale_explain_result *r)
+    const char *path, gale_device *device, const gale_model_job_options *options, gale_explain_result *r)
 {
+    gale_model_job_options completed = *options, *o = &completed;
     gale__job_stage stage = {&o->control, "run"};
     gale_model *m = NULL;
     gale_object **inputs = NULL;
     gale_status status;
+    GALE_GO(gale__inputs_complete(path, gale__result_arena(r), &completed.inputs));
     GALE_GO(gale__job_tell(&o->control, "ceilings", "devices", 0, 1));
-    if (gale_device_get_info(device)->ceilings.copy_gbps <= 0) measure(device);
+    if (!o->no_run && gale_device_get_info(device)->ceilings.copy_gbps <= 0) measure(device);
     GALE_GO(gale__job_tell(&o->control, "ceilings", "devices", 1, 1));
     uint64_t start = gale__time_ns();
     GALE_GO(gale__model_open_with(path, device, &o->model, &o->inputs, &stage, &m));
     r->open_ms = (double)(gale__time_ns() - start) / 1e6;
-    GALE_GO(gale__model_inputs_make(m, &o->inputs, true, &inputs));
-    GALE_GO(run_profiled(m, device, inputs, r));
+    if (!o->no_run) {
+        GALE_GO(gale__model_inputs_make(m, &o->inputs, true, &inputs));
+        GALE_GO(run_profiled(m, device, inputs, r));
+    }
     GALE_GO(describe_device(path, device, r));
-    status = describe_nodes(gale__onnx_model_session(m)->net, r);
+    status = gale__explain_graphs(gale__onnx_model_session(m)->net, r);
 done:
     if (m) gale__objects_free(&inputs, gale_model_inputs(m));
     gale_model_close(&m);
@@ -131,6 +111,7 @@ gale_status gale_model_explain(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_model_job_options usual = {0};
     gale_explain_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? explain(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
@@ -140,35 +121,3 @@ gale_status gale_model_explain(
 }
 
 GALE__RESULT_DESTROY(gale_explain_result)
-
-gale_status gale_explain_result_json(const gale_explain_result *r, char **text)
-{
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "model", r->model);
-    gale__json_put_text(&j, "backend", r->backend);
-    gale__json_put_text(&j, "device", r->device);
-    gale__json_put_text(&j, "why", r->why);
-    gale__json_put_f64(&j, "predicted_us", r->predicted_us);
-    gale__json_put_f64(&j, "measured_us", r->measured_us);
-    gale__json_key(&j, "kernels");
-    gale__json_array(&j);
-    for (size_t i = 0; i < r->n_kernels; i++) {
-        const gale_explain_kernel *k = &r->kernels[i];
-        gale__json_object(&j);
-        gale__json_put_text(&j, "kind", k->kind);
-        gale__json_put_text(&j, "operators", k->operators);
-        gale__json_put_text(&j, "kernel", k->name);
-        gale__json_put_f64(&j, "bytes", k->bytes);
-        gale__json_put_f64(&j, "operations", k->operations);
-        gale__json_put_f64(&j, "predicted_us", k->predicted_us);
-        gale__json_put_f64(&j, "measured_us", k->measured_us);
-        gale__json_close(&j, '}');
-    }
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
-}

@@ -1,12 +1,24 @@
-/* Which of several devices a model runs on: the one that its run is predicted to take the least time on.  Without a
- * prediction the first one given keeps the work, since callers name the one they prefer first. */
+/* The devices that a job on a model file may use, and the model opened on the one that gale_model_place chooses. */
 #include "jobs/model/placement.h"
+#include "device/device.h"
 #include "jobs/model/model_inputs.h"
+#include "onnx/run/model_place.h"
 
-static const char *name_of(const gale_device *d, gale__arena *arena)
+gale_status gale__devices_for(
+    gale_device *device, gale_device *const *others, int n_others, gale__arena *arena, gale__placing *out)
 {
-    const gale_device_info *info = gale_device_get_info(d);
-    return gale__arena_printf(arena, "%s:%d", info->backend, info->index);
+    gale_device *other = n_others ? NULL : gale__place_other(device);
+    int n = 1 + n_others + (other != NULL);
+    gale_device **list = gale__arena_alloc(arena, (size_t)n * sizeof *list);
+    if (!list) return GALE_NO_MEMORY;
+    list[0] = device;
+    for (int i = 0; i < n_others; i++) list[1 + i] = others[i];
+    if (other) list[1] = other;
+    out->devices = list;
+    out->n = n;
+    out->chosen = device;
+    out->predicted_us = -1;
+    return GALE_OK;
 }
 
 /* Planning compiles nothing where kernels are host functions. */
@@ -17,59 +29,64 @@ static gale_device *planner_of(const gale__placing *p)
     return p->devices[0];
 }
 
-static int best_of(const gale_placement *list, int n)
+static gale_status note_placements(gale__placing *p, const double *times_us, int best, gale__arena *arena)
 {
-    int best = 0;
-    for (int i = 0; i < n; i++) {
-        if (list[i].predicted_us < 0) {
-            gale__log(
-                GALE__INFO, "%s is not measured (`gale devices --measure`): no choice by prediction", list[i].device);
-            return 0;
-        }
-        if (list[i].predicted_us < list[best].predicted_us) best = i;
+    gale_placement *list = gale__arena_alloc(arena, (size_t)p->n * sizeof *list);
+    if (!list) return GALE_NO_MEMORY;
+    for (int i = 0; i < p->n; i++) {
+        const gale_device_info *info = gale_device_get_info(p->devices[i]);
+        list[i].device = gale__arena_printf(arena, "%s:%d", info->backend, info->index);
+        if (!list[i].device) return GALE_NO_MEMORY;
+        list[i].predicted_us = times_us[i];
+        list[i].chosen = i == best;
     }
-    return best;
+    p->placements = list;
+    p->n_placements = (size_t)p->n;
+    p->chosen = p->devices[best];
+    p->predicted_us = times_us[best];
+    return GALE_OK;
 }
 
-static gale_status predict(gale__placing *p, gale_model *m, gale_placement *list, int *best)
+gale_status gale__model_open_placed(gale__placing *p, const char *path, gale__arena *arena, gale_model **out)
 {
-    double *times = gale__calloc((size_t)p->n, sizeof *times);
-    gale_status status = times ? gale_model_forecast(m, p->inputs, p->devices, p->n, times) : GALE_NO_MEMORY;
-    for (int i = 0; i < p->n; i++) list[i].predicted_us = status == GALE_OK ? times[i] : -1;
-    gale__free(times);
-    if (status == GALE_UNSUPPORTED) {
-        gale__log(GALE__INFO, "%s; %s is used", gale_error(), list[0].device);
-        gale__error_clear();
-        return GALE_OK;
-    }
-    if (status == GALE_OK) *best = best_of(list, p->n);
+    gale_device *planner = p->n > 1 ? planner_of(p) : p->chosen;
+    int best = 0;
+    GALE_TRY(gale__model_open_with(path, planner, p->model, p->inputs_wanted, p->stage, out));
+    GALE_TRY(gale__model_inputs_make(*out, p->inputs_wanted, p->random, &p->inputs));
+    p->n_inputs = gale_model_inputs(*out);
+    if (p->n == 1) return GALE_OK;
+    double *times_us = gale__arena_alloc(arena, (size_t)p->n * sizeof *times_us);
+    if (!times_us) return GALE_NO_MEMORY;
+    GALE_TRY(gale_model_place(*out, p->inputs, p->devices, p->n, times_us, &best));
+    GALE_TRY(note_placements(p, times_us, best, arena));
+    if (p->chosen == planner) return GALE_OK;
+    gale_model_close(out);
+    return gale__model_open_with(path, p->chosen, p->model, p->inputs_wanted, p->stage, out);
+}
+
+gale_status gale__model_choose(gale__placing *p, const char *path, gale__arena *arena)
+{
+    gale_model *m = NULL;
+    if (p->n == 1) return GALE_OK;
+    gale_status status = gale__model_open_placed(p, path, arena, &m);
+    gale__objects_free(&p->inputs, p->n_inputs);
+    gale_model_close(&m);
     return status;
 }
 
-static void log_choice(const gale_placement *list, int n, int best)
+void gale__placements_json(gale__json_out *j, const gale_placement *list, size_t n)
 {
-    for (int i = 0; i < n && list[best].predicted_us >= 0; i++)
-        gale__log(GALE__INFO, "%s is predicted to take %.3f ms%s", list[i].device, list[i].predicted_us / 1e3,
-            i == best ? " and is chosen" : "");
-}
-
-gale_status gale__model_place(gale__placing *p, const char *path, gale__arena *arena, gale_model **out)
-{
-    gale_device *planner = planner_of(p);
-    gale_placement *list = gale__arena_alloc(arena, (size_t)p->n * sizeof *list);
-    int best = 0;
-    if (!list) return GALE_NO_MEMORY;
-    for (int i = 0; i < p->n; i++)
-        if (!(list[i].device = name_of(p->devices[i], arena))) return GALE_NO_MEMORY;
-    GALE_TRY(gale__model_open_with(path, planner, &p->job->model, &p->job->inputs, p->stage, out));
-    GALE_TRY(gale__model_inputs_make(*out, &p->job->inputs, false, &p->inputs));
-    p->n_inputs = gale_model_inputs(*out);
-    GALE_TRY(predict(p, *out, list, &best));
-    log_choice(list, p->n, best);
-    list[best].chosen = true;
-    p->placements = list;
-    p->chosen = p->devices[best];
-    if (p->chosen == planner) return GALE_OK;
-    gale_model_close(out);
-    return gale__model_open_with(path, p->chosen, &p->job->model, &p->job->inputs, p->stage, out);
+    if (!n) return;
+    gale__json_key(j, "placement");
+    gale__json_array(j);
+    for (size_t i = 0; i < n; i++) {
+        gale__json_object(j);
+        gale__json_put_text(j, "device", list[i].device);
+        gale__json_key(j, "predicted_us");
+        if (list[i].predicted_us >= 0) gale__json_f64(j, list[i].predicted_us);
+        else gale__json_null(j);
+        gale__json_put_bool(j, "chosen", list[i].chosen);
+        gale__json_close(j, '}');
+    }
+    gale__json_close(j, ']');
 }

@@ -1,5 +1,6 @@
 /* What a run with given shapes needs and where its parts run.  Inputs are random, the model runs once, and the plans
  * are reported. */
+#include "device/device.h"
 #include "graph/run/program.h"
 #include "jobs/model/model_inputs.h"
 #include "onnx/run/session.h"
@@ -36,7 +37,7 @@ static gale_status tell(gale_model *m, gale_device *device, gale_plan_result *r)
     add_net(gale__onnx_model_session(m)->net, r);
     r->device = gale__arena_strdup(arena, gale_device_get_info(device)->name);
     if (!r->device) return GALE_NO_MEMORY;
-    GALE_TRY(gale_model_report(m, false, &report));
+    GALE_TRY(gale_model_report(m, 0, &report));
     r->report = gale__arena_strdup(arena, report);
     gale_free(report);
     return r->report ? GALE_OK : GALE_NO_MEMORY;
@@ -63,6 +64,7 @@ gale_status gale_model_plan(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_model_job_options usual = {0};
     gale_plan_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? plan(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;

@@ -1,10 +1,12 @@
 /* One run of a model, values from and to files. */
 #include "base/num.h"
+#include "device/device.h"
 #include "gale/profile.h"
 #include "jobs/model/data_file.h"
 #include "jobs/model/data_picture.h"
 #include "jobs/model/model_inputs.h"
 #include "jobs/model/placement.h"
+#include "onnx/run/model_place.h"
 #include "onnx/run/session.h"
 #include <math.h>
 #include <string.h>
@@ -107,7 +109,7 @@ static gale_status hand_over(gale_model *m, const gale_run_options *o, gale_obje
 static gale_status add_report(gale_model *m, gale_run_result *r)
 {
     char *report = NULL;
-    GALE_TRY(gale_model_report(m, false, &report));
+    GALE_TRY(gale_model_report(m, 0, &report));
     r->report = gale__arena_strdup(gale__result_arena(r), report);
     gale_free(report);
     return r->report ? GALE_OK : GALE_NO_MEMORY;
@@ -117,43 +119,26 @@ static gale_status add_report(gale_model *m, gale_run_result *r)
 static gale_status open_model(
     const char *path, const gale_run_options *o, gale__placing *p, gale_run_result *r, gale_model **out)
 {
-    if (p->n > 1) {
-        GALE_TRY(gale__model_place(p, path, gale__result_arena(r), out));
-        r->placements = p->placements;
-        r->n_placements = (size_t)p->n;
-    } else {
-        p->chosen = p->devices[0];
-        GALE_TRY(gale__model_open_with(path, p->chosen, &o->job.model, &o->job.inputs, p->stage, out));
-        GALE_TRY(gale__model_inputs_make(*out, &o->job.inputs, false, &p->inputs));
-        p->n_inputs = gale_model_inputs(*out);
-    }
+    GALE_TRY(gale__model_open_placed(p, path, gale__result_arena(r), out));
+    r->placements = p->placements;
+    r->n_placements = p->n_placements;
     return gale__model_outputs_check(*out, o->outputs, o->n_outputs);
 }
 
-static void note_outcome(gale_model *m, gale_run_result *r)
+static gale_status run_files(const char *path, gale_device *device, const gale_run_options *options, gale_run_result *r)
 {
-    r->took_us = gale__onnx_session_took_us(gale__onnx_model_session(m));
-    for (size_t i = 0; i < r->n_placements; i++)
-        if (r->placements[i].chosen && r->placements[i].predicted_us >= 0)
-            gale__log(GALE__INFO, "%s took %.3f ms; %.3f ms were predicted", r->placements[i].device, r->took_us / 1e3,
-                r->placements[i].predicted_us / 1e3);
-}
-
-static gale_status run_files(const char *path, gale_device *device, const gale_run_options *o, gale_run_result *r)
-{
+    gale_run_options completed = *options, *o = &completed;
     gale__job_stage stage = {&o->job.control, "run"};
-    gale__placing p = {.n = 1 + o->n_others, .job = &o->job, .stage = &stage};
-    gale_device **devices = gale__arena_alloc(gale__result_arena(r), (size_t)p.n * sizeof *devices);
+    gale__placing p = {.model = &o->job.model, .inputs_wanted = &o->job.inputs, .stage = &stage};
     gale_model *m = NULL;
     gale_object **outputs = NULL;
     gale_status status;
-    if (!devices) return GALE_NO_MEMORY;
-    devices[0] = device;
-    for (int i = 0; i < o->n_others; i++) devices[1 + i] = o->others[i];
-    p.devices = devices;
+    GALE_TRY(gale__inputs_complete(path, gale__result_arena(r), &completed.job.inputs));
+    GALE_TRY(gale__devices_for(device, o->others, o->n_others, gale__result_arena(r), &p));
     GALE_GO(open_model(path, o, &p, r, &m));
     GALE_GO(run_model(m, o, p.chosen, p.inputs, &outputs));
-    note_outcome(m, r);
+    r->took_us = gale__onnx_session_took_us(gale__onnx_model_session(m));
+    gale__place_note(p.chosen, "a run", p.predicted_us, r->took_us);
     GALE_GO(hand_over(m, o, outputs, r));
     if (o->report) status = add_report(m, r);
 done:
@@ -168,6 +153,7 @@ gale_status gale_model_run_files(
 {
     GALE__NEED({"path", path}, {"device", device});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     if (options && options->n_others < 0)
         return gale__fail(GALE_INVALID, "gale_model_run_files: n_others is %d", options->n_others);
     for (int i = 0; options && i < options->n_others; i++)
@@ -243,22 +229,6 @@ static void add_output(gale__json_out *j, const gale_run_output *o)
     gale__json_close(j, '}');
 }
 
-static void add_placements(gale__json_out *j, const gale_run_result *r)
-{
-    gale__json_key(j, "placement");
-    gale__json_array(j);
-    for (size_t i = 0; i < r->n_placements; i++) {
-        gale__json_object(j);
-        gale__json_put_text(j, "device", r->placements[i].device);
-        gale__json_key(j, "predicted_us");
-        if (r->placements[i].predicted_us >= 0) gale__json_f64(j, r->placements[i].predicted_us);
-        else gale__json_null(j);
-        gale__json_put_bool(j, "chosen", r->placements[i].chosen);
-        gale__json_close(j, '}');
-    }
-    gale__json_close(j, ']');
-}
-
 gale_status gale_run_result_json(const gale_run_result *r, char **text)
 {
     GALE__NEED({"result", r}, {"text", text});
@@ -270,7 +240,7 @@ gale_status gale_run_result_json(const gale_run_result *r, char **text)
     gale__json_array(&j);
     for (size_t i = 0; i < r->n_outputs; i++) add_output(&j, &r->outputs[i]);
     gale__json_close(&j, ']');
-    if (r->n_placements) add_placements(&j, r);
+    gale__placements_json(&j, r->placements, r->n_placements);
     gale__json_key(&j, "took_us"), gale__json_f64(&j, r->took_us);
     if (r->report) gale__json_put_text(&j, "report", r->report);
     gale__json_close(&j, '}');

@@ -2,14 +2,20 @@
  * are kept; the device's are compared as they are computed.  Nodes run one by one, so that the first one that exceeds
  * the tolerance is named; the fused run, which is what users run, is compared at its outputs. */
 #include "base/num.h"
+#include "device/device.h"
+#include "jobs/model/data_picture.h"
+#include "jobs/model/engine.h"
 #include "jobs/model/model_inputs.h"
+#include "jobs/model/placement.h"
+#include "onnx/run/model_place.h"
 #include "onnx/run/session.h"
 #include <math.h>
 #include <string.h>
 
 typedef struct check {
     const char *path;
-    const gale_verify_options *options;
+    const gale_verify_options *options; /* `completed` */
+    gale_verify_options completed;
     gale__job_stage stage;
     gale_object **kept; /* by value: the CPU's */
     int n_values;
@@ -18,6 +24,7 @@ typedef struct check {
     int n_outputs;
     gale_verify_result *result;
     gale_verify_value *values; /* the result's */
+    double predicted_us;       /* of a run on the device; negative: not known */
 } check;
 
 static gale_status keep(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
@@ -154,6 +161,7 @@ static gale_status run_fused(check *c, gale_device *device)
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
     GALE_GO(gale__model_run_once(m, in, c->options->inputs.seed, true, &out));
     const gale__onnx_net *net = gale__onnx_model_session(m)->net;
+    gale__place_note(device, "a run", c->predicted_us, gale__onnx_session_took_us(gale__onnx_model_session(m)));
     for (int i = 0; i < net->n_outputs; i++) {
         gale_object *reference = output_for(c, net, i);
         if (!reference && c->options->other)
@@ -164,6 +172,35 @@ static gale_status run_fused(check *c, gale_device *device)
 done:
     if (m) gale__objects_free(&in, gale_model_inputs(m));
     if (m) gale__objects_free(&out, gale_model_outputs(m));
+    gale_model_close(&m);
+    return status;
+}
+
+/* The run as it is used, compared with that of another engine. */
+static gale_status run_against(check *c, gale_device *device)
+{
+    gale_model *m = NULL;
+    gale_object **in = NULL, **out = NULL, **theirs = NULL;
+    char version[64] = "";
+    gale_status status;
+    c->stage.name = "run";
+    GALE_GO(open_model(c, device, false, &m));
+    GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
+    GALE_GO(gale__model_run_once(m, in, c->options->inputs.seed, true, &out));
+    int n = gale_model_outputs(m);
+    theirs = gale__calloc((size_t)n + 1, sizeof *theirs);
+    GALE_GO(theirs ? GALE_OK : GALE_NO_MEMORY);
+    GALE_GO(gale__engine_run(c->options->against, c->path, m, in, theirs, version));
+    for (int i = 0; i < n; i++) {
+        const char *name = gale__onnx_model_session(m)->net->declared[i].name;
+        if (theirs[i]) GALE_GO(add_value(c, "output", name, out[i], theirs[i]));
+    }
+    c->result->against = gale__arena_strdup(gale__result_arena(c->result), version);
+    status = c->result->against ? GALE_OK : GALE_NO_MEMORY;
+done:
+    if (m) gale__objects_free(&in, gale_model_inputs(m));
+    if (m) gale__objects_free(&out, gale_model_outputs(m));
+    if (m) gale__objects_free(&theirs, gale_model_outputs(m));
     gale_model_close(&m);
     return status;
 }
@@ -188,11 +225,35 @@ static void sum_up(check *c)
     }
 }
 
+/* The device that a run of the model would use. */
+static gale_status choose(check *c, gale_device **device)
+{
+    gale_verify_result *r = c->result;
+    const char *path = c->options->other ? c->options->other : c->path;
+    gale__placing p = {
+        .model = &c->options->model, .inputs_wanted = &c->options->inputs, .random = true, .stage = &c->stage};
+    GALE_TRY(gale__devices_for(*device, NULL, 0, gale__result_arena(r), &p));
+    GALE_TRY(gale__model_choose(&p, path, gale__result_arena(r)));
+    *device = p.chosen;
+    c->predicted_us = p.predicted_us;
+    r->placements = p.placements;
+    r->n_placements = p.n_placements;
+    return GALE_OK;
+}
+
 static gale_status verify(check *c, gale_device *device, gale_device *cpu)
 {
+    GALE_TRY(gale__inputs_complete(c->path, gale__result_arena(c->result), &c->completed.inputs));
+    GALE_TRY(choose(c, &device));
     c->result->tolerance = tolerance_of(c->options);
     c->result->device = gale__arena_strdup(gale__result_arena(c->result), gale_device_get_info(device)->name);
     if (!c->result->device) return GALE_NO_MEMORY;
+    c->result->against = "the CPU";
+    if (c->options->against) {
+        GALE_TRY(run_against(c, device));
+        sum_up(c);
+        return GALE_OK;
+    }
     GALE_TRY(run_watched(c, cpu, keep));
     /* Values within a network of halves may well depart, small differences of large numbers say: outputs count. */
     if (!precision_of(&c->options->model) && !c->options->other) GALE_TRY(run_watched(c, device, compare));
@@ -206,8 +267,12 @@ gale_status gale_model_verify(
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_verify_options usual = {0};
-    check c = {.path = path, .options = options ? options : &usual};
+    check c = {.path = path, .completed = options ? *options : usual};
+    c.options = &c.completed;
+    if (c.options->against && c.options->other)
+        return gale__fail(GALE_INVALID, "verify: a second model and another engine cannot be combined");
     gale_device *cpu = NULL;
     c.stage.control = &c.options->control;
     GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &cpu));
@@ -230,6 +295,8 @@ gale_status gale_verify_result_json(const gale_verify_result *r, char **text)
     gale__json_begin(&j, &s);
     gale__json_object(&j);
     gale__json_put_text(&j, "device", r->device);
+    gale__json_put_text(&j, "against", r->against);
+    gale__placements_json(&j, r->placements, r->n_placements);
     gale__json_put_f64(&j, "tolerance", r->tolerance);
     gale__json_key(&j, "values");
     gale__json_array(&j);

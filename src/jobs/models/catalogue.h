@@ -15,9 +15,9 @@
 #include "base/str.h"
 
 typedef struct gale__offer {
-    const char *name, *url, *licence, *manifest; /* the last two "" where not said */
-    const char *sha256, *manifest_sha256;        /* in lower case; NULL: not said */
-    uint64_t size_bytes;                         /* 0: not said */
+    const char *name, *url, *licence, *manifest; /* the last two "" where not specified */
+    const char *sha256, *manifest_sha256;        /* in lower case; NULL: not specified */
+    uint64_t size_bytes;                         /* 0: not specified */
 } gale__offer;
 typedef struct gale__catalogue {
     gale__arena arena;

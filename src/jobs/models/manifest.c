@@ -51,10 +51,25 @@ static gale_status read_range(const gale__json *params, const char *key, double 
     return GALE_OK;
 }
 
+/* One number for all channels, or one for each. */
+static gale_status read_numbers(const gale__json *params, const char *key, double *out, int *count)
+{
+    const gale__json *r = gale__json_get(params, key);
+    if (!r || r->kind == GALE__JSON_NULL) return GALE_OK;
+    *count = 0;
+    for (const gale__json *v = r->kind == GALE__JSON_ARRAY ? r->child : r; v; v = v->next) {
+        if (v->kind != GALE__JSON_NUMBER || *count == 4)
+            return gale__fail(GALE_FORMAT, "%s must be a number, or one for each channel: [0.485, 0.456, 0.406]", key);
+        out[(*count)++] = v->number;
+        if (r->kind != GALE__JSON_ARRAY) break;
+    }
+    return GALE_OK;
+}
+
 static gale_status read_params(const gale__json *params, gale__manifest *m)
 {
     static const char *const known[] = {"scale_factor", "tile_size", "tile_overlap", "layout", "colours", "range",
-        "range_out", "multiple", "padding", "edge", NULL};
+        "range_out", "multiple", "padding", "edge", "mean", "std", NULL};
     static const char *const layouts[] = {"nchw", "nhwc", NULL}, *const colours[] = {"rgb", "bgr", "luma", NULL},
                              *const paddings[] = {"replicate", "reflect", NULL};
     int layout = m->layout, colour = m->colours, padding = m->padding;
@@ -76,6 +91,11 @@ static gale_status read_params(const gale__json *params, gale__manifest *m)
     if (m->tile && !m->overlap_said && m->overlap > m->tile / 4) m->overlap = m->tile / 8;
     if (m->tile && m->overlap >= m->tile)
         return gale__fail(GALE_FORMAT, "tile_overlap of %d is too large for a tile_size of %d", m->overlap, m->tile);
+    GALE_TRY(read_numbers(params, "mean", m->mean, &m->n_mean));
+    GALE_TRY(read_numbers(params, "std", m->std, &m->n_std));
+    for (int i = 0; i < m->n_std; i++)
+        if (!(m->std[i] > 0)) return gale__fail(GALE_FORMAT, "std must be greater than 0");
+    m->range_said = gale__json_get(params, "range");
     GALE_TRY(read_range(params, "range", &m->low, &m->high));
     m->low_out = m->low;
     m->high_out = m->high;

@@ -12,7 +12,8 @@
  *
  * Beyond that, params may hold what a model file does not say: layout (nchw or nhwc), colours (rgb, bgr or luma), range
  * ([0, 1], [0, 255], [-1, 1]; range_out where that of the result is another), multiple (of which extents must be),
- * padding (replicate or reflect).  sha256 at the top is that of the model file. */
+ * padding (replicate or reflect), and for `gale run` mean and std, by which pixels of 0..1 are normalised.  sha256 at
+ * the top is that of the model file. */
 #ifndef GALE_JOBS_MANIFEST_H
 #define GALE_JOBS_MANIFEST_H
 #include "base/str.h"
@@ -35,16 +36,19 @@ typedef struct gale__manifest {
     const char *path;  /* of the manifest; NULL: there is none */
     const char *name, *description, *source,
         *sha256; /* name: of the model file where the manifest gives none; others "" */
-    int scale;   /* 0: not said */
+    int scale;   /* 0: not specified */
     int tile, overlap;
     bool overlap_said; /* by the manifest */
     gale__manifest_layout layout;
     gale__manifest_colours colours;
     double low, high;         /* what black and white are for the network, */
     double low_out, high_out; /* and in its result */
-    bool absent;              /* there is no manifest, or an empty one */
-    int multiple;             /* 0: not said */
-    int apron;                /* pixels of padding around a picture ("edge") */
+    double mean[4], std[4];   /* by channel: (pixel - mean) / std, before the range; gale upscale has no use for them */
+    int n_mean, n_std;        /* numbers that are given; 0: none, 1: for all channels */
+    bool range_said;
+    bool absent;  /* there is no manifest, or an empty one */
+    int multiple; /* 0: not specified */
+    int apron;    /* pixels of padding around a picture ("edge") */
     gale__tile_padding padding;
     int control_count;                /* length of the control vector; 0: none */
     float *defaults;                  /* of that length */
@@ -57,8 +61,8 @@ gale_status gale__manifest_parse(const char *text, size_t size, const char *name
 /* Of a model file: the manifest beside it, or the usual values where there is none. */
 gale_status gale__manifest_read(const char *model_path, gale__manifest *out);
 void gale__manifest_finish(gale__manifest *m);
-/* Changes the control vector by "name=0.7", "2=0.7" or "0.1,0.2,0.3".  Values are clamped to 0..1, which is said in the
- * log; an unknown name or a wrong count is GALE_INVALID. */
+/* Changes the control vector by "name=0.7", "2=0.7" or "0.1,0.2,0.3".  Values are clamped to 0..1, which is logged; an
+ * unknown name or a wrong count is GALE_INVALID. */
 gale_status gale__manifest_set_control(const gale__manifest *m, const char *setting, float *values);
 /* The defaults, changed by each of the settings. */
 gale_status gale__manifest_set_controls(

@@ -126,6 +126,7 @@ static gale_status make_room(finding *f)
 gale_status gale_index_duplicates(gale_index *x, float threshold, int64_t *of, float *score)
 {
     GALE__NEED({"index", x}, {"of", of}, {"score", score});
+    GALE__WITHIN(x->context);
     finding f = {.x = x, .threshold = threshold, .of = of, .score = score};
     f.rows = BLOCK_BYTES / ((size_t)x->file.dims * sizeof(float));
     if (!f.rows) f.rows = 1;

@@ -1,4 +1,4 @@
-/* Search on a device.  Vectors lie there as tables of at most ROWS rows, in f16 where the file has f16, else in f32 and
+/* Search on a device.  Vectors are there as tables of at most ROWS rows, in f16 where the file has f16, else in f32 and
  * of length 1.  One run multiplies some queries with all tables and finds the best rows (index_graph.c); only those
  * come back. */
 #include "base/mem.h"
@@ -42,7 +42,7 @@ static void finish_piece(piece *p)
     gale__free(p->raw);
 }
 
-/* Rows as the table has them: those of the file where they lie one behind the other and need no change. */
+/* Rows in the layout of the table: those of the file if they are contiguous and need no conversion. */
 static gale_status read_rows(
     const gale_index *x, gale_type type, int64_t first, size_t rows, const piece *p, const void **out)
 {
@@ -149,7 +149,7 @@ static gale_status search_some(gale_index *x, const float *queries, size_t count
     gale_tensor_destroy(&d->inputs[0]);
     GALE_TRY(gale_tensor_create(NULL, GALE_F32, 2, dims, &d->inputs[0]));
     memcpy(gale_tensor_data(d->inputs[0]), queries, count * (size_t)x->file.dims * sizeof *queries);
-    GALE_TRY(gale_program_run(d->program, d->inputs, out, true));
+    GALE_TRY(gale_program_run(d->program, d->inputs, out, GALE_RUN_ON_HOST));
     take_hits(out, count, (size_t)d->k, k, hits);
     gale_tensor_destroy(&out[0]);
     gale_tensor_destroy(&out[1]);

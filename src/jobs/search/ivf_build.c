@@ -87,8 +87,8 @@ static gale_status find_nearest(builder *b, float *rows, int64_t count, int64_t 
 {
     const int64_t dims[2] = {count, b->x->file.dims};
     gale_tensor *in[2] = {NULL, b->table}, *out = NULL;
-    GALE_TRY(gale_tensor_wrap(GALE_F32, 2, dims, rows, true, NULL, NULL, &in[0]));
-    gale_status status = gale_program_run(b->program, in, &out, true);
+    GALE_TRY(gale_tensor_wrap(GALE_F32, 2, dims, rows, GALE_TENSOR_READ_ONLY, NULL, NULL, &in[0]));
+    gale_status status = gale_program_run(b->program, in, &out, GALE_RUN_ON_HOST);
     gale_tensor_destroy(&in[0]);
     GALE_TRY(status);
     memcpy(to, gale_tensor_data(out), (size_t)count * sizeof *to);
@@ -298,6 +298,7 @@ gale_status gale_index_build(
 {
     GALE__NEED({"index", index});
     GALE__OPTIONS(options);
+    GALE__WITHIN(index->context);
     gale_index_build_options none = {0};
     const gale_index_build_options *o = options ? options : &none;
     if (o->lists < 0 || o->lists > LISTS_MOST)

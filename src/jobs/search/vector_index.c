@@ -2,6 +2,7 @@
  * best; they are put together at the end, so that the result does not depend on who took which block. */
 #include "jobs/search/vector_index.h"
 #include "base/thread.h"
+#include "device/device.h"
 #include "jobs/search/ivf.h"
 #include "kernel/cpu/simd.h"
 #include <math.h>
@@ -236,6 +237,8 @@ gale_status gale_index_open(const char *path, const gale_index_options *options,
     gale_index_options none = {0}, o = options ? *options : none;
     gale_index *x = gale__calloc(1, sizeof *x);
     if (!x) return GALE_NO_MEMORY;
+    x->context = gale__context_hold(o.device ? o.device->context : gale__context_current());
+    GALE__WITHIN(x->context);
     gale_status status = gale__vector_file_open(path, &o, &x->file);
     if (status == GALE_OK) status = look_at_lengths(x);
     if (status == GALE_OK) status = gale_index_set_probes(x, o.probes);
@@ -263,6 +266,7 @@ void gale_index_close(gale_index **index)
     gale__ivf_close(&x->ivf);
     gale__vector_file_close(&x->file);
     gale__free(x->scales);
+    gale__context_drop(x->context);
     gale__free(x);
     *index = NULL;
 }
@@ -320,6 +324,7 @@ gale_status gale_index_search(
     gale_index *x, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits)
 {
     GALE__NEED({"index", x}, {"queries", !count || queries}, {"hits", !count || hits});
+    GALE__WITHIN(x->context);
     float *made = NULL;
     if (k < 1 || k > K_MOST) return gale__fail(GALE_INVALID, "k must be 1 to %d, not %lld", K_MOST, (long long)k);
     if (!count) return GALE_OK;

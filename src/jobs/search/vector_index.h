@@ -1,10 +1,12 @@
 /* An index inside: the file, lengths of its vectors where they are not 1, and its copy on a device. */
 #ifndef GALE_JOBS_SEARCH_VECTOR_INDEX_H
 #define GALE_JOBS_SEARCH_VECTOR_INDEX_H
+#include "base/context.h"
 #include "jobs/search/top.h"
 #include "jobs/search/vector_file.h"
 
 struct gale_index {
+    gale_context *context; /* held: of its device, else the one it was opened in */
     gale__vector_file file;
     bool normalized;
     float *scales;                        /* one over the length of each row; NULL: all are 1 */

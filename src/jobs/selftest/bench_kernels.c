@@ -1,5 +1,6 @@
 /* What the kernels that gale makes reach on a device, beside that device's own copy rate measured in the same run. */
 #include "base/thread.h"
+#include "device/device.h"
 #include "gale/selftest.h"
 #include "graph/run/time.h"
 #include "jobs/job.h"
@@ -261,6 +262,7 @@ gale_status gale_kernels_bench(gale_device *device, const gale_kernels_options *
 {
     GALE__NEED({"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_kernels_options usual = {0};
     rows r = {.options = options ? options : &usual};
     if (r.options->repeats < 0 || r.options->scale < 0 || r.options->scale > 1024)
@@ -316,6 +318,7 @@ static gale_status time_plan(gale_device *device, gale_program *p, int64_t n, in
 gale_status gale_planning_bench(gale_device *device, const gale_job_control *control, gale_planning_time *out)
 {
     GALE__NEED({"device", device}, {"out", out});
+    GALE__WITHIN(device->context);
     enum { KERNELS = 1000, SHAPES = 20 };
     sketch s = {0};
     gale_program *p = NULL;
@@ -342,17 +345,19 @@ done:
     return status;
 }
 
-gale_status gale_start_bench(gale_device *device, bool fast, double *time_ms)
+gale_status gale_start_bench(gale_device *device, gale_flags flags, double *time_ms)
 {
     GALE__NEED({"device", device}, {"time_ms", time_ms});
+    GALE__FLAGS(flags, GALE_BENCH_FAST);
+    GALE__WITHIN(device->context);
     static const item one = {"first kernel", 1, {4096}, chain, 8};
     gale_tensor *x = NULL, *y = NULL;
     gale_program *p = NULL;
     gale_status status;
     GALE_GO(make_input(device, &one, one.dims, &x));
     uint64_t start = gale__time_ns();
-    GALE_GO(make_program(device, &one, one.dims, fast, &p));
-    GALE_GO(gale_program_run(p, &x, &y, true));
+    GALE_GO(make_program(device, &one, one.dims, flags & GALE_BENCH_FAST, &p));
+    GALE_GO(gale_program_run(p, &x, &y, GALE_RUN_ON_HOST));
     *time_ms = (double)(gale__time_ns() - start) / 1e6;
 done:
     gale_program_destroy(&p);

@@ -1,4 +1,4 @@
-/* How many texts a second one thread and all of them turn into tokens.  The texts lie in memory and the tokens stay
+/* How many texts a second one thread and all of them turn into tokens.  The texts are in memory and the tokens stay
  * there, so that nothing but the tokenizer is timed. */
 #include "base/file.h"
 #include "base/thread.h"

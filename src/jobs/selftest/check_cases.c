@@ -1,5 +1,5 @@
 /* Cases on a device.  Several share one graph, since some compilers take long to start; when such a graph fails, its
- * cases are run one by one, so that each gets its own verdict.  Results lie between guard bytes that must survive. */
+ * cases are run one by one, so that each gets its own verdict.  Results are between guard bytes that must survive. */
 #include "graph/run/tensor.h"
 #include "jobs/selftest/check.h"
 #include <math.h>
@@ -180,7 +180,7 @@ static gale_status find_flushing(gale_device *device, bool *out)
     GALE_GO(gale_graph_output(g, "y", negated));
     GALE_GO(gale_tensor_from_cpu(NULL, GALE_F32, 1, dims, &tiny, &x));
     GALE_GO(gale_program_create(g, device, NULL, &p));
-    GALE_GO(gale_program_run(p, &x, &y, true));
+    GALE_GO(gale_program_run(p, &x, &y, GALE_RUN_ON_HOST));
     *out = *(const float *)gale_tensor_data(y) == 0;
 done:
     gale_tensor_destroy(&x);
@@ -273,7 +273,7 @@ static gale_status run(batch *b)
             b->out[it->first_out + i] = &g->tensor;
         }
     }
-    return gale_program_run(b->program, b->in, b->out, false);
+    return gale_program_run(b->program, b->in, b->out, 0);
 }
 
 static void clear(batch *b)

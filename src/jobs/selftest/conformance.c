@@ -2,6 +2,7 @@
  * there are jobs. */
 #include "base/cpu.h"
 #include "base/thread.h"
+#include "device/device.h"
 #include "jobs/job.h"
 #include "jobs/selftest/suite.h"
 #include <stdio.h>
@@ -133,6 +134,7 @@ gale_status gale_conformance_run(
 {
     GALE__NEED({"suite", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     static const gale_conformance_options usual = {0};
     const gale_conformance_options *o = options ? options : &usual;
     gale__suite suite = {0};

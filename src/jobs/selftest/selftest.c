@@ -88,7 +88,7 @@ static gale_status run_net(gale_device *device, gale__selftest_net *net, gale_te
 {
     gale_program *p = NULL;
     GALE_TRY(gale_program_create(net->graph, device, NULL, &p));
-    gale_status status = gale_program_run(p, net->inputs, out, true);
+    gale_status status = gale_program_run(p, net->inputs, out, GALE_RUN_ON_HOST);
     gale_program_destroy(&p);
     return status;
 }

@@ -23,7 +23,7 @@ static gale_status add(gale__suite *s, const gale__suite_case *c)
                                                                                                       : GALE_NO_MEMORY;
 }
 
-/* real/test_X/data.json names light/light_X.onnx, whose output lies beside it. */
+/* real/test_X/data.json names light/light_X.onnx, whose output is beside it. */
 static gale_status add_light(gale__suite *s, const char *root, const char *folder, const char *group, const char *name)
 {
     char path[2048], model[2048], prefix[2048];

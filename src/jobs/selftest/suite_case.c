@@ -93,7 +93,7 @@ static gale_status run_set(const gale__suite_case *c, gale_model *m, int number,
     s.expected = gale__calloc((size_t)s.n_out + 1, sizeof *s.expected);
     if (!s.in || !s.out || !s.expected) goto done;
     GALE_GO(read_set(c, m, number, &s));
-    GALE_GO(gale_model_run(m, s.in, s.out, true));
+    GALE_GO(gale_model_run(m, s.in, s.out, GALE_RUN_ON_HOST));
     status = compare_set(c, m, &s, random);
 done:
     finish_set(&s);

@@ -166,11 +166,12 @@ gale_status gale__feed_try(gale__feed *f, int64_t dims[4])
     fill_up(f);
     const char *names[2] = {in.name, control.name};
     gale_status status =
-        gale_model_run_named(n->model, names, inputs, f->control ? 2 : 1, &out.name, &f->result, 1, true);
+        gale_model_run_named(n->model, names, inputs, f->control ? 2 : 1, &out.name, &f->result, 1, GALE_RUN_ON_HOST);
     if (status == GALE_INVALID &&
         f->result) { /* of another shape than last time, or than the one that was lent: see which */
         gale_tensor_destroy(&f->result);
-        status = gale_model_run_named(n->model, names, inputs, f->control ? 2 : 1, &out.name, &f->result, 1, true);
+        status = gale_model_run_named(
+            n->model, names, inputs, f->control ? 2 : 1, &out.name, &f->result, 1, GALE_RUN_ON_HOST);
     }
     GALE_TRY(status);
     const int64_t *d = gale_tensor_dims(f->result);

@@ -21,7 +21,7 @@ void gale__feed_finish(gale__feed *f);
  * and nothing is copied; *lent says whether it does. */
 gale_status gale__feed_lend(gale__feed *f, gale_tensor *in, gale_tensor *out, bool *lent);
 
-/* Where row y of a plane of a tile is to be written: in the tensor where it can lie there as it is, else in `room` (of
+/* Where row y of a plane of a tile is to be written: in the tensor if its layout allows that, else in `room` (of
  * the tile's width).  Then it is put where it belongs. */
 float *gale__feed_row(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, float *room);
 void gale__feed_put(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, const float *row);
@@ -30,7 +30,7 @@ void gale__feed_put(const gale__feed *f, int64_t tile, int64_t plane, int64_t y,
 gale_status gale__feed_run(gale__feed *f);
 /* The same without that: fills the result's extents, which are batch, channels, height, width in any layout. */
 gale_status gale__feed_try(gale__feed *f, int64_t dims[4]);
-/* Row y of a plane of a tile's result, without what the border made of it, where it lies or in `room` (of the tile's
+/* Row y of a plane of a tile's result, without the border, in place or in `room` (of the tile's
  * width times scale). */
 const float *gale__feed_get(const gale__feed *f, int64_t tile, int64_t plane, int64_t y, float *room);
 #endif

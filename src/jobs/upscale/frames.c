@@ -1,5 +1,6 @@
 /* An animation through a network, frame by frame.  Frames that are the same as the one before, which animations have
  * many of, are not run again. */
+#include "device/device.h"
 #include "jobs/upscale/upscale.h"
 #include <string.h>
 
@@ -25,6 +26,7 @@ gale_status gale_upscale_animation(gale_upscaler *u, gale_animation *in, const g
     gale_upscale_report *report, gale_frame_take *take, void *user)
 {
     GALE__NEED({"upscaler", u}, {"in", in}, {"take", take});
+    GALE__WITHIN(gale_upscaler_device(u)->context);
     gale_picture *frame = NULL, *last = NULL, *large = NULL;
     gale_upscale_report sum = {0};
     gale_upscale_options o = options ? *options : (gale_upscale_options){0};

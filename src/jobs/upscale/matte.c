@@ -26,7 +26,7 @@ typedef struct limiting {
     size_t count;
 } limiting;
 
-/* What lies beyond the range shrinks with the square of alpha: one power undoes the division, the other one lets it
+/* What is beyond the range shrinks with the square of alpha: one power undoes the division, the other one lets it
  * fade out.  At alpha 1 nothing changes, so that there is no edge. */
 static float limited(float v, float alpha, gale__matte_range r)
 {

@@ -96,7 +96,7 @@ static gale_status read_extents(gale__network *n)
     return GALE_OK;
 }
 
-/* Bytes run to 255 where nothing is said of them, or what is said of others. */
+/* Bytes range to 255 if the manifest gives no range, or only one for floats. */
 static void widen_bytes(gale__network *n)
 {
     for (int k = 0; k < 2; k++)

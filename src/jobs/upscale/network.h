@@ -46,6 +46,10 @@ static inline int64_t gale__network_gives(const gale__network *n, int64_t side)
 }
 /* One run at the given size with some picture.  Fills the result's extents: batch, channels, height, width. */
 gale_status gale__network_try(const gale__network *n, int64_t width, int64_t height, int64_t dims[4]);
+/* Which of n devices a run of a tile of this side is predicted to end soonest on (gale_model_place): *chosen, and the
+ * time there; negative: not known.  The network's model should be on the CPU. */
+gale_status gale__network_place(
+    const gale__network *n, int64_t side, gale_device *const *devices, int count, int *chosen, double *predicted_us);
 /* Finds the multiple by running odd sizes, where neither manifest nor fixed extents tell it. */
 gale_status gale__network_find_multiple(gale__network *n);
 /* Finds the ranges by running a test picture of that size under each that is usual: the one that brings it back most

@@ -29,7 +29,7 @@ gale_status gale__planes_resize(gale_device *device, const float *from, int plan
     GALE_GO(build(graph, dims, sizes));
     GALE_GO(gale_program_create(graph, device, NULL, &program));
     GALE_GO(gale__tensor_borrow(GALE_F32, 3, dims, from, NULL, NULL, &in));
-    GALE_GO(gale_program_run(program, &in, &out, true));
+    GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
     GALE_GO(gale_tensor_to_cpu(out, to, (size_t)(planes * new_width * new_height) * sizeof *to));
 done:
     gale_tensor_destroy(&in);

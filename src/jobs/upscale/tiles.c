@@ -67,7 +67,7 @@ void gale__tile_axis_weights(const gale__tile_axis *a, int64_t i, int64_t scale,
     }
 }
 
-/* The picture's pixel that stands for one at v, which may lie beyond. */
+/* The picture's pixel that stands for one at v, which may be beyond. */
 static int64_t inside(int64_t v, int64_t size, gale__tile_padding padding)
 {
     if (padding == GALE__PAD_REPLICATE || size == 1) return v < 0 ? 0 : v < size ? v : size - 1;
@@ -95,7 +95,7 @@ void gale__tile_weights(const gale__tiling *t, int64_t index, int64_t scale, flo
     gale__tile_axis_weights(&t->y, index / t->x.count, scale, weights + t->x.tile * scale);
 }
 
-/* How much of row y of a tile lies where tiles before it have been: all of it where those above reach, else what the
+/* How much of row y of a tile is where tiles before it have been: all of it where those above reach, else what the
  * one to the left has. */
 static int64_t seen(const gale__tiling *t, int64_t index, int64_t scale, int64_t y)
 {

@@ -2,7 +2,7 @@
  *
  * Along each axis tiles stand `stride = tile - overlap` apart, and the last one is moved back so that it ends at the
  * edge.  Where neighbours overlap, each goes over into the other along a smooth ramp in the middle of the overlap; the
- * outer `margin` of a tile, where a network has seen the tile's edge, counts for nothing.  The weights of all tiles add
+ * outer `margin` of a tile, where a network has seen the tile's edge, has no weight.  The weights of all tiles add
  * up to one everywhere, so that results are added where they belong and nothing has to be divided. */
 #ifndef GALE_JOBS_TILES_H
 #define GALE_JOBS_TILES_H
@@ -45,7 +45,7 @@ static inline int64_t gale__tile_axis_at(const gale__tile_axis *a, int64_t i)
 {
     return i < a->count - 1 || a->count == 1 ? i * a->stride : a->size - a->tile;
 }
-/* The weights of tile i for its tile x scale results; those that lie beyond the picture are 0. */
+/* The weights of tile i for its tile x scale results; those that are beyond the picture are 0. */
 void gale__tile_axis_weights(const gale__tile_axis *a, int64_t i, int64_t scale, float *weights);
 
 /* Row y of the tile's part of a plane, border and all, from planes of the picture's size, padded where it goes beyond.

@@ -4,7 +4,7 @@
 #include "gale/upscale.h"
 #include "jobs/upscale/network.h"
 #include "media/picture.h"
-/* control: of the network's control_size; NULL: the manifest's defaults.  device: where the network lies, for resizing.
+/* control: of the network's control_size; NULL: the manifest's defaults.  device: where the network is, for resizing.
  */
 gale_status gale__upscale(gale__network *network, gale_device *device, const gale_picture *in, const float *control,
     const gale_upscale_options *options, gale_upscale_report *report, gale_picture **out);

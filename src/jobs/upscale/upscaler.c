@@ -6,13 +6,16 @@
 #include "jobs/upscale/cleaning.h"
 #include "jobs/upscale/embedded.h"
 #include "jobs/upscale/upscale.h"
+#include "onnx/run/model_place.h"
 #include <stdio.h>
 #include <string.h>
 
 struct gale_upscaler {
     gale_device *device, *own; /* own: opened here, where the caller's failed */
-    bool automatic;            /* pictures are examined, and cleaned where they need it */
-    gale_upscaler *cleaner;    /* the network for that, once it is needed; NULL: not yet */
+    double predicted_us;       /* of a tile of predicted_side on the device, where it was chosen by that; else -1 */
+    int64_t predicted_side;
+    bool automatic;         /* pictures are examined, and cleaned where they need it */
+    gale_upscaler *cleaner; /* the network for that, once it is needed; NULL: not yet */
     gale_model *model;
     gale__manifest manifest;
     bool has_manifest;
@@ -58,7 +61,7 @@ static int64_t trial_side(const gale_upscaler *u)
 static gale_status load_model(gale_upscaler *u)
 {
     gale_status status = u->path ? gale_model_open(u->path, u->device, &u->options, &u->model)
-                                 : gale_model_from_memory(u->data, u->size, false, u->device, &u->options, &u->model);
+                                 : gale_model_from_memory(u->data, u->size, 0, u->device, &u->options, &u->model);
     if (status == GALE_FORMAT && u->path) return gale__fail(status, "%s; a network must be an ONNX file", gale_error());
     GALE_TRY(status);
     return gale__network_probe(u->model, &u->manifest, trial_side(u), &u->network);
@@ -90,11 +93,43 @@ static gale_status step_down(gale_upscaler *u, gale_status status)
         gale_model_close(&u->model);
         gale_device_close(&u->own);
         u->device = u->own = next;
+        u->predicted_us = -1;
         if (!wait) say_step(u, why);
         status = load_model(u);
         if (wait && status == GALE_OK) say_step(u, why);
     }
     return status;
+}
+
+/* A tile's side for the prediction: that of the manifest, else a usual one. */
+static int64_t side_of(const gale_upscaler *u) { return u->manifest.tile > 0 ? u->manifest.tile : 256; }
+
+/* Loads the model on the device, or, where the CPU may take its place, on that of the two which a tile is predicted to
+ * be done on first.  The CPU plans for both, and shows what the network takes. */
+static gale_status load_placed(gale_upscaler *u)
+{
+    gale_device *devices[2] = {u->device, gale__place_other(u->device)};
+    int chosen = 0;
+    u->predicted_us = -1;
+    if (!devices[1]) return load_model(u);
+    u->device = devices[1];
+    u->predicted_side = side_of(u);
+    gale_status status = load_model(u);
+    if (status == GALE_OK)
+        status = gale__network_place(&u->network, u->predicted_side, devices, 2, &chosen, &u->predicted_us);
+    if (status == GALE_OK && chosen == 1) return GALE_OK;
+    gale_model_close(&u->model);
+    u->device = devices[0];
+    return status == GALE_NO_MEMORY ? status : load_model(u);
+}
+
+/* The outcome of the choice: the time of a tile of the predicted size, by that of the tiles that ran. */
+static void note_outcome(const gale_upscaler *u, const gale_upscale_report *r)
+{
+    double pixels = (double)(r->tiles * r->tile_width * r->tile_height);
+    double side = (double)u->predicted_side;
+    if (pixels > 0 && u->predicted_us > 0)
+        gale__place_note(u->device, "a tile", u->predicted_us, r->network_seconds * 1e6 / pixels * side * side);
 }
 
 /* Controls that no manifest speaks of have numbers alone, and are 0. */
@@ -115,8 +150,11 @@ static gale_status finish_opening(
 {
     if (options) u->options = *options;
     u->has_manifest = status == GALE_OK;
+    if (u->has_manifest && (u->manifest.n_mean || u->manifest.n_std))
+        gale__log(GALE__WARN, "%s: mean and std of the manifest are ignored: gale upscale knows only a range",
+            u->manifest.name);
     if (status == GALE_OK) {
-        status = load_model(u);
+        status = load_placed(u);
         if (status != GALE_OK) status = step_down(u, status);
     }
     if (status == GALE_OK) status = take_controls(u);
@@ -131,6 +169,7 @@ gale_status gale_upscaler_open(
 {
     GALE__NEED({"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     const gale__embedded *inside = gale__embedded_find(model_path ? model_path : GALE__EMBEDDED_USUAL);
     if (inside) {
         GALE_TRY(gale_upscaler_from_memory(inside->data, inside->size, inside->manifest, device, options, out));
@@ -149,6 +188,7 @@ gale_status gale_upscaler_from_memory(const void *data, size_t size, const char 
 {
     GALE__NEED({"data", data}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     gale_upscaler *u = gale__calloc(1, sizeof *u);
     if (!u) return GALE_NO_MEMORY;
     u->device = device;
@@ -192,6 +232,7 @@ bool gale_upscaler_control(
 gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
 {
     GALE__NEED({"upscaler", u}, {"setting", setting});
+    GALE__WITHIN(u->device->context);
     float before[GALE__CONTROLS_MOST];
     memcpy(before, u->controls, sizeof before);
     gale_status status = gale__manifest_set_control(&u->manifest, setting, u->controls);
@@ -269,6 +310,7 @@ static gale_status upscale(gale_upscaler *u, const gale_picture *in, const gale_
     bool enlarges = !u->automatic || !is_same_size(in, &o);
     if (enlarges) {
         GALE_GO(run(u, cleaned ? cleaned : in, &o, &second, &large));
+        note_outcome(u, &second);
         gale__upscale_report_add(&second, &first);
     }
     if (large && !cleaned) made = large, large = NULL;
@@ -287,6 +329,7 @@ gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_up
     gale__limits limits = {0};
     GALE__NEED({"upscaler", u}, {"in", in}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(u->device->context);
     if (options) limits = (gale__limits){.cancel = options->cancel, .deadline_ns = options->deadline_ns};
     gale__limits_enter(&limits);
     gale_status status = upscale(u, in, options, report, out);

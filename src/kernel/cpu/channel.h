@@ -1,8 +1,8 @@
 /* Convolutions of each channel on its own, with what follows them.
  *
- * A band of a channel is laid out by phases: places whose row and column leave the same rest by the strides lie
- * together, rows one after the other without gaps.  So the results of a band are one long row for every tap, however
- * narrow the map is; what lies between the ends of rows is computed for nothing.
+ * A band of a channel is laid out by phases: places whose row and column leave the same rest by the strides are
+ * contiguous, rows one after the other without gaps.  So the results of a band are one long row for every tap, however
+ * narrow the map is; what is between the ends of rows is computed needlessly.
  *
  * Bytes less their zero points are multiplied as floats, which is exact: the sums of so few taps are below 2^24. */
 #ifndef GALE_KERNEL_CPU_CHANNEL_H

@@ -57,7 +57,7 @@ static const gale__nest_access *access_of(const gale__nest *nest, int value)
     return nest->code[value].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[value].access] : NULL;
 }
 
-/* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand lies side by side
+/* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand is contiguous
  * along a longer one. */
 static bool is_turned(const gale__nest *nest, const gale__contraction *info)
 {
@@ -81,7 +81,7 @@ static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, g
     return gale__cpu_channel_find(&c->channel, &c->window, c->nest, lanes, other, &c->batch, &c->b.rows, &c->k, ct);
 }
 
-/* Few rows are worth it by weights that lie in panels already. */
+/* For weights that are already packed into panels, even few rows are worth it. */
 static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, bool turned)
 {
     gale__cpu_narrow a, b;
@@ -103,7 +103,7 @@ static bool is_read_once(const gale__nest *nest, const gale__nest_access *only)
     return n == 1;
 }
 
-/* A vector, or a few, by a matrix of floats that lies in panels already. */
+/* One vector, or a few, times a matrix of floats that is already packed into panels. */
 static bool few_fit(const gale__nest *nest, const gale__contraction *info, bool turned, gale__simd_type ct)
 {
     const gale__nest_access *b = access_of(nest, turned ? info->a : info->b);
@@ -150,7 +150,7 @@ static void mark_below(const gale__nest *nest, uint8_t *wanted, int stop)
     }
 }
 
-/* Lanes along k when that is how memory lies; with equal strides the longer run. */
+/* Lanes run along k if k is contiguous in memory; with equal strides along the longer run. */
 static bool prefers_k(
     const gale__nest *nest, const uint8_t *wanted, const gale__cpu_span *rows, const gale__cpu_span *k)
 {
@@ -370,7 +370,7 @@ static gale_status choose_narrow_window(gale__cpu_contract *c)
     return GALE_OK;
 }
 
-/* Lanes are read where they lie when taps share them, or when the other factor stays in the cache and there are no
+/* Lanes are read in place when taps share them, or when the other factor stays in the cache and there are no
  * panels. */
 static gale_status choose_window(gale__cpu_contract *c, int value)
 {
@@ -387,7 +387,7 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     return GALE_OK;
 }
 
-/* Short rows of results that lie one after the other are finished together, when a block holds whole ones. */
+/* Short rows of results that follow one another are finished together, when a block holds whole ones. */
 static void join_rows(gale__cpu_contract *c)
 {
     const gale__cpu_window *w = &c->window;
@@ -468,7 +468,7 @@ static bool fills_tiles(const gale__cpu_contract *c)
            (w.x.tap < 0 && w.y.tap < 0);
 }
 
-/* Narrow operands, unless windows of floats are better read where they lie. */
+/* Narrow operands, unless windows of floats are better read in place. */
 static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bool turned)
 {
     int rows = turned ? info->b : info->a, lanes = turned ? info->a : info->b;

@@ -1,7 +1,7 @@
 /* The contraction schedule: matrix products, and convolutions as products of panels that are gathered as they are
  * packed.
  *
- * Both operands are whatever expression stands under the multiplication; they are evaluated by the interpreter into
+ * Both operands may be any expressions; they are evaluated by the interpreter into
  * panels (mr rows of one, nr of the other, k side by side), tiles of the result are summed in registers, and what
  * follows the reduction runs over each tile while it is in the cache. */
 #ifndef GALE_KERNEL_CPU_CONTRACT_H
@@ -32,7 +32,7 @@ typedef struct gale__cpu_contract {
     size_t size;              /* its bytes */
     gale__simd_gemm gemm;
     bool narrow;            /* both operands are (narrow.h) */
-    int64_t group;          /* steps of k that lie side by side in a panel */
+    int64_t group;          /* steps of k that are adjacent in a panel */
     size_t unit;            /* their bytes */
     gale__cpu_operand a, b; /* a: the rows of the result's tiles; b: its lanes */
     gale__cpu_tape tail;    /* what follows the reduction */
@@ -82,7 +82,7 @@ void gale__cpu_contract_finish(gale__cpu_contract *c);
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to);
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
-/* Where bands begin in memory that tasks share: behind the panels of a, unless these were made before. */
+/* Where bands begin in memory that tasks share: after the panels of a, unless these were packed before. */
 size_t gale__cpu_window_shared_at(const gale__cpu_contract *c);
 void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 size_t gale__cpu_channel_bytes(const gale__cpu_contract *c); /* scratch of a task */

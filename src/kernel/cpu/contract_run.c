@@ -1,5 +1,5 @@
-/* Runs a contraction: packs panels, sums tiles, finishes them.  Each element of the result is summed over k in the
- * same order whatever the tiles, so the number of threads does not matter. */
+/* Runs a contraction: packs panels, sums tiles, finishes them.  Each element of the result is summed over k in the same
+ * order for all tile sizes, so the result does not depend on the number of threads. */
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/scratch.h"
@@ -166,9 +166,9 @@ static void fetch(const char *from, size_t bytes)
     for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(from + i);
 }
 
-/* tile += a panel set times b panel set, over kn.  Panels that were made once lie in far memory: while one is at work
- * the next is fetched, a share with each of its tiles; with few tiles that is more at once than memory has under way,
- * and the processor's own fetching does better. */
+/* tile += a panel set times b panel set, over kn.  Panels that were packed once are in slow memory: while one is at
+ * work the next is fetched, a share with each of its tiles; with few tiles that is more at once than memory has under
+ * way, and the processor's own fetching does better. */
 static void multiply(
     const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows, int64_t lanes, int64_t kn)
 {

@@ -95,7 +95,7 @@ static operand widen(
     gale_type type = (gale_type)j->args->type;
     if (type == GALE_F32) return (operand){(const float *)base + at, v->row, v->column};
     const uint16_t *from = (const uint16_t *)base + at;
-    bool turned = v->row == 1 && v->column != 1; /* then a column is what lies together */
+    bool turned = v->row == 1 && v->column != 1; /* then columns are contiguous */
     size_t lines = turned ? columns : rows, length = turned ? rows : columns;
     int64_t line = turned ? v->column : v->row, step = turned ? v->row : v->column;
     for (size_t i = 0; i < lines; i++, from += line) {
@@ -156,7 +156,7 @@ static bool is_blind(const job *j, size_t number, size_t row)
     return i == n;
 }
 
-/* The weights of a row's n keys in the place of their scores; gives their sum. */
+/* The weights of a row's n keys replace their scores; returns their sum. */
 static float weigh(const job *j, float *scores, size_t number, size_t row, size_t n)
 {
     mask_row(j, scores, number, row);
@@ -165,7 +165,7 @@ static float weigh(const job *j, float *scores, size_t number, size_t row, size_
     return 1;
 }
 
-/* Rows [first, first + rows) of one head, of which `keys` keys and values lie packed in s. */
+/* Rows [first, first + rows) of one head, of which `keys` keys and values are packed in s. */
 static void attend(const job *j, float *s, size_t number, size_t first, size_t rows, size_t keys)
 {
     const gale__cpu_attention *a = j->args;
@@ -207,7 +207,7 @@ static void attend_few(const job *j, float *s, size_t number)
     const float *q = (const float *)j->q + head(a, &a->q, number), *k = (const float *)j->k + head(a, &a->k, number),
                 *v = (const float *)j->v + head(a, &a->v, number);
     float *out = (float *)j->out + number * (size_t)(a->m * a->c), *row = s + l->q, *scores = s + l->scores;
-    int64_t *place = (int64_t *)(void *)(s + l->keys); /* where packed keys would lie: two floats and more for each */
+    int64_t *place = (int64_t *)(void *)(s + l->keys); /* where packed keys would be: two floats and more for each */
     for (int64_t i = 0; i < a->n; i++) place[i] = i * a->v.row;
     for (int64_t r = 0; r < a->m; r++, out += a->c) {
         for (int64_t i = 0; i < a->d; i++) row[i] = q[r * a->q.row + i * a->q.column] * (float)a->scale;

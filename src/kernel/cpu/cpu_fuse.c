@@ -209,7 +209,7 @@ static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
     return to;
 }
 
-/* A store right behind the operation that makes its value: the operation writes to memory itself, where it can. */
+/* A store directly after the operation that computes its value: the operation writes to memory itself, if it can. */
 static void write_through(gale__cpu_tape *t, gale__cpu_section s)
 {
     if (s.count < 2) return;

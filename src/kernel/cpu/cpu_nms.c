@@ -33,7 +33,7 @@ static box box_at(const job *j, int64_t batch, int64_t i)
     return b;
 }
 
-/* Chosen boxes, some side by side, so that compilers compare with all of them at once. */
+/* Chosen boxes in groups, so that compilers vectorise the comparison. */
 enum { SIDE_BY_SIDE = 8 };
 typedef struct chosen {
     float y0[SIDE_BY_SIDE], x0[SIDE_BY_SIDE], y1[SIDE_BY_SIDE], x1[SIDE_BY_SIDE], area[SIDE_BY_SIDE];

@@ -316,7 +316,7 @@ static gale_status make_phase(maker *m, int p)
     GALE_TRY(make_outer(m, p, ph));
     find_wanted(m, p);
     for (int i = 0; i < m->nest->n_code; i++) ph->loops |= m->wanted[i];
-    if (!ph->loops) return GALE_OK; /* empty sections: they may lie anywhere */
+    if (!ph->loops) return GALE_OK; /* empty sections: they may be anywhere */
     begin(m, &ph->init);
     begin_reduces(m, p);
     end(m, &ph->init);

@@ -25,7 +25,7 @@ size_t gale__cpu_shrink_scratch(const gale__cpu_shrink *a)
     return (BAND_ROWS + 1) * pitch_of(a) * sizeof(float) + 64;
 }
 
-/* A row of the source as floats; it lies in `room` unless it could stay where it is. */
+/* A row of the source as floats; stored in `room`, or read in place if possible. */
 static const float *open_row(const job *j, size_t plane, int64_t row, float *room)
 {
     const gale__cpu_shrink *a = j->a;

@@ -95,7 +95,7 @@ bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int valu
     return true;
 }
 
-/* Units of neighbouring taps, where these lie side by side. */
+/* Units of neighbouring taps, where these are adjacent. */
 static bool take_taps(gale__cpu_window *w)
 {
     if (w->x.tap < 0 || w->x.hop != 1 || w->x.unit != 1 || w->x.taps * TAPS_SHARE < w->steps) return false;
@@ -276,7 +276,7 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
     return make_offsets(w, k);
 }
 
-/* A run of lanes within a panel that lies within a row of the band. */
+/* A run of lanes within a panel that is within a row of the band. */
 typedef struct segment {
     int64_t lane, place;
 } segment;
@@ -427,7 +427,7 @@ static void copy_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow
     }
 }
 
-/* The same, of neighbouring places.  What lies behind the last one that a tap reads meets weights of 0. */
+/* The same, of neighbouring places.  Elements after the last one that a tap reads are multiplied by weights of 0. */
 static void copy_taps(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const gale__cpu_window_row *r, int64_t columns, char *to, char *temp, size_t unit)
 {

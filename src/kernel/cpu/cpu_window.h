@@ -1,7 +1,7 @@
 /* Contractions whose lanes read memory in place: convolutions of any kind, and products whose other factor is short.
  *
  * The lanes' operand is one load.  A block of lanes reads a band of memory, in which neighbouring lanes and the taps of
- * a window share elements; the band is copied once, with what lies outside filled in, and the micro-kernel takes row k
+ * a window share elements; the band is copied once, with what is outside filled in, and the micro-kernel takes row k
  * of its panel from there by an offset.  So nothing is copied once per tap. */
 #ifndef GALE_KERNEL_CPU_WINDOW_H
 #define GALE_KERNEL_CPU_WINDOW_H
@@ -44,7 +44,7 @@ typedef struct gale__cpu_window {
 /* The operand `value` as a window of lanes and k; false where it is none. */
 bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
     const gale__cpu_span *k, gale__simd_type ct);
-/* The same of a load, whatever becomes of its elements. */
+/* The same for a load, however its elements are used. */
 bool gale__cpu_window_find_load(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
     const gale__cpu_span *lanes, const gale__cpu_span *k);
 /* The same of a narrow operand's load, in units; false where neither channels nor taps fill them. */
@@ -69,11 +69,11 @@ typedef struct gale__cpu_window_row {
 void gale__cpu_window_seek(
     const gale__cpu_window *w, const int64_t *at, int n_dims, int64_t y, int64_t x, gale__cpu_window_row *r);
 void gale__cpu_window_next(const gale__cpu_window *w, gale__cpu_window_row *r);
-/* Which of n places, w->phases apart, from place p of a row on lie inside: [*lo, *hi); *from: where the first of them
+/* Which of n places, w->phases apart, from place p of a row on are inside: [*lo, *hi); *from: where the first of them
  * is. */
 void gale__cpu_window_inside(const gale__cpu_window *w, const gale__cpu_window_row *r, int64_t p, int64_t n,
     int64_t *lo, int64_t *hi, int64_t *from);
-/* Copies those places; what lies outside gives the access' fill. */
+/* Copies those places; places outside get the fill value of the access. */
 void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
     const gale__cpu_window_row *r, int64_t p, int64_t n, char *to);
 /* What of a band is copied: the block's first lanes, and which of the planes of `rest`. */

@@ -1,4 +1,4 @@
-/* See direct.h.  Outer points are taken in blocks that lie within one row of the fastest outer dimension, or are whole
+/* See direct.h.  Outer points are taken in blocks that are within one row of the fastest outer dimension, or are whole
  * rows of it.  When there are few of them and the inner loop is long, that loop is split into groups whose partial
  * results are combined in order; the split depends on the shape alone, so results do not depend on the number of
  * threads. */
@@ -76,7 +76,7 @@ static int find_turn(const gale__nest *nest)
 
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 
-/* Rectangles of the turned and the fastest dimension. */
+/* Rectangles of the transposed and the fastest dimension. */
 static void choose_rectangles(gale__cpu_direct *d)
 {
     const gale__nest *nest = d->plan.nest;

@@ -112,7 +112,7 @@ static void load_single(gale__cpu_frame *f, const gale__cpu_step *s, char *memor
     else memcpy(f->registers[s->d], from, (size_t)1 << s->size);
 }
 
-/* A block that is a whole rectangle, of which memory holds the columns side by side: squares are turned in registers.
+/* A block that is a whole rectangle, whose columns are contiguous in memory: squares are transposed in registers.
  */
 static bool load_turned(const gale__cpu_frame *f, const gale__cpu_step *s, char *block, const char *memory)
 {
@@ -287,7 +287,7 @@ static void run_scatter(gale__cpu_frame *f, const gale__cpu_step *s)
     gale__cpu_walk(f, s->access, scatter_piece, &m);
 }
 
-/* Lets d stand for the output's memory, or for its own slot where elements do not lie side by side. */
+/* Lets d stand for the output's memory, or for its own slot where elements are not adjacent. */
 static void place_output(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;

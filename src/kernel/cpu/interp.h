@@ -10,9 +10,9 @@ gale_status gale__cpu_kernel_create(const gale__nest *nest, gale__cpu_kernel **o
 /* buffers: in the order of nest.buffers.  Allocates nothing and cannot fail; several threads may run one kernel.
  * An output may be the very memory of an input that is read at the same places. */
 void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers);
-/* A product by a buffer that the nest calls constant may want it laid out once, as panels, which then stand in its
- * place when the kernel runs.  They depend on that buffer and its use alone, not on what it is multiplied by: kernels
- * whose key is the same take the same panels. */
+/* A product by a buffer that the nest calls constant may want it laid out once, as panels, which then replace it when
+ * the kernel runs.  They depend on that buffer and its use alone, not on what it is multiplied by: kernels whose key is
+ * the same take the same panels. */
 typedef struct gale__cpu_panels {
     int buffer;
     size_t bytes;

@@ -1,5 +1,5 @@
 /* math.inc in plain C, one element at a time: m32_exp(x), m64_exp(x) and so on.  Every function is straight-line code
- * that compilers turn into SIMD when it stands in a loop over an array. */
+ * that compilers vectorise in a loop over an array. */
 #ifndef GALE_KERNEL_CPU_MATH_H
 #define GALE_KERNEL_CPU_MATH_H
 #include <math.h>
@@ -45,7 +45,7 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #define f_mul(a, b) ((a) * (b))
 #define f_div(a, b) ((a) / (b))
 #define f_neg(a) (-(a))
-/* One instruction each; NaN gives the other operand. */
+/* One instruction each; with a NaN the result is the other operand. */
 #if defined(__aarch64__)
 #define M_MIN(s, a, b) __builtin_fmin##s(a, b)
 #define M_MAX(s, a, b) __builtin_fmax##s(a, b)

@@ -21,13 +21,13 @@ static int64_t blocks_of(const gale__cpu_packed *a) { return (a->k + a->size - 1
 /* Elements of a row, filled up to whole blocks. */
 static int64_t length_of(const gale__cpu_packed *a) { return blocks_of(a) * a->size; }
 
-/* The first worker's part holds the rows for all of them; behind that each has a column of its own. */
+/* The first worker's part holds the rows for all of them; after that each has its own column. */
 size_t gale__cpu_packed_scratch(const gale__cpu_packed *a)
 {
     return (size_t)(a->m + 1) * (size_t)length_of(a) * sizeof(float);
 }
 
-/* Of 4 bits, even places of a block come before odd ones; what lies past k is 0. */
+/* Of 4 bits, even places of a block come before odd ones; elements past k are 0. */
 static void arrange(const gale__cpu_packed *a, const float *x, float *to)
 {
     int64_t length = length_of(a);

@@ -117,7 +117,7 @@ static bool find_skip(gale__cpu_requant *q, const gale__nest *nest, int value, i
     return !q->skip->n_guards && q->skip->type == (gale_type)instr(nest, second)->type;
 }
 
-/* How many of the lanes lie side by side in memory. */
+/* How many of the lanes are adjacent in memory. */
 static int64_t find_run(const gale__nest_access *a, const gale__cpu_span *lanes)
 {
     int64_t run = 1;

@@ -1,4 +1,4 @@
-/* What follows most products of bytes: sums in I32 times a scale, plus a bias, quantised to bytes that lie side by side
+/* What follows most products of bytes: sums in I32 times a scale, plus a bias, quantised to bytes that are adjacent
  * in memory.  Scale and bias are the same along a row of results, so that a row is one call of a function, without a
  * tape.  Bytes from elsewhere may be added to them, as at the end of a residual block. */
 #ifndef GALE_KERNEL_CPU_REQUANT_H
@@ -12,7 +12,7 @@ typedef struct gale__cpu_requant {
     const gale__nest_access *skip; /* bytes that are added, both as numbers, before they are quantised again; or NULL */
     gale__simd_sum sum;
     bool has_sign;
-    int64_t run; /* results that lie side by side, from a multiple of it on */
+    int64_t run; /* results that are adjacent, from a multiple of it on */
 } gale__cpu_requant;
 /* Whether that is what follows the reduction; lanes: the dimensions that a row of results walks. */
 bool gale__cpu_requant_find(gale__cpu_requant *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes);

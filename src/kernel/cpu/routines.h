@@ -1,4 +1,4 @@
-/* CPU routines behind fast paths: functions over host memory, on all cores.  `args` is the routine's own struct, of
+/* CPU routines of fast paths: functions over host memory, on all cores.  `args` is the routine's own struct, of
  * 8-byte members only; buffers[0] is the result, dense, then the operands; each worker has its own scratch memory,
  * scratch_bytes apart. */
 #ifndef GALE_KERNEL_CPU_ROUTINES_H
@@ -11,7 +11,7 @@ typedef struct gale__cpu_scratch_space {
 } gale__cpu_scratch_space; /* bytes: of one worker's part */
 typedef void gale__cpu_routine(const void *args, void *const *buffers, gale__cpu_scratch_space scratch);
 
-/* How an operand lies in its buffer, in elements: leading axes, then two of its own. */
+/* Layout of an operand in its buffer, in elements: leading axes, then two of its own. */
 enum { GALE__CPU_LEAD = 4 };
 typedef struct gale__cpu_view {
     int64_t offset, lead[GALE__CPU_LEAD], row, column;
@@ -23,7 +23,7 @@ typedef struct gale__cpu_view {
  * four are f32, f16 or bf16; masks and everything inside are f32. */
 typedef struct gale__cpu_attention {
     int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden, causal, seen,
-        blind, /* rows that see no key give 0, not NaN */
+        blind, /* rows without a visible key yield 0, not NaN */
         type;
     gale__cpu_view q, k, v, mask, hide;
     double scale, fill;
@@ -32,7 +32,7 @@ gale__cpu_routine gale__cpu_attention_run;
 size_t gale__cpu_attention_scratch(const gale__cpu_attention *a);
 
 /* Pools of each channel, f32 or, for the largest, bytes: x [n, channels, height, width] to [n, channels, out_height,
- * out_width], dense; what lies outside counts for nothing. */
+ * out_width], dense; elements outside are ignored. */
 typedef struct gale__cpu_pool {
     int64_t n, channels, height, width, out_height, out_width, rows, columns;
     int64_t stride[2], dilation[2], low[2];
@@ -58,7 +58,7 @@ typedef struct gale__cpu_resize {
 gale__cpu_routine gale__cpu_resize_run;
 size_t gale__cpu_resize_scratch(const gale__cpu_resize *a);
 
-/* The same for planes that become much smaller, of f16 (half) or f32; with `finite`, samples that are no finite numbers
+/* The same for planes that become much smaller, of f16 (half) or f32; with `finite`, samples that are not finite
  * count as 0. */
 typedef struct gale__cpu_shrink {
     int64_t planes, height, width, out_height, out_width, taps_y, taps_x, half, finite;

@@ -131,8 +131,8 @@ static head *find_piece(store *s, size_t size)
     return best && change(best, IDLE, OUT) ? best : NULL;
 }
 
-/* Whoever gives a piece back looks at `waiting` afterwards; here it is counted first, so that one of the two sees the
- * other. */
+/* A thread that returns a piece reads `waiting` afterwards; here it is incremented first, so that at least one of the
+ * two notices the other. */
 static head *find_or_wait(store *s, size_t size)
 {
     head *h;

@@ -38,7 +38,7 @@ typedef struct gale__simd_part {
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
- * steps of k lie side by side in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes; a row
+ * steps of k are adjacent in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes; a row
  * of 64 bytes for those that multiply tiles).
  * Such steps are one unit: k and offsets count units then. */
 typedef struct gale__simd_key {
@@ -94,7 +94,7 @@ typedef struct gale__simd_sum {
 enum { GALE__SIMD_SLACK = 16 }; /* elements of a vector, at most */
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
-    float (*exp)(float *y, const float *x, size_t n); /* y = exp(x - max x); gives the sum of y */
+    float (*exp)(float *y, const float *x, size_t n); /* y = exp(x - max x); returns the sum of y */
     void (*softmax)(float *y, const float *x, size_t n);
     void (*norm)(float *y, const float *x, const float *scale, const float *shift, float epsilon,
         size_t n); /* scale, shift: may be NULL */
@@ -108,13 +108,13 @@ typedef struct gale__simd_rows {
     /* y[i] = the sum of w[t] x[offset[t] + i], n a multiple of 16 */
     void (*flat)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t n);
     /* the same for rows of x that are `pitch` apart, and of y one after the other; whole vectors are read and written,
-     * so that up to GALE__SIMD_SLACK elements behind the last row are */
+     * so that up to GALE__SIMD_SLACK elements after the last row are */
     void (*grid)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t rows,
         size_t width, size_t pitch);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
     void (*add_scaled)(float *y, const float *x, float by, size_t n); /* y += by x */
-    void (*finite)(float *y, size_t n);                               /* what is no finite number becomes 0 */
+    void (*finite)(float *y, size_t n);                               /* values that are not finite become 0 */
     /* z[b][p] = the sum over i < n of x[b][i] rows[p][i], vectors of 16, for 1, 3 or 4 parts p and all items b, which
      * are z_pitch and x_pitch apart */
     void (*mix)(float *z, int64_t z_pitch, const float *x, int64_t x_pitch, size_t items, const float *rows,
@@ -126,7 +126,7 @@ typedef struct gale__simd_rows {
 } gale__simd_rows;
 
 /* Winograd's transforms of tiles of m x m results (winograd.h).  Lanes are whole vectors: up to GALE__SIMD_SLACK of
- * them behind n are read and written too. */
+ * them after n are read and written too. */
 #define GALE__WINOGRAD_A 0.75f
 #define GALE__WINOGRAD_B 1.5f
 typedef struct gale__simd_winograd {

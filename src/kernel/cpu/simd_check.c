@@ -1,5 +1,5 @@
 /* Whether a micro-kernel that multiplies several steps of k at once is right on this processor: it is run once on
- * stored panels and held against plain loops.  Instructions that few processors have are tried before they are
+ * stored panels and compared with plain loops.  Instructions that few processors have are tried before they are
  * trusted, as drivers are. */
 #include "base/num.h"
 #include "kernel/cpu/simd.h"
@@ -28,7 +28,7 @@ static uint32_t any(trial *t)
     return t->seed >> 8;
 }
 
-/* Sixteen-bit numbers as the kernel may meet them: bytes that were widened, or small bf16. */
+/* Sixteen-bit numbers as they occur in the kernel: bytes that were widened, or small bf16. */
 static void fill(trial *t, int units)
 {
     const gale__simd_gemm *g = t->gemm;

@@ -144,7 +144,7 @@ void SIMD(dot)(gale__simd *t)
 #include <immintrin.h>
 
 /* Two by two tiles of 16 x 16 sums.  A panel of a holds rows of 64 bytes, one of b units of 4 bytes, 16 of them for
- * each such row: both are what the instructions load.  Tiles are given back after each call, so that a thread has no
+ * each such row: both are what the instructions load.  Tiles are released after each call, so that a thread has no
  * state that the kernel would have to save. */
 enum { MR = 32, NR = 32, HALF = 16, ROW = 64 };
 #if EXTENSION == IS_amxint8

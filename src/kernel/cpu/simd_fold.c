@@ -53,7 +53,7 @@ static void dot_f32(void *acc, const void *a_, const void *b_, size_t n)
     sum_f32(acc, lane, LANES);
 }
 
-/* `beats`: v wins over s.  NaN is what a maximum or minimum gives, so the place is that of a NaN. */
+/* `beats`: v wins over s.  The maximum or minimum of a row with a NaN is NaN, so the index is that of a NaN. */
 #define ARG(name, T, beats)                                                                                   \
     static void name(void *best_, int64_t *index, const void *a_, const int64_t *places, int64_t k, size_t n) \
     {                                                                                                         \

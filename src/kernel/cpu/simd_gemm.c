@@ -157,7 +157,7 @@ SLIM(8, ALL4)
 #elif ISA == IS_sve
 #include <arm_sve.h>
 
-/* Vectors of a length known only at run time cannot stand in arrays: the tile is 8 x 3 named registers. */
+/* Vectors of a length known only at run time cannot be stored in arrays: the tile is 8 x 3 named registers. */
 #define ROW(r)                          \
     x = DUP(a[r]);                      \
     s##r##0 = FMA(all, s##r##0, b0, x); \

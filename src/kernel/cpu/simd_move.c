@@ -1,4 +1,4 @@
-/* Moves of whole elements, whatever they mean: strided, filled, by index, interleaved into panels. */
+/* Moves of whole elements of any type: strided, filled, by index, interleaved into panels. */
 #include "kernel/cpu/simd_isa.h"
 #include <string.h>
 
@@ -51,7 +51,7 @@ MOVES(e3)
 INTERLEAVE_PART(e2)
 INTERLEAVE_PART(e3)
 
-/* Squares of 4 x 4 (2 x 2) elements are turned in registers, the rest one by one. */
+/* Squares of 4 x 4 (2 x 2) elements are transposed in registers, the others one by one. */
 typedef uint32_t v2 __attribute__((vector_size(16), may_alias, aligned(4)));
 typedef uint64_t v3 __attribute__((vector_size(16), may_alias, aligned(8)));
 

@@ -16,7 +16,7 @@
 #define DO_MAXs(x, y) ((y) > (x) ? (y) : (x))
 #define DO_MINs(x, y) ((y) < (x) ? (y) : (x))
 
-/* NEON's max and min pass NaN on by themselves, which no C expression says: so there the main loops are written out. */
+/* NEON's max and min propagate NaN, which no C expression compiles to; so the main loops use intrinsics there. */
 #if defined(__ARM_NEON)
 #include <arm_neon.h>
 #define VEC_ADD vaddq_f32

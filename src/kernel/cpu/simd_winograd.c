@@ -67,7 +67,7 @@ M_INLINE void out_of_2(const lanes *m, lanes *y)
     y[1] = m[1] - m[2] - m[3];
 }
 
-/* Squares of 4 x 4 are turned in registers; both ways are the same. */
+/* Squares of 4 x 4 are transposed in registers; the operation is its own inverse. */
 M_INLINE void turn(const quad *s, quad *d)
 {
     quad ac = __builtin_shufflevector(s[0], s[2], 0, 4, 1, 5), ac2 = __builtin_shufflevector(s[0], s[2], 2, 6, 3, 7);

@@ -2,7 +2,7 @@
  *
  * A tape's sections are lists of steps; each step is one loop over a block of up to `block` lanes.  The lanes of a run
  * are consecutive points of a span (some of the nest's dimensions, flattened in row-major order) at fixed coordinates
- * of all other dimensions.  Registers are blocks in scratch memory; a load whose elements lie side by side in memory as
+ * of all other dimensions.  Registers are blocks in scratch memory; a load whose elements are adjacent in memory as
  * they are needed points its register there instead of copying, and a last operation may write straight to the output.
  */
 #ifndef GALE_KERNEL_CPU_TAPE_H
@@ -10,12 +10,12 @@
 #include "kernel/cpu/simd.h"
 
 typedef enum gale__cpu_step_kind {
-    GALE__CPU_STEP_OP,     /* fn(d, a, b, c); with an access, d stands for its memory where elements lie side by side */
-    GALE__CPU_STEP_TRIPLE, /* triple(d, a, b, c, imm); the same */
-    GALE__CPU_STEP_LOAD,   /* access to d; fn: widen, through raw register c */
-    GALE__CPU_STEP_TAKE,   /* access plus index a, clamped to [0, imm), to d; b: index register, c: raw register */
-    GALE__CPU_STEP_INDEX,  /* access' address to d */
-    GALE__CPU_STEP_STORE,  /* a to access; fn: narrow, through raw register c */
+    GALE__CPU_STEP_OP,       /* fn(d, a, b, c); with an access, d stands for its memory where elements are adjacent */
+    GALE__CPU_STEP_TRIPLE,   /* triple(d, a, b, c, imm); the same */
+    GALE__CPU_STEP_LOAD,     /* access to d; fn: widen, through raw register c */
+    GALE__CPU_STEP_TAKE,     /* access plus index a, clamped to [0, imm), to d; b: index register, c: raw register */
+    GALE__CPU_STEP_INDEX,    /* access' address to d */
+    GALE__CPU_STEP_STORE,    /* a to access; fn: narrow, through raw register c */
     GALE__CPU_STEP_SCATTER,  /* a to access plus index b, when in [0, imm); fn: narrow, through raw register c */
     GALE__CPU_STEP_FILL,     /* imm to d, element size `size` */
     GALE__CPU_STEP_SPREAD,   /* lane i of a to all lanes of row i of d */
@@ -59,7 +59,8 @@ typedef struct gale__cpu_reg {
     bool fixed, kept, uniform, single;
 } gale__cpu_reg; /* size in bytes; first and last step.
 fixed: a constant; kept: read from outside; uniform: the same in all lanes; single: and only lane 0 is read */
-/* A register that holds one value in all lanes: bits, or what the access (the same everywhere) gives, widened by fn. */
+/* A register that holds one value in all lanes: bits, or the value of the access (the same everywhere), widened by fn.
+ */
 typedef struct gale__cpu_tape_const {
     int32_t reg;
     uint8_t size;
@@ -71,7 +72,7 @@ typedef struct gale__cpu_tape_const {
 typedef struct gale__cpu_tape {
     const gale__simd *simd;
     const gale__nest *nest;
-    uint32_t lane_dims; /* mask of the dimensions that lanes walk where values are loaded; 0: not told */
+    uint32_t lane_dims; /* mask of the dimensions that lanes walk where values are loaded; 0: unknown */
     gale__cpu_step *steps;
     size_t n_steps, steps_capacity;
     gale__cpu_reg *regs;
@@ -84,7 +85,7 @@ typedef struct gale__cpu_tape {
     bool failed;
 } gale__cpu_tape;
 
-/* Building.  Appends do not fail one by one: gale__cpu_tape_finish_build says so at the end. */
+/* Building.  Appends do not fail one by one: gale__cpu_tape_finish_build reports failures at the end. */
 void gale__cpu_tape_init(gale__cpu_tape *t, const gale__nest *nest);
 void gale__cpu_tape_finish(gale__cpu_tape *t);
 int gale__cpu_tape_reg(gale__cpu_tape *t, int size_bytes);
@@ -109,7 +110,7 @@ gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *co
 void gale__cpu_tape_fuse(gale__cpu_tape *t, gale__cpu_section *const *sections, int n);
 size_t gale__cpu_tape_scratch_bytes(const gale__cpu_tape *t);
 size_t gale__cpu_tape_slots_at(
-    const gale__cpu_tape *t); /* where the slots begin: behind the table of registers and the singles */
+    const gale__cpu_tape *t); /* start of the slots: after the table of registers and the singles */
 
 /* Running. */
 typedef struct gale__cpu_frame {
@@ -117,12 +118,12 @@ typedef struct gale__cpu_frame {
     void *const *buffers;
     char *scratch;               /* gale__cpu_tape_scratch_bytes, aligned to 64 */
     void **registers;            /* registers */
-    int64_t at[GALE__NEST_DIMS]; /* coordinates: of the block's first lane, and of the dimensions that stand still */
+    int64_t at[GALE__NEST_DIMS]; /* coordinates: of the block's first lane, and of the dimensions that are constant */
     const gale__cpu_span *span;
     size_t lanes, rows; /* lanes of the running block, which is so many rows of equal length (for FOLD and SPREAD) */
     int64_t place;      /* for ARG: place of the point (of the block's first lane) among the inner ones */
     size_t cache_at;    /* element of the cache where the block begins */
-    bool one_run;       /* the block lies within one row of the span */
+    bool one_run;       /* the block is within one row of the span */
     bool aliased;       /* an output may be an input: nothing is read or written in place */
 } gale__cpu_frame;
 void gale__cpu_frame_init(

@@ -84,7 +84,7 @@ static void find_lines(const run *r, bench *b, int64_t far, int64_t first, int64
     fill(b->row, w->access->fill, g->m * g->phase + GALE__SIMD_SLACK);
 }
 
-/* Rows of the band: places m i + p of a row lie together for each p. */
+/* Rows of the band: places m i + p of a row are contiguous for each p. */
 static void fill_band(const run *r, const bench *b, const float *memory, int64_t rows)
 {
     const gale__cpu_winograd *g = &r->contract->winograd;
@@ -198,7 +198,7 @@ static void multiply(const run *r, const desk *d, int64_t lane, int64_t lanes, i
         }
 }
 
-/* One row of products back to rows of results, which lie one after the other. */
+/* One row of products back to rows of results, which follow one another. */
 static void transform_back(const run *r, const desk *d, int64_t i, int64_t row, int64_t rows)
 {
     const gale__cpu_contract *c = r->contract;

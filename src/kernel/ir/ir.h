@@ -21,7 +21,7 @@
 
 typedef uint32_t gale__ir_val; /* 0: none */
 
-/* Operations beside the scalar ones; numbers go on after GALE__SCALAR_COUNT.  Of the scalar operations only those of
+/* Operations beside the scalar ones; numbers continue after GALE__SCALAR_COUNT.  Of the scalar operations only those of
  * class 'r', the raw halves of class 'c' (IR_DIV ... below) and nothing of class 'm' reach a printer. */
 typedef enum gale__ir_op {
     GALE__IR_CONST = GALE__SCALAR_COUNT, /* imm: the bits */
@@ -39,7 +39,7 @@ typedef enum gale__ir_op {
     GALE__IR_SHL, /* amount (same type as the value) is known to be less than the width */
     GALE__IR_SHR,
     GALE__IR_CONVERT,    /* numeric conversion, value known to be in range (floats to ints truncate); ints wrap; BOOL to
-                            number gives 0/1 */
+                            number yields 0 or 1 */
     GALE__IR_MULHI,      /* U32 x U32 -> high U32 */
     GALE__IR_F16_TO_F32, /* U32 (low 16 bits) -> F32 */
     GALE__IR_F32_TO_F16, /* F32 -> U32, nearest even */
@@ -201,7 +201,7 @@ typedef enum gale__dialect {
     GALE__DIALECT_OPENCL_PTX, /* with inline PTX, as NVIDIA's compiler takes it */
     GALE__DIALECT_COUNT
 } gale__dialect;
-/* By the name that a device gives (caps.dialect). */
+/* By the name that a device reports (caps.dialect). */
 gale_status gale__dialect_find(const char *name, gale__dialect *out);
 gale_status gale__ir_print_c(
     const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out);

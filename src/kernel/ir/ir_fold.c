@@ -139,7 +139,7 @@ static uint64_t possible_bits(const gale__ir *ir, gale__ir_val v, uint64_t ones)
     return in->op == GALE__IR_SHR && b < 64 ? ones >> b : ones;
 }
 
-/* x op constant for integers: gives x, a constant, or nothing. */
+/* x op constant for integers: returns x, a constant, or nothing. */
 static gale__ir_val fold_int_right(gale__ir *ir, int op, gale_type t, gale__ir_val a, uint64_t b)
 {
     uint64_t ones = gale__ir_bits(t) == 64 ? ~(uint64_t)0 : ((uint64_t)1 << gale__ir_bits(t)) - 1;

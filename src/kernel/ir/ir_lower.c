@@ -224,8 +224,8 @@ static divisor divisor_of(gale__ir *ir, gale__ir_val y)
 }
 
 /* Bits of x / y, nearest even, for both in [1, 2), or in the usual range.  After one correction the quotient is less
- * than a unit off; then the rest is exact and says which neighbour is nearest.  Halfway does not happen, nor does the
- * quotient cross a power of two.  0 / y stays 0. */
+ * than a unit off; then the remainder is exact and determines the nearest neighbour.  Halfway does not happen, nor does
+ * the quotient cross a power of two.  0 / y stays 0. */
 static gale__ir_val near_quotient(gale__ir *ir, gale__ir_lowering what, gale__ir_val x, divisor d)
 {
     gale__ir_val q = op2(ir, GALE__MUL, x, d.inverse);
@@ -256,8 +256,8 @@ static gale__ir_val denormal_quotient(
     return op2(ir, GALE__IR_SHR, op2(ir, GALE__ADD, op2(ir, GALE__ADD, m, below), odd), by);
 }
 
-/* Bits of |a / b| from the bits of |a| and |b|, whatever they are: taken apart, so that nothing leaves the range on the
- * way. */
+/* Bits of |a / b| from the bits of |a| and |b|, for all values: split into exponent and mantissa, so that intermediate
+ * results stay in range. */
 static gale__ir_val any_quotient(gale__ir *ir, gale__ir_lowering what, gale__ir_val ab, gale__ir_val bb)
 {
     gale__ir_val infinite = gale__ir_u32(ir, 0x7f800000), zero = gale__ir_u32(ir, 0), ea, eb;
@@ -279,22 +279,22 @@ static gale__ir_val any_quotient(gale__ir *ir, gale__ir_lowering what, gale__ir_
     return pick(ir, either(ir, senseless, nan), gale__ir_u32(ir, 0x7fc00000), q);
 }
 
-/* Whether bits lie from 2^low up to 2^high. */
+/* Whether the bits are in the range 2^low to 2^high. */
 static gale__ir_val between(gale__ir *ir, gale__ir_val bits, int low, int high)
 {
     return test(ir, GALE__LT, op2(ir, GALE__SUB, bits, gale__ir_u32(ir, (uint32_t)(127 + low) << 23)),
         gale__ir_u32(ir, (uint32_t)(high - low) << 23));
 }
 
-/* Where both are, quotient, half a unit of it and rest are normal numbers, or the dividend is 0: so it is for nearly
- * all numbers that programs meet. */
+/* Where both are, quotient, half a unit of it and rest are normal numbers, or the dividend is 0: which holds for nearly
+ * all numbers in practice. */
 static gale__ir_val usual_dividend(gale__ir *ir, gale__ir_val ab)
 {
     return either(ir, between(ir, ab, -78, 86), test(ir, GALE__EQ, ab, gale__ir_u32(ir, 0)));
 }
 static gale__ir_val usual_divisor(gale__ir *ir, gale__ir_val bb) { return between(ir, bb, -39, 39); }
 
-/* What hangs on the divisor alone stands before the branch, so that a compiler takes it out of loops. */
+/* Whatever depends only on the divisor is computed before the branch, so that a compiler can move it out of loops. */
 static gale__ir_val divide_f32(gale__ir *ir, gale__ir_lowering what, gale__ir_val a, gale__ir_val b)
 {
     gale__ir_val ab = bits_as(ir, GALE_U32, a), bb = bits_as(ir, GALE_U32, b), size = gale__ir_u32(ir, 0x7fffffff),

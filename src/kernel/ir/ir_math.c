@@ -18,7 +18,7 @@
 #define f_add(v, w) f_op2(ADD, v, w)
 #define f_sub(v, w) f_op2(SUB, v, w)
 #define f_mul(v, w) f_op2(MUL, v, w)
-/* A few ulp of its divisions do no harm here, so the device's own will do. */
+/* An error of a few ulp in divisions is harmless here, so the device's own division is used. */
 #define f_div(v, w) gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_DIV, .type = FT, .a = v, .b = w, .imm = 1})
 #define f_min(v, w) f_op2(IR_MIN, v, w)
 #define f_max(v, w) f_op2(IR_MAX, v, w)

@@ -4,7 +4,7 @@
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
-#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not tell */
+#define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not report it */
 
 typedef struct writer {
     const gale__ir *from;
@@ -12,7 +12,7 @@ typedef struct writer {
     gale__ir_plainly what;
     gale__ir_val *now; /* by instruction of `from` */
     uint32_t per;      /* sums that a thread keeps of each matrix */
-    uint32_t rows;     /* that these lie in: 1, neighbours; 2 with subgroups of 32, where ir.h says which are whose */
+    uint32_t rows; /* that these belong to: 1, neighbours; 2 with subgroups of 32, where ir.h says which are whose */
     gale__ir_val row, column;
 } writer;
 
@@ -109,7 +109,7 @@ static gale__ir_val matrix_at(writer *w)
     return op_const(w, GALE__MUL, op_const(w, GALE__IR_DIV, thread, w->from->subgroup), 256);
 }
 
-/* Element (side, k) of an operand: `along_k` says whether k runs along the rows that lie in memory. */
+/* Element (side, k) of an operand: `along_k` tells whether k runs along the rows in memory. */
 static gale__ir_val element(writer *w, const gale__ir_instr *matrix, bool along_k, gale__ir_val side, gale__ir_val k)
 {
     gale__ir *ir = w->ir;

@@ -1,4 +1,4 @@
-/* Scalar operations with their corner cases (class 'c'), expanded into raw instructions, so that every device gives
+/* Scalar operations with their corner cases (class 'c'), expanded into raw instructions, so that every device computes
  * the same result where languages leave it undefined: see docs/numerics.md. */
 #include "kernel/ir/ir_util.h"
 #include <math.h>
@@ -24,7 +24,7 @@ static gale__ir_val pick(gale__ir *ir, gale__ir_val cond, gale__ir_val a, gale__
 }
 static gale__ir_val is_nan(gale__ir *ir, gale__ir_val a) { return compare(ir, GALE__NE, a, a); }
 
-/* By zero gives 0; lowest / -1 wraps, and its remainder is 0.  A constant divisor needs no care. */
+/* Division by zero yields 0; lowest / -1 wraps, and its remainder is 0. Constant divisors need no checks. */
 static gale__ir_val divide(gale__ir *ir, int raw, gale_type t, gale__ir_val a, gale__ir_val b)
 {
     if (t == GALE_F32 && ir->math & GALE__IR_FAST)

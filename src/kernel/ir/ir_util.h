@@ -29,7 +29,7 @@ int gale__ir_operands(const gale__ir_instr *in, gale__ir_val out[4]);
 /* F64 or 64-bit integers, subgroups, types in memory: what a kernel needs of a device. */
 typedef struct gale__ir_needs {
     bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16;
-    bool copies, sums, wide; /* wide: vectors in work-group arrays, or arrays that lie where another did */
+    bool copies, sums, wide; /* wide: vectors in work-group arrays, or arrays that share memory with another */
     bool together;           /* groups wait for each other */
     bool quads;              /* it must be known which thread holds what of a sum */
     uint8_t matrix;          /* operands of matrix units: 1 F16, 2 BF16, 4 bytes */
@@ -71,7 +71,7 @@ gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, ga
 /* Whether the device multiplies 16 x 16 x 16 matrices of this type into F32; GALE_I8: 16 x 16 x 32 matrices of bytes,
  * signed or not each, into I32. */
 bool gale__ir_caps_have_matrix(const gale_device_caps *caps, gale_type operand);
-/* Whether it runs kernels that do: with its own units, or as plain threads because that was asked for. */
+/* Whether it runs kernels that do: with its own units, or as plain threads if requested. */
 bool gale__caps_run_matrix(const gale_device_caps *caps, gale_type operand);
 /* The most work-group memory such a kernel should take: half of what it may ask for, so that two groups share a unit.
  */

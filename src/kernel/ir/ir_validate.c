@@ -178,7 +178,7 @@ static gale_status check_declaration(const checker *c, gale__ir_val v, const gal
     return GALE_OK;
 }
 
-/* A vector in a work-group array, of elements of its own. */
+/* A vector in a work-group array, with its own element type. */
 static gale_status check_neighbours(const checker *c, gale__ir_val v, const gale__ir_instr *in, gale_type type)
 {
     gale_type mem = (gale_type)in->mem;

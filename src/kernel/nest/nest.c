@@ -208,7 +208,7 @@ void gale__nest_canonicalize(gale__nest *nest)
 
     for (int d = 0; d < n; d++) order[d] = d;
     bool moved = sort_dims(nest, order, 0, outer);
-    /* The index an ARG reduction gives counts the inner dimensions in the order they were written. */
+    /* The index that an ARG reduction returns counts the inner dimensions in the order in which they were declared. */
     if (!has_arg_reduce(nest)) moved |= sort_dims(nest, order, outer, n);
     if (moved) reorder(nest, order, n);
     merge(nest);
@@ -244,7 +244,7 @@ static double operations_of(const gale__nest_instr *in)
     return gale__scalar_table[in->op].class_ == 'm' ? MATH_OPERATIONS : 1;
 }
 
-/* The dimensions that an access tells apart, as a mask. */
+/* The dimensions that an access depends on, as a mask. */
 static int64_t walked(const gale__nest *nest, const gale__nest_access *a)
 {
     int64_t mask = 0;
@@ -282,8 +282,8 @@ static distinct distinct_of(const gale__nest *nest, const gale__nest_instr *in, 
     return r;
 }
 
-/* What stands before a product is counted once for each of its values, not for each product that takes it: kernels keep
- * it in tiles. */
+/* Operations before a product are counted once for each of their values, not for each product that uses it: kernels
+ * keep the values in tiles. */
 static double contraction_operations(const gale__nest *nest, const gale__contraction *c)
 {
     distinct values[GALE__NEST_CODE_MAX];

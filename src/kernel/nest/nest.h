@@ -17,7 +17,7 @@
 #define GALE__GUARDS 6
 #define GALE__NEST_CODE_MAX 512 /* instructions; fusion stops before */
 
-/* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access gives `fill`.
+/* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access yields `fill`.
  * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride.
  * div GALE__WRAPS: the coordinate is in [0, 2 extent), and from extent on the address is `stride` less: the axis goes
  * round.  Only schedules know this, the CPU does not. */
@@ -113,7 +113,7 @@ gale__nest_access *gale__nest_accesses_copy(gale__arena *arena, const gale__nest
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
  * accesses walk with stride 1 is last.  Everything stays in the given arena. */
 void gale__nest_canonicalize(gale__nest *nest);
-/* Leaves out clamps and choices that ranges of values make superfluous, and marks indices that lie inside
+/* Leaves out clamps and choices that ranges of values make superfluous, and marks indices that are inside
  * (nest_settle.c). */
 void gale__nest_settle(gale__nest *nest);
 /* Marks operations whose last digits cannot be seen, since all that becomes of them is integers of 8 bits

@@ -30,7 +30,7 @@ static gale__nest_range whole_type(gale_type type)
 static void product_range(const gale__nest_range *a, const gale__nest_range *b, gale__nest_range *out)
 {
     double all[4] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
-    if (a->low >= 0 && b->low >= 0) { /* of infinity times 0 comes a NaN, of which ranges tell nothing */
+    if (a->low >= 0 && b->low >= 0) { /* infinity times 0 is NaN, which ranges do not describe */
         out->low = isnan(all[0]) ? 0 : all[0], out->high = isnan(all[3]) ? INFINITY : all[3];
         return;
     }

@@ -1,4 +1,4 @@
-/* Between which bounds the values of a nest lie. */
+/* Between which bounds the values of a nest are. */
 #ifndef GALE_KERNEL_NEST_RANGE_H
 #define GALE_KERNEL_NEST_RANGE_H
 #include "kernel/nest/nest.h"

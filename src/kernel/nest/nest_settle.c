@@ -1,5 +1,5 @@
 /* What ranges make superfluous: clamps that change nothing, choices whose outcome is known, and the clamping of indices
- * that lie inside.  Graphs say it all, because each operator must be right for any operand. */
+ * that are inside.  Graphs say it all, because each operator must be right for any operand. */
 #include "kernel/nest/nest_range.h"
 
 /* Whether a comparison cannot hold; with NaN none of these does. */

@@ -1,4 +1,4 @@
-/* Removes taps that only meet padding: a convolution whose dilation exceeds its map has many.  Their products are
+/* Removes taps that only read padding: a convolution whose dilation exceeds its map has many.  Their products are
  * zeros, so the sum omits them. */
 #include "kernel/nest/nest.h"
 

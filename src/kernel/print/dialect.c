@@ -189,7 +189,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define shuffle_i64(x,n) as_long(shuffle_u64(as_ulong(x),n))\n#define shuffle_f64(x,n) as_double(shuffle_u64(as_ulong(x),n))\n" \
     "#define shuffle_bool(x,n) (shuffle_u32((x)?1u:0u,n)!=0u)\n"
 
-/* Operands of wgmma: rows of 128 bytes, groups of 16 bytes exchanged among eight rows, which lie together. */
+/* Operands of wgmma: rows of 128 bytes, groups of 16 bytes exchanged among eight rows, which are contiguous. */
 #define CUDA_GROUP \
     "static __device__ __forceinline__ u64 group_part(const void*p){return (u64)(shared_at(p)>>4&0x3fffu)|1ull<<16|64ull<<32|1ull<<62;}\n" \
     "#define group_begin() asm volatile(\"wgmma.fence.sync.aligned;\":::\"memory\")\n" \

@@ -1,8 +1,8 @@
-/* The C family's dialects as tables of spellings: print_c.c holds no word about any of them.
+/* The C family's dialects as tables of spellings: print_c.c contains nothing specific to any of them.
  *
  * A spelling is text with holes: $0 $1 $2 operands, $t the result's type, $u its unsigned twin, $i the instruction's
- * immediate, $x the immediate as x, y or z.  A row has a column for f32, f64, signed, unsigned and bool; NULL: as
- * the common table says. */
+ * immediate, $x the immediate as x, y or z.  A row has a column for f32, f64, signed, unsigned and bool; NULL: as in
+ * the common table. */
 #ifndef GALE_KERNEL_DIALECT_H
 #define GALE_KERNEL_DIALECT_H
 #include "kernel/ir/ir.h"
@@ -28,7 +28,7 @@ typedef struct gale__dialect_table {
     const char *pointer_base;               /* statement that makes p$i of it; "" */
     const char *begin;                      /* first statement of a kernel; "" */
     const char *shared;                     /* before a work-group array */
-    const char *shared_launch;              /* declares the work-group memory asked for at launch, gale_shared; "" */
+    const char *shared_launch;              /* declares the work-group memory requested at launch, gale_shared; "" */
     const char *shared_type;                /* pointer to an array that takes over memory of another, of $0 */
     const char *shared_vector;              /* vector of type $0 at $1 of a work-group array */
     const char *barrier, *barrier_all, *barrier_subgroup, *unroll; /* of work-group memory; of all memory */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Beyond this an expression gets a name of its own. */
+/* Longer expressions are assigned to a variable. */
 #define NEST_CHARS 72
 
 typedef struct printer {
@@ -16,7 +16,7 @@ typedef struct printer {
     gale__arena arena;
     uint32_t *uses;
     gale__ir_val *user;
-    uint32_t *block, *epoch; /* by instruction: block it stands in; effects before it */
+    uint32_t *block, *epoch; /* by instruction: its block; effects before it */
     bool *reads;             /* the value's text holds a GET */
     const char **text;       /* how a value is written where it is used */
     gale__str scratch;
@@ -372,7 +372,7 @@ static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr
             out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
         p->text[v] = gale__arena_printf(&p->arena, "v%u", v);
         return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
-    case GALE__IR_IF: /* nested truth values stand in parentheses already: a second pair is a warning */
+    case GALE__IR_IF: /* nested conditions already have parentheses: a second pair causes a warning */
         gale__str_addf(out, p->text[in->a][0] == '(' ? "if%s{\n" : "if(%s){\n", p->text[in->a]);
         break;
     case GALE__IR_ELSE: gale__str_add(out, "}else{\n"); break;
@@ -436,7 +436,7 @@ static void number_blocks(printer *p)
     }
 }
 
-/* Work-group arrays: declared, or parts of the memory asked for at launch; some lie where another one did. */
+/* Work-group arrays: declared, or parts of the memory requested at launch; some share the memory of another. */
 static void declare_shared(printer *p)
 {
     gale__str *out = p->out;

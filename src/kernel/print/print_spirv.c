@@ -423,7 +423,7 @@ static void print_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
     open_block(p, f->merge);
 }
 
-/* Without the Vulkan memory model a barrier orders accesses to the device's memory and shows nobody what was written.
+/* Without the Vulkan memory model a barrier orders accesses to the device's memory but does not make writes visible.
  */
 static void print_barrier(printer *p, const gale__ir_instr *in)
 {

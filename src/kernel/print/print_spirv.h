@@ -17,8 +17,8 @@ typedef struct gale__spv_printer {
     uint32_t *unit;      /* by work-group array: bytes of what it is declared as an array of; 0: as its type says */
     uint32_t parameters; /* the push constants; when `block`, the address of the block */
     bool block;
-    bool hands; /* threads read what others wrote to the device's memory: such accesses and barriers say so */
-    bool model; /* the Vulkan memory model: accesses to what threads share, and barriers, say so */
+    bool hands; /* threads read what others wrote to the device's memory: such accesses and barriers are marked */
+    bool model; /* the Vulkan memory model: accesses to shared data, and barriers, are marked */
     uint32_t *pointer, *word; /* by parameter: its value, once read */
     uint32_t builtin[4];      /* by GROUP_ID .. LANE: its variable */
     uint32_t builtin_value[4];
@@ -34,7 +34,7 @@ void gale__spv_set(gale__spv_printer *p, const gale__ir_instr *in);
 
 /* Matrices (print_spirv_matrix.c): the value of MATRIX_A, MATRIX_B, SUMS, or an effect. */
 void gale__spv_matrix(gale__spv_printer *p, gale__ir_val v);
-/* Pointer to where element `index` of work-group array `array` lies, and from row to row in what it points to. */
+/* Pointer to where element `index` of work-group array `array` is, and from row to row in what it points to. */
 uint32_t gale__spv_unit_pointer(gale__spv_printer *p, gale__ir_val array, uint32_t index);
 uint32_t gale__spv_unit_bytes(const gale__spv_printer *p, gale__ir_val array);
 #endif

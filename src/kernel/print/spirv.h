@@ -7,7 +7,7 @@
 
 #define GALE__SPV_BUCKETS 256
 
-/* A type, constant or variable that is there once: where its words stand in `globals`. */
+/* A type, constant or variable that exists once: position of its words in `globals`. */
 typedef struct gale__spv_global {
     uint32_t at, id, next;
 } gale__spv_global;

@@ -80,9 +80,9 @@ gale__ir_val gale__attention_agree(const attention *t, int op, gale__ir_val v);
 gale__ir_val gale__attention_measure(const attention *t, int row, gale__ir_val largest);
 /* The sum of weights so far, when a step's is `sum`. */
 void gale__attention_count(const attention *t, int row, gale__ir_val sum);
-/* One by that sum; 0 for rows that saw no key, where these give 0. */
+/* The inverse of that sum; 0 for rows without a visible key, if these yield 0. */
 gale__ir_val gale__attention_inverse(const attention *t, int row);
-/* sums [16, 16 n] += left by n matrices of 16 columns of the stage from b on; turned: they lie as [columns, k].  left:
+/* sums [16, 16 n] += left by n matrices of 16 columns of the stage from b on; turned: stored as [columns, k].  left:
  * array, element and row of [16, k_end]; array 0: the scores. */
 typedef struct gale__attention_left {
     gale__ir_val array, at;

@@ -59,7 +59,7 @@ static void find_axes(const gale__attention *a, gale__attention_shape *s)
 
 /* --- Loads. --- */
 
-/* Whether `by` neighbours along a row always lie at a multiple of their size. */
+/* Whether `by` neighbours along a row are always at a multiple of their size. */
 static bool lies_in(const gale__cpu_view *v, int64_t columns, int64_t by)
 {
     bool ok = v->column == 1 && columns % by == 0 && v->offset % by == 0 && v->row % by == 0;

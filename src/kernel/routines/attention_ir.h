@@ -31,9 +31,9 @@ typedef struct gale__attention_shape {
     bool online; /* more keys than one step takes */
     bool whole;  /* all rows see all keys of each step */
     bool masked, mask_wide, hides, hidden, causal, wide_result, shuffles;
-    bool blind;               /* rows that see no key give 0, not NaN */
+    bool blind;               /* rows without a visible key yield 0, not NaN */
     bool weights_over_scores; /* weights take over the memory of the scores they were made from */
-    uint32_t axes;            /* leading axes that are left when those that lie together in all operands are one */
+    uint32_t axes;            /* leading axes that remain after merging those that are contiguous in all operands */
     int64_t extent[GALE__CPU_LEAD], stride[GALE__ATTENTION_VIEWS][GALE__CPU_LEAD], heads, blocks;
 } gale__attention_shape;
 

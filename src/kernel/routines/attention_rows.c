@@ -61,7 +61,7 @@ static void weigh(const attention *t, gale__ir_val step)
     gale__ir *ir = t->ir;
     gale__ir_val sum = variable(ir, GALE_F32), codes[4], from = find_most(t, step);
     gale__ir_val at = add(ir, times(ir, t->warp, t->warp_weights), times(ir, t->at, t->s->weight_row));
-    sub_barrier(ir); /* the weights lie where the scores did */
+    sub_barrier(ir); /* the weights replace the scores in the same memory */
     write(t, sum, gale__ir_f32(ir, 0));
     gale__ir_val i = unrolled(ir, t->s->n16 / 4 / t->share, 1);
     for (uint32_t k = 0; k < 4; k++) {
@@ -136,7 +136,7 @@ static void store_wide(const attention *t, gale__ir_val from, gale__ir_val to, g
     gale__ir_store_as(ir, RESULT, GALE_U32, 4, over(ir, to, 2), pairs);
 }
 
-/* Threads of a subgroup take neighbours of its 16 rows, which lie together in memory. */
+/* Threads of a subgroup take neighbours of its 16 rows, which are contiguous in memory. */
 void gale__attention_rows_finish(const attention *t)
 {
     gale__ir *ir = t->ir;

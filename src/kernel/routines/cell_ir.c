@@ -37,7 +37,7 @@ static uint32_t shares_of(const division *d)
     return n;
 }
 
-/* Rows of work-group memory are that much longer than the threads, so that neighbours lie in different banks. */
+/* Rows of work-group memory are that much longer than the threads, so that neighbours are in different banks. */
 static uint32_t pitch_of(const division *d) { return d->threads + d->blocks; }
 
 bool gale__cell_kernels_fit(const gale__cpu_cell *a, const gale_device_caps *caps)
@@ -151,7 +151,7 @@ static gale__ir_val sum_of(
     return get(ir, sum, zero);
 }
 
-/* The parts of all slices: total number n of block b lies at n * blocks + b.  Where there are fewer totals than
+/* The parts of all slices: total number n of block b is at n * blocks + b.  Where there are fewer totals than
  * threads, several of them add up a total. */
 static void add_up(const step *s)
 {
@@ -179,7 +179,7 @@ typedef struct unit {
         z[GALE__CELL_GATES]; /* from the input; from the state, or the gate where it is ready */
 } unit;
 
-/* Where the sum of a gate lies, for a unit (of four) of an item of the group. */
+/* Where the sum of a gate is, for a unit (of four) of an item of the group. */
 static gale__ir_val total_at(const step *s, gale__ir_val item, gale__ir_val gate, gale__ir_val number)
 {
     gale__ir *ir = s->ir;

@@ -17,7 +17,7 @@ typedef struct registers {
 
 static gale__ir_val minus_one(gale__ir *ir, gale__ir_val v) { return bin(ir, GALE__SUB, v, u32(ir, 1)); }
 
-/* Units of a row are neighbours.  With matrix units the two rows of a subgroup are two apart, whose sums lie in other
+/* Units of a row are neighbours.  With matrix units the two rows of a subgroup are two apart, whose sums are in other
  * banks. */
 static void number_unit(const gale__loop_build *b, place *p)
 {

@@ -236,7 +236,7 @@ void gale__loop_add_products(gale__loop_build *b, uint32_t tile, gale__ir_val fr
     barrier(b->ir);
 }
 
-/* Where part 0 lies, and how far it is to the next. */
+/* Where part 0 is, and how far it is to the next. */
 static gale__ir_val part_at(
     const gale__loop_build *b, uint32_t gate, gale__ir_val item, gale__ir_val unit, uint32_t *next)
 {

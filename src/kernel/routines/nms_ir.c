@@ -345,7 +345,7 @@ static void build_gather(const gale_device_caps *caps, gale__ir *ir)
     write_row(ir, add(ir, get(ir, before, zero), k), i64(ir, batch), i64(ir, class),
         i64(ir, gale__ir_load(ir, 1, GALE_U32, 1, add(ir, choices, row))));
     end(ir);
-    /* Rows behind those are what the last place of all has. */
+    /* Rows after those repeat the last one. */
     begin_if(ir, test(ir, GALE__GE, row, total));
     gale__ir_val final = bin(ir, GALE__SUB, rows, one),
                  full = gale__ir_load(ir, 1, GALE_U32, 1, add(ir, counts, bin(ir, GALE__SUB, pairs, one)));

@@ -1,4 +1,4 @@
-/* Routines behind fast paths (graph/plan/paths.def), in three kinds:
+/* Routines of fast paths (graph/plan/paths.def), in three kinds:
  *
  *   host    a function of this process over host memory, for devices that run those (kernel/cpu/routines.h)
  *   kernels launches of kernels written in IR, for any device that builds kernels
@@ -21,12 +21,12 @@ typedef struct gale__routine_launch {
     const char
         *unit; /* what reports name beside the routine: an instruction that it owes its speed to; NULL: nothing */
 } gale__routine_launch;
-#define GALE__ROUTINE_SPACE (-1) /* the extra memory that the claim asked for */
+#define GALE__ROUTINE_SPACE (-1) /* the extra memory requested by the claim */
 
 /* Describes launch i; false: there is none, those before were all. */
 typedef bool gale__routine_describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out);
-/* Appends the code of launch i to `ir`, which has its name and parameters already, and sets the group: asked for once
- * for each key. */
+/* Appends the code of launch i to `ir`, which already has its name and parameters, and sets the group; called once for
+ * each key. */
 typedef void gale__routine_build(const void *args, const gale_device_caps *caps, int i, gale__ir *ir);
 typedef struct gale__kernel_routine {
     gale__routine_describe *describe;

@@ -87,7 +87,7 @@ const char *gale__schedule_describe(const gale__schedule *s, const gale_device_c
 bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k);
 /* Whether one operand is so large that reading it takes longer than any product with a single row. */
 bool gale__schedule_large_operand(int64_t m, int64_t n, int64_t k);
-/* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may lie where the parts
+/* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may be where the parts
  * did.  MATRIX only. */
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results);
 #endif

@@ -1,6 +1,6 @@
 /* INTERLEAVE: a map whose results have few points along the last dimension, such as the channels of a pixel, while
  * loads run along the dimension before, such as planes of pixels.  A thread takes `vector` neighbours of the planes
- * with all of their channels: loads are whole vectors, and so are stores, because the results lie side by side. */
+ * with all of their channels: loads are whole vectors, and so are stores, because the results are adjacent. */
 #include "kernel/schedule/schedule_emit.h"
 
 #define LEAST_ALL 16384 /* points */
@@ -8,7 +8,7 @@
 
 static int dims_of(const gale__nest *nest) { return nest->n_outer + nest->n_inner; }
 
-/* Whether the results of a thread lie side by side, in whole vectors. */
+/* Whether the results of a thread are adjacent, in whole vectors. */
 static bool lies_together(const gale__nest *nest, const gale__nest_store *st)
 {
     const gale__nest_access *a = &nest->accesses[st->access];

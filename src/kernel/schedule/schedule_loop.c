@@ -130,8 +130,8 @@ static void emit_wanted(gale__emit *e, bool last)
 
 #define EARLY 32 /* values a thread may hold for later passes */
 
-/* Loads for later passes are sent off with the first, so that nobody waits for them after a reduction; but not so many
- * that they crowd out threads. */
+/* Loads for later passes are sent off with the first, so that no thread waits for them after a reduction; but not so
+ * many that occupancy suffers. */
 static void load_early(gale__emit *e)
 {
     int loads = 0;

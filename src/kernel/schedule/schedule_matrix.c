@@ -1,5 +1,5 @@
 /* MATRIX: contractions by matrix units.  A group computes a tile of the result, each of its subgroups a part of the
- * tile in matrices of 16 x 16.  Parts of both operands lie in work-group memory, `stages` of them: while one is
+ * tile in matrices of 16 x 16.  Parts of both operands are in work-group memory, `stages` of them: while one is
  * multiplied the others are on their way, copied directly if possible, else through registers, where the
  * operand's own instructions run.  Bytes lie there along k, since nothing turns them later: those that run along a
  * side in memory are turned by fours on their way.  At the end each subgroup passes its sums through work-group memory,
@@ -149,7 +149,7 @@ static void place_part(matrix *t, part *p)
     for (int l = 0; l < e->lanes; l++) p->staging[l] = variable(ir, gale__compute_type(p->type));
 }
 
-/* Where the inner blocks stand for the part that begins at k; past the end the last point, which is not used. */
+/* Positions of the inner blocks for the part that starts at k; past the end the last point, which is not used. */
 static void place_inner(matrix *t, part *p, gale__ir_val k)
 {
     gale__emit *e = &p->emit;

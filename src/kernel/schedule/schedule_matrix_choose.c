@@ -107,7 +107,7 @@ static bool fits(const gale_device_caps *caps, const gale__schedule *s)
     gale__schedule_matrix_shared(s, &parts, &results);
     gale__schedule_group(s, group);
     if (group[0] > (caps->group_max ? caps->group_max : 256)) return false;
-    /* Results lie where the parts did, if the language can say so. */
+    /* Results reuse the memory of the parts, if the language can express it. */
     if (caps->shared_most_bytes) return (parts > results ? parts : results) <= most;
     return parts + results <= most;
 }

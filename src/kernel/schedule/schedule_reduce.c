@@ -1,6 +1,6 @@
 /* Reductions: first over the lanes of a thread, then over the threads that share an outer point, by exchange inside a
  * subgroup where the device can and through work-group memory beyond it.  An ARG reduction carries (value, index); ties
- * are settled by the index, so the result does not depend on who meets whom. */
+ * are settled by the index, so the result does not depend on the order of combination. */
 #include "kernel/schedule/schedule_emit.h"
 
 static gale__reduce kind_of(const gale__emit *e, int r) { return (gale__reduce)e->nest->code[r].imm; }
@@ -79,7 +79,7 @@ static gale__emit_acc lane(gale__emit *e, int r, int outer_lane, int inner_lane)
         v, gale__ir_op2(ir, GALE__ADD, GALE_I32, at, gale__ir_i32(ir, inner_lane % e->inner_vector))};
 }
 
-/* Halves meet halves, so that rounding errors grow with the logarithm. */
+/* Halves are combined with halves, so that rounding errors grow with the logarithm. */
 void gale__emit_reduce_local(gale__emit *e, int r, gale__emit_acc *out)
 {
     int n = e->inner_blocks * e->inner_vector;

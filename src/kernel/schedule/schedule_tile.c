@@ -4,7 +4,7 @@
  * next is fetched. */
 #include "kernel/schedule/schedule_emit.h"
 
-#define PAD 4 /* elements after each row of a part, so that its columns lie in different banks */
+#define PAD 4 /* elements after each row of a part, so that its columns are in different banks */
 
 int gale__schedule_tile_operand(const gale__schedule *s, const gale__contraction *c, int which)
 {
@@ -121,7 +121,7 @@ void gale__nest_mark_cone(const gale__nest *nest, uint8_t *wanted)
     }
 }
 
-/* Rows or columns past the end repeat the last ones: what they give is never stored. */
+/* Rows or columns past the end repeat the last ones: their results are never stored. */
 static void place_part(tile *t, part *p)
 {
     gale__emit *e = &p->emit;

@@ -5,7 +5,7 @@
 #define THREADS 256
 #define LEAST 16        /* extent of both dimensions that makes it worth while */
 #define LEAST_ALL 16384 /* points */
-#define LOADS 4         /* that can be turned in one kernel */
+#define LOADS 4         /* that can be transposed in one kernel */
 
 static int dims_of(const gale__nest *nest) { return nest->n_outer + nest->n_inner; }
 static bool runs_along(const gale__nest_access *a, int d) { return a->stride[d] == 1 || a->stride[d] == -1; }
@@ -20,7 +20,7 @@ static int turned_axis(const gale__nest *nest, const gale__nest_access *a)
     return -1;
 }
 
-/* The loads that are turned, all along the same axis. */
+/* The transposed loads, all along the same axis. */
 static int find_turned(const gale__nest *nest, int axis, int list[LOADS])
 {
     int n = 0;
@@ -61,7 +61,7 @@ bool gale__schedule_choose_transpose(const gale__nest *nest, const gale_device_c
 }
 
 typedef struct turner {
-    gale__emit emit, loads; /* the map's lanes; those of the turned loads */
+    gale__emit emit, loads; /* the map's lanes; those of the transposed loads */
     gale__ir_val coord[GALE__NEST_DIMS], origin[2];
     gale__ir_val across, along; /* thread in a tile: along the fast side, and the first of its rows */
     uint32_t tile, step;
@@ -85,7 +85,7 @@ static void place_group(turner *t)
     t->across = gale__ir_op2(ir, GALE__IR_DIV, GALE_U32, e->tid, gale__ir_u32(ir, t->tile));
 }
 
-/* A coordinate inside the tile, kept below the dimension's end; *valid says whether it was. */
+/* A coordinate inside the tile, kept below the dimension's end; *valid tells whether it was. */
 static gale__ir_val inside(turner *t, int d, gale__ir_val origin, gale__ir_val step, gale__ir_val *valid)
 {
     gale__emit *e = &t->emit;

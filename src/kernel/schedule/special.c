@@ -6,7 +6,7 @@
 #define THREADS 256
 #define SCAN_BLOCK 2048
 #define SCAN_WALKED 64 /* lines up to this long are walked by one thread each */
-#define SCAN_SIDE 32   /* as are lines that lie this many side by side */
+#define SCAN_SIDE 32   /* likewise this many lines side by side */
 
 static uint64_t power_up(uint64_t n)
 {

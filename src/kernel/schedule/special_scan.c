@@ -1,6 +1,6 @@
 /* Scans and scatters.  A line that one thread can walk is walked; a long one is cut into blocks that are scanned in
  * work-group memory, the blocks' totals are scanned the same way, and each block takes what came before it.  A scatter
- * applies sorted updates: whoever is first of those that meet in an element applies them all, in order. */
+ * applies sorted updates: the first of those that target the same element applies them all, in order. */
 #include "kernel/schedule/special_ir.h"
 
 static gale__ir_val combine(gale__ir *ir, const gale__special_launch *l, gale__ir_val a, gale__ir_val b)
@@ -52,7 +52,7 @@ static void build_lines(const gale__special_launch *l, gale__ir *ir)
     end(ir);
 }
 
-/* Places in work-group memory, with a gap after each 32 so that neighbours' elements lie in different banks. */
+/* Places in work-group memory, with a gap after each 32 so that neighbours' elements are in different banks. */
 static gale__ir_val padded(gale__ir *ir, gale__ir_val i) { return add(ir, i, bin(ir, GALE__IR_SHR, i, u32(ir, 5))); }
 
 /* Inclusive scan of one value a thread, by doubling.  Every thread's result is left in `board`. */

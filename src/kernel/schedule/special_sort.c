@@ -1,6 +1,6 @@
 /* Bitonic sorting of (key, place) pairs: keys are numbers that sort like the values, and places settle ties, so the
- * sort is stable whatever the network does.  Rows that fit go through work-group memory alone; longer ones are sorted
- * in blocks there and merged by steps through memory. */
+ * sort is stable.  Rows that fit go through work-group memory alone; longer ones are sorted in blocks there and merged
+ * by steps through memory. */
 #include "kernel/schedule/special_ir.h"
 
 static gale_type key_type(const gale__special_launch *l) { return l->wide ? GALE_U64 : GALE_U32; }

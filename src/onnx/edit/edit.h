@@ -7,7 +7,7 @@
 /* Extents called `name` (in inputs, outputs and everything between) become `value`; "INPUT:AXIS" names one without a
  * name. */
 gale_status gale__edit_pin(gale__onnx *file, gale__pb_model *model, const char *name, int64_t value);
-/* Extents of an input become open: "INPUT" all of them, "INPUT:AXIS" one.  What was said about shapes behind them is
+/* Extents of an input become open: "INPUT" all of them, "INPUT:AXIS" one.  Declared shapes after them are
  * forgotten. */
 gale_status gale__edit_free(gale__onnx *file, gale__pb_model *model, const char *what);
 /* Keeps what leads from some values to others.  text: "INPUTS:OUTPUTS", each names with commas. */

@@ -200,7 +200,7 @@ static gale_status leave_out(fold *f)
     for (size_t most = total / 2; most; most = most / 2) {
         gale_status status = attempt(f, most, &again);
         if (status == GALE_NO_MEMORY) return status;
-        if (status == GALE_OK) return GALE_OK; /* fewer are left, and the next attempt begins behind them */
+        if (status == GALE_OK) return GALE_OK; /* fewer are left, and the next attempt begins after them */
     }
     GALE_TRY(choose(f));
     for (size_t i = 0; i < f->g->node.n && !count; i++)

@@ -51,7 +51,8 @@ double gale__int8_loss(
 /* Room doubles, since an arena takes nothing back. */
 gale_status gale__int8_note(gale__arena *arena, gale__int8 *how, const gale__pb_node *node, double relative)
 {
-    const char *name = node->name.size ? node->name.at : node->output.n ? node->output.at[0].at : NULL;
+    const char *result = node->output.n && node->output.at[0].size ? node->output.at[0].at : "";
+    const char *name = node->name.size ? node->name.at : result;
     gale__int8_layer *list = (gale__int8_layer *)how->layers;
     size_t n = how->n_layers;
     if (!(n & (n - 1))) {
@@ -59,7 +60,7 @@ gale_status gale__int8_note(gale__arena *arena, gale__int8 *how, const gale__pb_
         if (!list) return GALE_NO_MEMORY;
         if (n) memcpy(list, how->layers, n * sizeof *list);
     }
-    list[n] = (gale__int8_layer){name ? name : "", relative};
+    list[n] = (gale__int8_layer){name, result, relative};
     how->layers = list;
     how->n_layers++;
     return GALE_OK;

@@ -39,7 +39,7 @@ static gale_status flush(gale__str *text, gale__file_out *out, size_t least)
 static gale_status write_bytes(const gale__str *bytes, const char *name, gale__str *text, gale__file_out *out)
 {
     gale__str_addf(text,
-        "/* An ONNX model of %zu bytes: gale_model_from_memory(%s, %s_size, false, device, NULL, &model).\n"
+        "/* An ONNX model of %zu bytes: gale_model_from_memory(%s, %s_size, 0, device, NULL, &model).\n"
         " *\n"
         " *     extern const unsigned char %s[];\n"
         " *     extern const size_t %s_size; */\n"

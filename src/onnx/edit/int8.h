@@ -47,15 +47,16 @@ bool gale__int8_reads_rows(const gale__pb_node *node); /* of those, whether inpu
 
 /* What rounding took from a weight, by the node that reads it. */
 typedef struct gale__int8_layer {
-    const char *node; /* its name, or its result's; of the file's arena */
-    double relative;  /* L2 */
+    const char *node;   /* its name, or its result's; of the file's arena */
+    const char *result; /* its first; "": it has none */
+    double relative;    /* L2 */
 } gale__int8_layer;
 typedef struct gale__int8 {
     const gale__int8_ranges *ranges; /* NULL: weights alone */
     const char *const *left; /* nodes that stay as they are: by name, by their first result, or by operator; a star at
                                 the end stands for anything */
     int n_left;
-    int n_weights, n_values, n_smooth; /* given back: how many were changed; values that are divided by channel */
+    int n_weights, n_values, n_smooth; /* returned: how many were changed; values that are divided by channel */
     const gale__int8_layer *layers;    /* as many as weights; of the file's arena */
     size_t n_layers;
 } gale__int8;

@@ -50,7 +50,7 @@ gale_status gale__int8_ranges_of(const gale__pb_model *model, gale__int8_ranges 
     return GALE_OK;
 }
 
-/* Where `cut` elements lie outside either end. */
+/* Where `cut` elements are outside either end. */
 static void cut_off(const size_t bins[BINS], size_t cut, int *a, int *b)
 {
     size_t below = 0, above = 0;
@@ -69,7 +69,7 @@ static double error_of(const size_t bins[BINS], int a, int b)
     return sum;
 }
 
-/* Moves the ends inwards where that loses less than it wins; at most one element in 10,000 lies outside. */
+/* Moves the ends inwards where that loses less than it wins; at most one element in 10,000 is outside. */
 static void trim(const float *x, size_t n, double *low, double *high)
 {
     size_t bins[BINS] = {0};

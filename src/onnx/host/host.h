@@ -7,7 +7,7 @@
 typedef struct gale__onnx_host_call {
     const gale__onnx_net_node *node;
     gale_object *const
-        *in; /* NULL: left out.  Tensors are on the host, unless the row says that they may lie anywhere */
+        *in; /* NULL: left out.  Tensors are on the host, unless the row says that they may be anywhere */
     int n_in;
     gale_object **out; /* to be filled; the caller owns them; a result that the node leaves out may stay NULL */
     int n_out;
@@ -33,7 +33,7 @@ typedef struct gale__onnx_host_op {
     int least, most;           /* inputs; most -1: any number */
     int results;               /* at most; -1 any number */
     uint8_t gives, rest;       /* gale__onnx_host_result of the first result, and of the others */
-    bool anywhere;             /* takes tensors where they lie: it moves, it does not look */
+    bool anywhere;             /* accepts tensors in device memory: it moves elements and does not read them */
     bool strings_only; /* also a device operator: this one serves strings and sequences (gale__onnx_host_wanted) */
     gale__onnx_host_run *run;
 } gale__onnx_host_op;
@@ -63,7 +63,7 @@ gale_status gale__onnx_host_int(
 bool gale__onnx_host_has(const gale__onnx_host_call *call, int i);      /* given, and not an empty optional */
 gale_status gale__onnx_host_sequence(gale__onnx_host_call *call, int i, gale_object **out);
 gale_status gale__onnx_host_map(gale__onnx_host_call *call, int i, gale_object **out);
-/* The numbers of a tensor, wherever it lies; valid while the call runs. */
+/* The numbers of a tensor, wherever it is; valid while the call runs. */
 gale_status gale__onnx_host_numbers(gale__onnx_host_call *call, const gale_tensor *tensor, const void **out);
 int64_t gale__onnx_tensor_count(const gale_tensor *tensor);
 /* An attribute's text, or the fallback. */

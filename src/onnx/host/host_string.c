@@ -123,7 +123,7 @@ static gale_status split_by_delimiter(splitter *s, gale__string text)
     return add_part(s, at, end);
 }
 
-/* counts: parts of each string; they lie one after another in s->parts. */
+/* counts: parts of each string; they follow one another in s->parts. */
 static gale_status split_all(splitter *s, const gale_tensor *x, int64_t *counts, int64_t *most)
 {
     for (int64_t i = 0; i < gale__tensor_elements(x); i++) {

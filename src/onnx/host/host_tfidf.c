@@ -1,5 +1,5 @@
 /* TfIdfVectorizer: how often each n-gram of a pool occurs in a row of words or whole numbers.  Words are first numbered
- * by their place in the pool; the n-grams are a tree whose branches lie in one hash table, so a row is read once per
+ * by their place in the pool; the n-grams are a tree whose branches are in one hash table, so a row is read once per
  * distance of its items. */
 #include "base/hash.h"
 #include "base/hash_table.h"
@@ -61,7 +61,7 @@ static gale_status new_tree(gale__onnx_host_call *call, size_t words, tree *t)
     return gale__hash_table_reserve(&t->table, words);
 }
 
-/* pool: the numbers of its words; the n-grams of each size lie one after another from counts[size - 1] on. */
+/* pool: the numbers of its words; the n-grams of each size follow one another from counts[size - 1] on. */
 static gale_status fill_tree(const settings *s, const int64_t *pool, int64_t words, tree *t)
 {
     int64_t number = 0;

@@ -22,7 +22,7 @@ static gale_status add(pieces *p, const char *text, size_t size)
     return GALE_OK;
 }
 
-/* What matches, or what lies between; nothing empty. */
+/* What matches, or what is between; nothing empty. */
 static gale_status cut(gale__regex *regex, piece x, bool between, pieces *out)
 {
     size_t from = 0, begin, end;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How many axes must stand behind those of B so that its first lies at `axis` of A, as i64 [1]. */
+/* How many axes must follow those of B so that its first is at `axis` of A, as i64 [1]. */
 static int32_t axes_behind(gale__onnx_rewrite *w, int32_t a, int32_t b, int64_t axis)
 {
     int32_t left = gale__rw(w, "Sub", gale__rw_rank_of(w, a), gale__rw_rank_of(w, b));
@@ -103,7 +103,7 @@ ADAPT(tile_repeats)
     return w.status;
 }
 
-/* Before opset 11 a negative index lies outside. */
+/* Before opset 11 a negative index is outside. */
 ADAPT(onehot_negative)
 {
     gale__onnx_rewrite w = {net, node, GALE_OK};

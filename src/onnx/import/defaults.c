@@ -60,7 +60,7 @@ gale_status gale__onnx_defaults_find(gale__onnx *file, const char *const *given,
     gale__pb_model *model = gale__onnx_root(file);
     search s = {.g = model->graph};
     gale__onnx_defaults d = {0};
-    if (!s.g) return GALE_OK; /* importing it says so */
+    if (!s.g) return GALE_OK; /* the importer reports the error */
     gale_status status = prepare(&s, given, n_given);
     if (status == GALE_OK) take_values(&s);
     d.at = gale__calloc(s.g->input.n + 1, sizeof *d.at);

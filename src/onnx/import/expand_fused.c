@@ -96,7 +96,7 @@ EXPAND(fused_conv)
     const double *p = params && params->kind == GALE_ATTR_FLOATS ? params->floats : NULL;
     size_t n = p ? params->count : 0;
     const char *name = gale__rw_text(&w, "activation", "");
-    bool last = strcmp(node->op, "FusedConv") != 0; /* of x, z and y; the kernel lies as it always does */
+    bool last = strcmp(node->op, "FusedConv") != 0; /* of x, z and y; the kernel has its usual layout */
     *done = false;
     gale__onnx_net_drop_attr(node, "activation");
     gale__onnx_net_drop_attr(node, "activation_params");
@@ -107,7 +107,7 @@ EXPAND(fused_conv)
     return activate(&w, name, p, n, z >= 0 ? gale__rw(&w, "Add", y, z) : y);
 }
 
-/* The standard's operator on pictures whose channels are last; whatever else it reads lies as always. */
+/* The standard's operator on pictures whose channels are last; its other inputs have their usual layout. */
 EXPAND(channels_last)
 {
     gale__onnx_rewrite w = {net, node, GALE_OK};

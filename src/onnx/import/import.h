@@ -5,7 +5,7 @@
 #include "onnx/import/net.h"
 
 /* The names that can be seen from a node.  A function's body has a scope of its own and sees nothing outside; a graph
- * attribute sees what lies around it. */
+ * attribute sees what is around it. */
 typedef struct gale__onnx_scope {
     struct gale__onnx_scope *parent; /* of a graph attribute */
     gale__onnx_net *net;

@@ -135,7 +135,7 @@ static gale_status find_reads(const scope *s, const gale__onnx_net_node *node, r
     return GALE_OK;
 }
 
-/* Constants of bodies and attributes are read where they lie, so such a graph stays as long as the world. */
+/* Constants of bodies and attributes are read in place, so such a graph lives as long as the world. */
 static gale_status let_go(world *w, const gale__onnx_net_node *node, gale_graph **graph)
 {
     bool tensors = node->n_bodies;

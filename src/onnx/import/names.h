@@ -1,4 +1,4 @@
-/* A table from names, which lie in an arena, to numbers. */
+/* A table from names, which are in an arena, to numbers. */
 #ifndef GALE_ONNX_NAMES_H
 #define GALE_ONNX_NAMES_H
 #include "base/hash_table.h"

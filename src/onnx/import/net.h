@@ -31,8 +31,8 @@ typedef struct gale__onnx_net_value {
     gale_type type;   /* of inputs as declared, and of constants */
     uint8_t from;     /* gale__onnx_origin */
     bool typed;       /* also of a result, where it follows from the inputs' (learn.c); the same holds for rank */
-    int rank;         /* -1: not said */
-    int64_t dims[GALE_MAX_RANK]; /* -1: not said */
+    int rank;         /* -1: not specified */
+    int64_t dims[GALE_MAX_RANK]; /* -1: not specified */
     const char *symbols[GALE_MAX_RANK];
     gale_tensor *constant; /* host; owned; numbers or strings */
     int32_t node;          /* which makes it; -1: input or constant */
@@ -95,7 +95,7 @@ gale_status gale__onnx_net_settle(gale__onnx_net *net, const gale__onnx_net_node
 /* Attribute by name, or NULL. */
 const gale_attr *gale__onnx_net_attr(const gale__onnx_net_node *node, const char *name);
 int64_t gale__onnx_net_attr_i(const gale__onnx_net_node *node, const char *name, int64_t fallback);
-/* Changing a node that is being made (adapters): its arrays lie in the arena and are replaced. */
+/* Changing a node that is being made (adapters): its arrays are in the arena and are replaced. */
 gale_status gale__onnx_net_set_attr(gale__onnx_net *net, gale__onnx_net_node *node, gale_attr attr);
 void gale__onnx_net_drop_attr(gale__onnx_net_node *node, const char *name);
 gale_status gale__onnx_net_set_input(

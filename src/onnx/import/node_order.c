@@ -4,7 +4,7 @@
 #include "onnx/import/import.h"
 #include <string.h>
 
-enum { DEPTH_MAX = 32 }; /* of bodies; what lies deeper is refused when it is imported */
+enum { DEPTH_MAX = 32 }; /* of bodies; what is deeper is refused when it is imported */
 
 /* Names that are a body's own, and those of the bodies around it. */
 typedef struct locals {

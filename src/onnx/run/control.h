@@ -28,7 +28,7 @@ typedef struct gale__onnx_stack {
 } gale__onnx_stack;
 gale_status gale__onnx_stack_push(gale__onnx_stack *s, gale_object **object); /* taken over */
 void gale__onnx_stack_finish(gale__onnx_stack *s);
-/* One tensor with a leading axis for the steps; numbers lie on the session's device.  body, and which of its outputs:
+/* One tensor with a leading axis for the steps; numbers are on the session's device.  body, and which of its outputs:
  * say the shape where there was no step. */
 gale_status gale__onnx_stack_join(
     const gale__onnx_control *c, const gale__onnx_stack *s, const gale__onnx_net *body, int output, gale_tensor **out);

@@ -100,7 +100,7 @@ gale_status gale__onnx_session_op(gale__onnx_session *s, const char *op, gale_te
     if (status != GALE_OK) goto done;
     for (int i = 0; i < n_in; i++)
         if (in[i]) given[n++] = in[i];
-    status = gale_program_run(e->program, given, out, false);
+    status = gale_program_run(e->program, given, out, 0);
 done:
     gale__str_finish(&key);
     gale__free(given);

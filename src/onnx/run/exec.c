@@ -58,7 +58,7 @@ static gale_tensor *given_for(const run *r, int32_t v)
     return NULL;
 }
 
-/* Whether a tensor of the caller's lies where an input lies that later steps read: it is filled at the end then. */
+/* Whether a tensor of the caller overlaps an input that later steps read: then it is filled at the end. */
 static bool still_read(const run *r, const gale_tensor *given, int step)
 {
     for (int i = 0; given && i < r->net->n_inputs; i++) {
@@ -104,7 +104,7 @@ static gale_status run_segment(run *r, gale__onnx_segment *g, int step)
         if (!still_read(r, given, step)) out[i] = given;
     }
     GALE_GO(gale__onnx_segment_program(r->session, r->net, g, in, &program));
-    GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step)));
+    GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step) ? GALE_RUN_ON_HOST : 0));
     status = keep_results(r, g, out);
     gale__mutex_lock(&r->session->lock); /* other threads count too */
     r->session->counts.segments++;

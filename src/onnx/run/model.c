@@ -49,18 +49,21 @@ gale_status gale_model_open(const char *path, gale_device *device, const gale_mo
 {
     GALE__NEED({"path", path}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__WITHIN(device->context);
     gale__onnx *file = NULL;
     GALE_TRY(gale__onnx_open(path, GALE__PB_KIND_MODEL, &file));
     return gale__onnx_model_from_file(&file, device, options, out);
 }
 
-gale_status gale_model_from_memory(
-    const void *data, size_t size, bool copy, gale_device *device, const gale_model_options *options, gale_model **out)
+gale_status gale_model_from_memory(const void *data, size_t size, gale_flags flags, gale_device *device,
+    const gale_model_options *options, gale_model **out)
 {
     GALE__NEED({"data", data}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
+    GALE__FLAGS(flags, GALE_MODEL_COPY);
+    GALE__WITHIN(device->context);
     gale__onnx *file = NULL;
-    GALE_TRY(gale__onnx_parse(data, size, copy, NULL, GALE__PB_KIND_MODEL, &file));
+    GALE_TRY(gale__onnx_parse(data, size, flags & GALE_MODEL_COPY, NULL, GALE__PB_KIND_MODEL, &file));
     return gale__onnx_model_from_file(&file, device, options, out);
 }
 
@@ -252,6 +255,7 @@ gale_status gale_model_run_with(
     const gale_run_control *c = control ? control : &none;
     NEED_RUN(m, inputs, outputs);
     GALE__OPTIONS(control);
+    GALE__WITHIN(m->session->device->context);
     gale__limits all = {.cancel = m->session->options.cancel}, limits = gale__run_limits(c);
     gale__limits_enter(&all);
     gale__limits_enter(&limits);
@@ -261,10 +265,12 @@ gale_status gale_model_run_with(
     return status;
 }
 
-gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_object **outputs, bool on_host)
+gale_status gale_model_run(gale_model *m, gale_object *const *inputs, gale_object **outputs, gale_flags flags)
 {
     NEED_RUN(m, inputs, outputs);
-    return gale_model_run_with(m, inputs, outputs, &(gale_run_control){.outputs_on_host = on_host});
+    GALE__FLAGS(flags, GALE_RUN_ON_HOST);
+    gale_run_control control = {.outputs_on_host = flags & GALE_RUN_ON_HOST};
+    return gale_model_run_with(m, inputs, outputs, &control);
 }
 
 static int find_input(const gale__onnx_net *net, const char *name)
@@ -376,10 +382,11 @@ static gale_status check_lists(const char *function, const char *const *input_na
     GALE_TRY(check_lists(__func__, input_names, inputs, n_inputs, output_names, n_outputs))
 
 gale_status gale_model_run_named(gale_model *m, const char *const *input_names, gale_tensor *const *inputs,
-    int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, bool on_host)
+    int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs, gale_flags flags)
 {
-    gale_run_control control = {.outputs_on_host = on_host};
+    gale_run_control control = {.outputs_on_host = flags & GALE_RUN_ON_HOST};
     NEED_NAMED;
+    GALE__FLAGS(flags, GALE_RUN_ON_HOST);
     return gale_model_run_named_with(m, input_names, inputs, n_inputs, output_names, outputs, n_outputs, &control);
 }
 

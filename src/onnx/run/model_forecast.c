@@ -93,6 +93,7 @@ gale_status gale_model_forecast(
     GALE__NEED({"model", m}, {"devices", n < 1 || devices}, {"times_us", n < 1 || times_us});
     gale__onnx_session *s = gale__onnx_model_session(m);
     GALE__NEED({"inputs", !s->net->n_inputs || inputs});
+    GALE__WITHIN(gale__onnx_model_session(m)->device->context);
     forecast f = {.session = s, .net = s->net, .devices = devices, .n = n};
     size_t values = (size_t)s->net->n_values + 1;
     f.values = gale__calloc(values, sizeof *f.values);

@@ -17,7 +17,7 @@ static gale_status add_programs(const gale__onnx_segment *g, bool json, gale__st
 {
     for (const gale__onnx_variant *v = g->variants; v; v = v->next) {
         char *report = NULL;
-        GALE_TRY(gale_program_report(v->program, json, &report));
+        GALE_TRY(gale_program_report(v->program, json ? GALE_REPORT_JSON : 0, &report));
         if (json && v != g->variants) gale__str_add(text, ",");
         gale__str_add(text, report);
         gale_free(report);
@@ -71,9 +71,11 @@ static gale_status add_json(gale__onnx_session *s, gale__onnx_net *net, gale__st
     return GALE_OK;
 }
 
-gale_status gale_model_report(gale_model *model, bool json, char **out)
+gale_status gale_model_report(gale_model *model, gale_flags flags, char **out)
 {
     GALE__NEED({"model", model}, {"text", out});
+    GALE__FLAGS(flags, GALE_REPORT_JSON);
+    bool json = flags & GALE_REPORT_JSON;
     gale__onnx_session *s = gale__onnx_model_session(model);
     gale__str text = {0};
     gale__mutex_lock(&s->lock);

@@ -45,6 +45,7 @@ gale_status gale_model_submit(gale_model *m, gale_queue *queue, gale_object *con
     GALE__OPTIONS(control);
     const gale__onnx_session *session = gale__onnx_model_session(m);
     GALE__NEED({"inputs", !session->net->n_inputs || inputs}, {"outputs", !session->net->n_outputs || outputs});
+    GALE__WITHIN(gale__onnx_model_session(m)->device->context);
     submitted *s = gale__calloc(1, sizeof *s);
     if (!s) return GALE_NO_MEMORY;
     *s = (submitted){

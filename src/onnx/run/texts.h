@@ -6,7 +6,7 @@
 #include "graph/run/tensor.h"
 #include "onnx/host/host.h"
 
-/* Strings that lie elsewhere.  Number 0 is the empty string, so that what an operator fills with zeros becomes empty.
+/* Strings that are elsewhere.  Number 0 is the empty string, so that what an operator fills with zeros becomes empty.
  */
 typedef struct gale__onnx_texts {
     gale__string *items; /* by number - 1; once ranked by rank */
@@ -21,7 +21,7 @@ gale_status gale__onnx_texts_rank(gale__onnx_texts *t);
 /* The numbers of a tensor that was added, in its shape. */
 gale_status gale__onnx_texts_numbers(
     const gale__onnx_texts *t, const gale_tensor *strings, size_t base, gale_tensor **numbers);
-/* And back; the numbers may lie on a device. */
+/* And back; the numbers may be on a device. */
 gale_status gale__onnx_texts_pick(const gale__onnx_texts *t, const gale_tensor *numbers, gale_tensor **strings);
 void gale__onnx_texts_finish(gale__onnx_texts *t);
 int gale__onnx_string_compare(const gale__string *a, const gale__string *b);

@@ -22,7 +22,7 @@ typedef struct gale__pb_outside {
     gale__pb_source source;
     char wanted[41],
         found[41];    /* SHA-1: as the model says, "" when it does not; as it is, "" before anything was read */
-    char *tensor;     /* the first that says so */
+    char *tensor;     /* the first one with that checksum */
     gale__mutex lock; /* of `found` */
 } gale__pb_outside;
 
@@ -44,7 +44,7 @@ struct gale__onnx {
 /* read.c: the whole source as one message. */
 gale_status gale__pb_read(const gale__pb_source *source, gale__pb_which which, gale__arena *arena, void **out);
 
-/* Where the raw bytes of a tensor lie: in memory, else in a source. */
+/* Where the raw bytes of a tensor are: in memory, else in a source. */
 typedef struct gale__pb_place {
     const void *memory;
     const gale__pb_source *source;

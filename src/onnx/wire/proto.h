@@ -1,7 +1,7 @@
 /* ONNX's messages as they stand in a file: one struct a message, read and written by one walk over the tables of
  * schema.c.
  *
- * Everything lies in the arena of the file that was opened, except large raw tensor data, which stays in the file until
+ * Everything is in the arena of the file that was opened, except large raw tensor data, which stays in the file until
  * somebody wants it.  Text ends with a zero byte that `size` does not count; one that the file does not have is "",
  * never NULL. */
 #ifndef GALE_ONNX_PROTO_H

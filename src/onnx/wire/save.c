@@ -25,7 +25,7 @@ static gale_status add_entry(gale__pb_tensor *as, const char *key, const char *v
     return GALE_OK;
 }
 
-/* Leaves a hole so that the data can be used where it lies. */
+/* Leaves a hole so that the data can be used in place. */
 static gale_status move_out(plan *p, gale__pb_swap *s)
 {
     uint64_t align = s->place.size >= LARGE ? ALIGN_LARGE : ALIGN_SMALL;

@@ -192,7 +192,7 @@ static void from_int32(const decoded *d, void *to)
     }
 }
 
-/* The list that a type is kept in, and whether it lies there as it does in memory. */
+/* The list that a type is kept in, and whether its layout there is that of memory. */
 typedef struct held {
     const char *name;
     const void *at;

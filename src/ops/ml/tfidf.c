@@ -14,7 +14,7 @@ typedef struct grams {
     gram *all;
     int64_t count, least, most, distances, columns;
     gale__ml_list indexes, weights;
-    bool *hidden; /* by number: an equal n-gram stands behind it, and that one counts */
+    bool *hidden; /* by number: an equal n-gram follows it, and that one counts */
 } grams;
 
 static int compare(const void *a, const void *b)
@@ -37,7 +37,7 @@ static void hide_repeated(gale__lower *L, grams *s)
     }
 }
 
-/* The n-grams of each size lie one after another in the pool, from counts[size - 1] on. */
+/* The n-grams of each size follow one another in the pool, from counts[size - 1] on. */
 static void read_grams(gale__lower *L, grams *s)
 {
     gale__ml_list pool = gale__ml_list_read(L, "pool_int64s"), counts = gale__ml_list_read(L, "ngram_counts");

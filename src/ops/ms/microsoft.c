@@ -19,7 +19,7 @@ static gale__node needed(gale__lower *L, int i)
     return n >= 0 ? n : gale__lower_refuse(L, "missing input %d", i);
 }
 
-/* The value whose scale and zero point come behind it. */
+/* The value whose scale and zero point come after it. */
 static gale__node value_at(gale__lower *L, int i)
 {
     return gale__lower_dequantise(

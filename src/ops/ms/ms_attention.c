@@ -148,7 +148,7 @@ LOWER(MSQAttention)
     attend_projected(L, all, gale__lower_type_of(g, L->in[BIAS]), heads, size, MASK, PAST, -1);
 }
 
-/* --- MultiHeadAttention: projections lie before it. --- */
+/* --- MultiHeadAttention: projections are before it. --- */
 
 enum { QUERY, KEY, VALUE, BIAS, MASK, ADDED, PAST_KEY, PAST_VALUE, PAST_LENGTH, INDIRECTION };
 

@@ -97,7 +97,7 @@ static gale__node turned(gale__lower *L, const query *c, gale__node x)
     if (!gale__attr_i(L, "do_rotary", 0)) return x;
     if (gale__lower_arg(L, COSINE) < 0 || gale__lower_arg(L, SINE) < 0)
         return gale__lower_refuse(L, "do_rotary needs cos_cache and sin_cache");
-    if (at < 0 || c->rows == c->total) { /* a prompt lies in one piece, from the first position on that is given */
+    if (at < 0 || c->rows == c->total) { /* a prompt is in one piece, from the first position on that is given */
         gale__node from = at < 0
                               ? c->first
                               : gale__prim_reshape(g,

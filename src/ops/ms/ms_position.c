@@ -44,7 +44,7 @@ LOWER(MSRelativePositionBias)
     /* The distance of key j from query i is j - i. */
     gale__node at = gale__prim_add(g, gale__prim_sub(g, gale__prim_iota(g, 2, dims, 1), gale__prim_iota(g, 2, dims, 0)),
         gale__lower_index(L, rows[0] - 1));
-    /* The table says [buckets, heads], but its numbers lie head by head. */
+    /* The table says [buckets, heads], but its numbers are head by head. */
     const int64_t by_head[2] = {table.dims[1], table.dims[0]};
     gale__node all = gale__prim_reshape(g, L->in[0], 2, by_head),
                which = gale__prim_take(g, gale__prim_const(g, GALE_I64, 1, &count, bucket), at);

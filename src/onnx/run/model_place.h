@@ -1,0 +1,12 @@
+/* The outcome of a choice of device, beside what was predicted. */
+#ifndef GALE_ONNX_RUN_MODEL_PLACE_H
+#define GALE_ONNX_RUN_MODEL_PLACE_H
+#include "device/device.h"
+#include "gale/model.h"
+
+/* The CPU that may take the device's place (gale_device_options.place), if both are measured; else NULL, so that
+ * nothing is opened or planned for a prediction that cannot be made. */
+gale_device *gale__place_other(const gale_device *device);
+/* Logs what a piece of work ("a run", "a tile") took on the chosen device; nothing where nothing was predicted. */
+void gale__place_note(const gale_device *device, const char *what, double predicted_us, double took_us);
+#endif
