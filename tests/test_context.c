@@ -11,12 +11,19 @@ typedef struct ear {
     char last[512];
 } ear;
 
+static gale__mutex last_lock; /* of the last line: several threads log at once */
+static gale__once last_once;
+static void make_lock(void) { gale__mutex_init(&last_lock); }
+
 static void hear(void *user, int level, const char *line)
 {
     ear *e = user;
     atomic_fetch_add(&e->lines, 1);
     if (level == 2) atomic_fetch_add(&e->warnings, 1);
+    gale__once_run(&last_once, make_lock);
+    gale__mutex_lock(&last_lock);
     snprintf(e->last, sizeof e->last, "%s", line);
+    gale__mutex_unlock(&last_lock);
 }
 
 static gale_context *context_of(ear *e, gale_log_level level)
