@@ -144,7 +144,7 @@ static void run_target(int target)
     if (!device) return;
     gale_device_caps caps = gale_device_get_info(device)->caps;
     if (!gale__ir_caps_have_matrix(&caps, GALE_I8)) caps.n_matrix = 0, caps.matrix_emulated = true;
-    int every = test_light() ? 3 : 1;
+    int every = test_brief() ? 5 : test_light() ? 3 : 1;
     for (int i = 0; i < n_cases; i += every) {
         gale__schedule s;
         gale__ir ir;
