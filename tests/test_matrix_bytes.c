@@ -1,15 +1,14 @@
 /* Contractions of bytes by matrix units, with whole sums: built for each device that is here with its own instructions
  * or, where it has none, written for plain threads; run, and compared with their meaning, which they must equal.  The
  * forms with CUDA's instructions go through NVRTC. */
-#include "ir_run.h"
 #include "kernel/ir/ir_util.h"
 #include "kernel/schedule/schedule_emit.h"
-#include "nest_random.h"
+#include "nest_launch.h"
 
 #define CASES 16
 typedef struct bytes_case {
     nest_case c;
-    int async; /* what must be copied as it lies; -1: anything */
+    int async; /* which operands must be copied directly; -1: any */
 } bytes_case;
 static bytes_case *cases;
 static int n_cases;
@@ -120,18 +119,8 @@ static void compare(const nest_case *c, int b, const void *have)
 static void run_case(gale_device *device, gale_module *module, int i, const gale__schedule *s, gale__ir *ir)
 {
     const nest_case *c = &cases[i].c;
-    ir_job job = {.ir = ir};
-    void *results[NR_BUFFERS] = {0};
-    int n_words;
-    CHECK_OK(gale__schedule_params(&c->nest, s, job.words, &n_words));
-    CHECK_EQ(n_words, ir->n_words);
-    gale__schedule_grid(&c->nest, s, job.groups);
-    for (int b = 0; b < c->nest.n_buffers; b++) {
-        size_t size = (size_t)c->buffers[b].elements * gale_type_size(c->buffers[b].type);
-        job.buffers[b] = (ir_buffer){c->data[b], size};
-        if (c->buffers[b].written) results[b] = malloc(size);
-    }
-    bool ran = CHECK_OK(ir_launch(device, module, &job, results));
+    void *results[NR_BUFFERS];
+    bool ran = nr_launch(device, module, c, s, ir, results);
     for (int b = 0; b < c->nest.n_buffers; b++) {
         if (ran && results[b]) compare(c, b, results[b]);
         free(results[b]);

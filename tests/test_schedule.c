@@ -1,8 +1,6 @@
 /* Schedules: nests of every kind, random and chosen, built for each device that is here, run, and compared with their
  * meaning point by point. */
-#include "ir_run.h"
-#include "kernel/schedule/schedule.h"
-#include "nest_random.h"
+#include "nest_launch.h"
 #include "base/thread.h"
 
 /* --- cases -----------------------------------------------------------------------------------------------------------
@@ -414,31 +412,11 @@ static void describe(const nest_case *c, const kernels *k, int i)
     gale__str_finish(&text);
 }
 
-static gale_status launch_case(gale_device *device, gale_module *module, const nest_case *c, const gale__schedule *s,
-    const gale__ir *ir, void *const *results)
-{
-    ir_job job = {.ir = (gale__ir *)ir};
-    uint32_t words[GALE__SCHEDULE_WORDS];
-    int n_words;
-    GALE_TRY(gale__schedule_params(&c->nest, s, words, &n_words));
-    CHECK_EQ(n_words, ir->n_words);
-    if (!CHECK(n_words <= (int)(sizeof job.words / sizeof *job.words))) return GALE_LIMIT;
-    memcpy(job.words, words, sizeof job.words);
-    gale__schedule_grid(&c->nest, s, job.groups);
-    for (int b = 0; b < c->nest.n_buffers; b++)
-        job.buffers[b] = (ir_buffer){c->data[b], (size_t)c->buffers[b].elements * gale_type_size(c->buffers[b].type)};
-    return ir_launch(device, module, &job, results);
-}
-
 static void run_case(gale_device *device, gale_module *module, const kernels *k, int i)
 {
     const nest_case *c = &cases[i];
-    void *results[NR_BUFFERS] = {0};
-    bool good = true;
-    for (int b = 0; b < c->nest.n_buffers; b++)
-        if (c->buffers[b].written)
-            results[b] = malloc((size_t)c->buffers[b].elements * gale_type_size(c->buffers[b].type));
-    good = CHECK_OK(launch_case(device, module, c, &k->s[i], k->ir[k->of[i]], results));
+    void *results[NR_BUFFERS];
+    bool good = nr_launch(device, module, c, &k->s[i], k->ir[k->of[i]], results);
     for (int b = 0; good && b < c->nest.n_buffers; b++) {
         int64_t at = results[b] ? nr_compare(c, b, results[b]) : -1;
         if (CHECK_EQ(at, -1)) continue;

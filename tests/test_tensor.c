@@ -199,7 +199,8 @@ TEST(mapped_inputs)
     CHECK_OK(gale__tensor_borrow_map(GALE_F32, SHAPE(1000), &map, 3, NULL, NULL, &t));
     if (CHECK_OK(gale_program_run(p, &t, &y, GALE_RUN_ON_HOST)))
         CHECK(((const float *)gale_tensor_data(y))[999] == -999);
-    CHECK_FAILS(gale_program_run(p, &y, &t, GALE_RUN_ON_HOST), INVALID); /* the file's memory is no place for results */
+    CHECK_FAILS(
+        gale_program_run(p, &y, &t, GALE_RUN_ON_HOST), INVALID); /* results cannot be written to a mapped file */
     gale_tensor_destroy(&y);
     CHECK(truncate(path, 100) == 0);
     CHECK_FAILS(gale_program_run(p, &t, &y, GALE_RUN_ON_HOST), IO);

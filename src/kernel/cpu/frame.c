@@ -118,9 +118,8 @@ static bool load_turned(const gale__cpu_frame *f, const gale__cpu_step *s, char 
 {
     const gale__cpu_span *span = f->span;
     if (span->n != 2 || s->size < 2 || s->access->n_guards || (int64_t)f->lanes != span->count) return false;
-    int64_t pitch = s->access->stride[span->dim[1]], address = s->access->offset;
+    int64_t pitch = s->access->stride[span->dim[1]], address = gale__cpu_address(s->access, f->at, f->tape->n_dims);
     if (s->access->stride[span->dim[0]] != 1 || pitch < 2) return false;
-    for (int d = 0; d < f->tape->n_dims; d++) address += s->access->stride[d] * f->at[d];
     size_t lanes = (size_t)span->extent[1];
     f->tape->simd->interleave[s->size == 3](
         block, memory + address * ((int64_t)1 << s->size), (size_t)pitch, lanes, lanes, (size_t)span->extent[0]);
@@ -154,16 +153,15 @@ static bool load_repeated(const gale__cpu_frame *f, const gale__cpu_step *s, cha
     int64_t times = span->extent[fast], row = span->extent[slow] * times, stride = s->access->stride[span->dim[slow]],
             lanes = (int64_t)f->lanes;
     if (times > REPEATED_MOST) return false;
-    gale__cpu_frame g = {.tape = f->tape};
+    gale__cpu_frame g;
     memcpy(g.at, f->at, sizeof g.at);
     int64_t first = 0;
     for (int k = 0; k < span->n; k++) first = first * span->extent[k] + f->at[span->dim[k]] - span->base[k];
     for (int64_t done = 0; done < lanes;) {
-        int64_t lane = (first + done) % row, n = row - lane < lanes - done ? row - lane : lanes - done,
-                address = s->access->offset;
+        int64_t lane = (first + done) % row, n = row - lane < lanes - done ? row - lane : lanes - done;
         gale__cpu_frame_seek(&g, span, first + done);
-        for (int d = 0; d < f->tape->n_dims; d++) address += s->access->stride[d] * g.at[d];
-        repeat((uint32_t *)(void *)block + done, (const uint32_t *)(const void *)memory + address, stride, times,
+        repeat((uint32_t *)(void *)block + done,
+            (const uint32_t *)(const void *)memory + gale__cpu_address(s->access, g.at, f->tape->n_dims), stride, times,
             lane % times, n);
         done += n;
     }

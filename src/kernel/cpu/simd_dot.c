@@ -265,8 +265,6 @@ static inline __m512 multiply(__m512 x, __m512 y, __m512 z) { return _mm512_dpbf
 #define ALL(name) ROW_OF(name, 1), ROW_OF(name, 4), ROW_OF(name, 8), ROW_OF(name, 14)
 #endif
 
-#define NAME tile
-#define FMA multiply
 #define T int32_t
 #define V VECTOR
 #define MR ROWS_MOST
@@ -276,21 +274,15 @@ static inline __m512 multiply(__m512 x, __m512 y, __m512 z) { return _mm512_dpbf
 #define STORE store
 #define SET VECTOR_SET
 #define ADD VECTOR_ADD
-#include "simd_gemm.inc"
 #if SIGNED_ROWS
 #define NAME tile_signed
 #define FMA multiply_signed
-#define T int32_t
-#define V VECTOR
-#define MR ROWS_MOST
-#define PARTS ROWS_PARTS
-#define LANES VECTOR_LANES
-#define LOAD load
-#define STORE store
-#define SET VECTOR_SET
-#define ADD VECTOR_ADD
+#define KEEP
 #include "simd_gemm.inc"
 #endif
+#define NAME tile
+#define FMA multiply
+#include "simd_gemm.inc"
 
 void SIMD(dot)(gale__simd *t)
 {

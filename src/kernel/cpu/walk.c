@@ -2,7 +2,7 @@
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
-static int64_t address_of(const gale__nest_access *a, const int64_t *at, int n_dims)
+int64_t gale__cpu_address(const gale__nest_access *a, const int64_t *at, int n_dims)
 {
     int64_t address = a->offset;
     for (int d = 0; d < n_dims; d++) address += a->stride[d] * at[d];
@@ -23,8 +23,8 @@ bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__nest_access *acc
 {
     if (access->n_guards || (!f->one_run && !is_linear(access, f->span))) return false;
     int d = lane_dim(f);
-    *out =
-        (gale__cpu_piece){0, f->lanes, address_of(access, f->at, f->tape->n_dims), d < 0 ? 0 : access->stride[d], true};
+    *out = (gale__cpu_piece){
+        0, f->lanes, gale__cpu_address(access, f->at, f->tape->n_dims), d < 0 ? 0 : access->stride[d], true};
     return true;
 }
 
@@ -89,8 +89,9 @@ static void walk_run(const gale__cpu_frame *f, const gale__nest_access *a, const
         if (g->div > 1) {
             if (c % g->div) {
                 walk_single(f, a, at,
-                    (gale__cpu_piece){run.at, run.n, address_of(a, at, n_dims), dim < 0 ? 0 : a->stride[dim], true}, fn,
-                    arg);
+                    (gale__cpu_piece){
+                        run.at, run.n, gale__cpu_address(a, at, n_dims), dim < 0 ? 0 : a->stride[dim], true},
+                    fn, arg);
                 return;
             }
             if (v % g->div) hi = lo;
@@ -135,7 +136,7 @@ void gale__cpu_walk(const gale__cpu_frame *f, const gale__nest_access *access, g
     int64_t at[GALE__NEST_DIMS], value[GALE__GUARDS];
     int dim = lane_dim(f);
     memcpy(at, f->at, sizeof(int64_t) * (size_t)f->tape->n_dims);
-    int64_t address = address_of(access, at, f->tape->n_dims),
+    int64_t address = gale__cpu_address(access, at, f->tape->n_dims),
             end = dim < 0 ? 1 : f->span->extent[f->span->n - 1] + f->span->base[f->span->n - 1];
     for (int g = 0; g < access->n_guards; g++) value[g] = guard_value(&access->guards[g], at, f->tape->n_dims);
     for (size_t done = 0; done < f->lanes;) {

@@ -12,6 +12,8 @@ typedef struct gale__cpu_piece {
     bool inside;
 } gale__cpu_piece;
 typedef void gale__cpu_piece_fn(void *arg, const gale__cpu_piece *p);
+/* The element that an access reads at these coordinates, guards aside. */
+int64_t gale__cpu_address(const gale__nest_access *a, const int64_t *at, int n_dims);
 void gale__cpu_walk(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece_fn *fn, void *arg);
 /* True when the whole block is one run without guards; then *out is that piece. */
 bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece *out);

@@ -137,7 +137,9 @@ void gale__emit_reduce_begin(gale__emit *e, int r, gale__emit_acc *variables);
 void gale__emit_reduce_step(gale__emit *e, int r, const gale__emit_acc *variables);
 void gale__emit_reduce_read(gale__emit *e, int r, const gale__emit_acc *variables, gale__emit_acc *out);
 void gale__emit_reduce_finish(gale__emit *e, int r, const gale__emit_acc *acc); /* sets val of r */
-gale_type gale__emit_acc_type(const gale__nest *nest, int r);                   /* compute type it is accumulated in */
+/* The same of a contraction's sums, then all that follows them, and the stores. */
+void gale__emit_results(gale__emit *e, int reduce, const gale__emit_acc *sums);
+gale_type gale__emit_acc_type(const gale__nest *nest, int r); /* compute type it is accumulated in */
 gale__ir_val gale__emit_identity(gale__emit *e, int r);
 
 /* TILE and MATRIX: the tile of a group. */

@@ -5,6 +5,7 @@
  * side in memory are turned by fours on their way.  At the end each subgroup passes its sums through work-group memory,
  * some rows at a time, to threads that take neighbours, run the instructions after the sum and store. */
 #include "kernel/schedule/schedule_emit.h"
+#include "kernel/schedule/schedule_ir.h"
 
 /* One operand on its way into work-group memory: rows of k (fast) or of the tile's side. */
 typedef struct part {
@@ -28,14 +29,6 @@ typedef struct matrix {
     gale__ir_val shared, read, write;
 } matrix;
 
-static gale__ir_val op32(gale__ir *ir, int op, gale__ir_val a, uint32_t b)
-{
-    return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b));
-}
-static gale__ir_val add32(gale__ir *ir, gale__ir_val a, gale__ir_val b)
-{
-    return gale__ir_op2(ir, GALE__ADD, GALE_U32, a, b);
-}
 static gale__ir_val variable(gale__ir *ir, gale_type type)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1});
@@ -49,15 +42,6 @@ static void set(gale__ir *ir, gale__ir_val var, gale__ir_val v)
     gale__ir_op3(ir, GALE__IR_SET, gale__ir_type(ir, var), var, gale__ir_u32(ir, 0), v);
 }
 static void barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER}); }
-static gale__ir_val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
-{
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
-                                .type = GALE_U32,
-                                .a = gale__ir_u32(ir, 0),
-                                .b = gale__ir_u32(ir, end),
-                                .c = gale__ir_u32(ir, step),
-                                .imm = unroll});
-}
 
 /* --- operands --- */
 

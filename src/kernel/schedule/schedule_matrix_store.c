@@ -1,26 +1,9 @@
 /* MATRIX: what becomes of the sums.  Each subgroup passes its own through work-group memory, some rows at a time, to
  * threads that take neighbours, run the instructions after the sum and store. */
 #include "kernel/schedule/schedule_emit.h"
+#include "kernel/schedule/schedule_ir.h"
 
 #define RESULT_PAD 4 /* as in gale__schedule_matrix_shared */
-
-static gale__ir_val op32(gale__ir *ir, int op, gale__ir_val a, uint32_t b)
-{
-    return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b));
-}
-static gale__ir_val add32(gale__ir *ir, gale__ir_val a, gale__ir_val b)
-{
-    return gale__ir_op2(ir, GALE__ADD, GALE_U32, a, b);
-}
-static gale__ir_val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
-{
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
-                                .type = GALE_U32,
-                                .a = gale__ir_u32(ir, 0),
-                                .b = gale__ir_u32(ir, end),
-                                .c = gale__ir_u32(ir, step),
-                                .imm = unroll});
-}
 
 /* Rows `band * slice` and on of this subgroup's part, to where its results lie. */
 static void store_sums(gale__matrix_tile *t, uint32_t band, gale__ir_val at, uint32_t row)
@@ -60,7 +43,6 @@ static void place_result(gale__matrix_tile *t, int b, gale__ir_val row, gale__ir
 static void emit_results(gale__matrix_tile *t, const gale__ir_val *at)
 {
     gale__emit *e = &t->tiling.emit;
-    const gale__nest *nest = e->nest;
     gale__ir_val lanes[4];
     gale__emit_acc sums[4 * GALE__EMIT_OUTER_BLOCKS];
     gale_type sum = gale__ir_type(e->ir, t->results);
@@ -68,12 +50,7 @@ static void emit_results(gale__matrix_tile *t, const gale__ir_val *at)
         gale__ir_get_lanes(e->ir, t->results, sum, e->outer_vector, at[b], lanes);
         for (int i = 0; i < e->outer_vector; i++) sums[b * e->outer_vector + i] = (gale__emit_acc){lanes[i], 0};
     }
-    gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
-    for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
-    gale__nest_mark_cone(nest, e->wanted);
-    for (int i = 0; i < nest->n_code; i++)
-        if (e->wanted[i] && nest->code[i].op != GALE__NEST_REDUCE) gale__emit_instr(e, i);
-    for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
+    gale__emit_results(e, t->tiling.contraction.reduce, sums);
 }
 
 /* What a subgroup has in work-group memory: from where, and the row and column of the tile that it begins with. */

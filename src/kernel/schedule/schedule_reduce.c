@@ -272,3 +272,14 @@ void gale__emit_reduce_finish(gale__emit *e, int r, const gale__emit_acc *acc)
     }
     e->done[r] = 1;
 }
+
+void gale__emit_results(gale__emit *e, int reduce, const gale__emit_acc *sums)
+{
+    const gale__nest *nest = e->nest;
+    gale__emit_reduce_finish(e, reduce, sums);
+    for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
+    gale__nest_mark_cone(nest, e->wanted);
+    for (int i = 0; i < nest->n_code; i++)
+        if (e->wanted[i] && nest->code[i].op != GALE__NEST_REDUCE) gale__emit_instr(e, i);
+    for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
+}

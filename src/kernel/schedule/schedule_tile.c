@@ -3,6 +3,7 @@
  * instructions run when a part is fetched, the instructions after the sum on the registers.  While one part is used the
  * next is fetched. */
 #include "kernel/schedule/schedule_emit.h"
+#include "kernel/schedule/schedule_ir.h"
 
 #define PAD 4 /* elements after each row of a part, so that its columns are in different banks */
 
@@ -45,11 +46,6 @@ typedef struct tile {
     gale_type type;
     gale__ir_val sums[64];
 } tile;
-
-static gale__ir_val op32(gale__ir *ir, int op, gale__ir_val a, uint32_t b)
-{
-    return gale__ir_op2(ir, op, GALE_U32, a, gale__ir_u32(ir, b));
-}
 
 void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind, gale__ir_val *coord)
 {
@@ -344,16 +340,10 @@ static void place_result(tile *t, gale__ir_val ty, gale__ir_val tx)
 static void emit_result(tile *t)
 {
     gale__emit *e = &t->tiling.emit;
-    const gale__nest *nest = e->nest;
     gale__emit_acc sums[64];
     for (int i = 0; i < e->outer_blocks * e->outer_vector; i++)
         sums[i] = (gale__emit_acc){gale__ir_op2(e->ir, GALE__IR_GET, t->type, t->sums[i], gale__ir_u32(e->ir, 0)), 0};
-    gale__emit_reduce_finish(e, t->tiling.contraction.reduce, sums);
-    for (int i = 0; i < nest->n_stores; i++) e->wanted[nest->stores[i].value] = 1;
-    gale__nest_mark_cone(nest, e->wanted);
-    for (int i = 0; i < nest->n_code; i++)
-        if (e->wanted[i] && nest->code[i].op != GALE__NEST_REDUCE) gale__emit_instr(e, i);
-    for (int i = 0; i < nest->n_stores; i++) gale__emit_store(e, &nest->stores[i], 0);
+    gale__emit_results(e, t->tiling.contraction.reduce, sums);
 }
 
 gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedule *s, gale__ir *ir)
