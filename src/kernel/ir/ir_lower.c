@@ -1,17 +1,20 @@
 /* Rewrites what a driver gets wrong before it is printed.  Vulkan does not promise that an fma is fused, and Mesa's
  * software device does not fuse it; our mathematics needs it.  Nor does it promise that a quotient is rounded
- * correctly, or anything at all for divisors near the ends of the range.  Mesa's software device has no code for f16 on
- * some processors, which ends the process, and compiles for the processor's name, so that on an aarch64 machine whose
- * SVE is switched off (virtual machines) its code for integer division and for 64-bit products, minima and maxima stops
- * with an illegal instruction: they are done with other instructions there. */
+ * correctly, or anything at all for divisors near the ends of the range.  Mesa's software device rounds ties of f64
+ * down on x86_64.  It has no code for f16 on some processors, which ends the process, and compiles for the processor's
+ * name, so that on an aarch64 machine whose SVE is switched off (virtual machines) its code for integer division and
+ * for 64-bit products, minima and maxima stops with an illegal instruction: they are done with other instructions
+ * there. */
 #include "base/cpu.h"
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
 gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps)
 {
-    gale__ir_lowering what = {
-        .fma = caps->software && caps->f64, .f16 = caps->software, .division = !caps->exact_division};
+    gale__ir_lowering what = {.fma = caps->software && caps->f64,
+        .f16 = caps->software,
+        .division = !caps->exact_division,
+        .rint = caps->software && caps->f64};
 #ifdef __aarch64__
     what.integers = caps->software && caps->f64 && !gale__cpu_has("sve");
 #endif
@@ -88,6 +91,17 @@ static gale__ir_val fma_f64(gale__ir *ir, gale__ir_val a, gale__ir_val b, gale__
     gale__ir_val r = op2(ir, GALE__ADD, s, op2(ir, GALE__ADD, sum_error(ir, s, p, c), e));
     gale__ir_val odd = gale__ir_op2(ir, GALE__NE, GALE_BOOL, r, r);
     return pick(ir, odd, s, r);
+}
+
+/* Next to 2^52 there are only whole numbers: adding it rounds, ties to even.  Larger numbers and NaN are kept. */
+static gale__ir_val rint_f64(gale__ir *ir, gale__ir_val a)
+{
+    gale__ir_val bits = bits_as(ir, GALE_U64, a), whole = f64_const(ir, 0x1p52);
+    gale__ir_val sign = op2(ir, GALE__AND, bits, gale__ir_const(ir, GALE_U64, 1ull << 63));
+    gale__ir_val size = bits_as(ir, GALE_F64, op2(ir, GALE__XOR, bits, sign));
+    gale__ir_val rounded = op2(ir, GALE__SUB, op2(ir, GALE__ADD, size, whole), whole);
+    rounded = bits_as(ir, GALE_F64, op2(ir, GALE__OR, bits_as(ir, GALE_U64, rounded), sign));
+    return pick(ir, gale__ir_op2(ir, GALE__LT, GALE_BOOL, size, whole), rounded, a);
 }
 
 static gale__ir_val low_16(gale__ir *ir, gale__ir_val a) { return op2(ir, GALE__AND, a, gale__ir_u32(ir, 0xffff)); }
@@ -344,6 +358,7 @@ static gale__ir_val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_low
     bool is_float = t == GALE_F32 || t == GALE_F64, wide = gale__ir_bits(t) == 64;
     if (what.fma && in->op == GALE__FMA)
         return t == GALE_F32 ? fma_f32(ir, in->a, in->b, in->c) : fma_f64(ir, in->a, in->b, in->c);
+    if (what.rint && in->op == GALE__RINT && t == GALE_F64) return rint_f64(ir, in->a);
     if (what.f16 && (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16))
         return gale__ir_half_by_bits(ir, in->op, in->a);
     if (what.division && in->op == GALE__IR_DIV && t == GALE_F32 && !in->imm) {

@@ -56,7 +56,7 @@ static inline uint64_t gale__ir_array_bytes(const gale__ir_instr *array)
 /* What must be written otherwise for a driver (ir_lower.c), and the kernel so written; out is initialised here, and
  * finished by the caller unless this fails. */
 typedef struct gale__ir_lowering {
-    bool fma, f16, integers, division;
+    bool fma, f16, integers, division, rint;
 } gale__ir_lowering;
 gale__ir_lowering gale__ir_lowering_for(const gale_device_caps *caps);
 gale_status gale__ir_lower(const gale__ir *ir, gale__ir_lowering what, gale__ir *out);
