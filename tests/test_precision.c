@@ -108,6 +108,22 @@ TEST(activations_become_narrow)
     og_end(&t);
 }
 
+/* Norms of f32 are narrow where a product reads them, whoever else does. */
+TEST(norms_before_products_become_narrow)
+{
+    og t;
+    og_begin(&t);
+    gale_value x = norm(&t, OG_INPUT(&t, 4, 16), 16);
+    og_output(&t, op(&t, "Add", linear(&t, x, 16, 16), x));
+    expect_type(&t, "LayerNormalization", GALE_F16);
+    og_end(&t);
+    og_begin(&t);
+    x = norm(&t, OG_INPUT(&t, 4, 16), 16);
+    og_output(&t, op(&t, "Add", x, OG_INPUT(&t, 16)));
+    expect_type(&t, "LayerNormalization", GALE_F32);
+    og_end(&t);
+}
+
 /* Small and large numbers that halves do not hold, and biases that say that sums are large. */
 TEST(constants_out_of_range_stay)
 {
@@ -357,6 +373,7 @@ int main(int argc, char **argv)
 {
     static const test_row rows[] = {
         ROW(activations_become_narrow),
+        ROW(norms_before_products_become_narrow),
         ROW(constants_out_of_range_stay),
         ROW(integers_are_left_alone),
         ROW(results_are_near),

@@ -128,8 +128,11 @@ void gale__precision_finish(gale_graph *g)
 static void count_readers(gale__narrowing *s, const gale__op_node *n)
 {
     for (int i = 0; !n->op && i < n->n_body; i++) count_readers(s, &n->body[i]);
-    for (int i = 0; n->op && i < n->n_in; i++)
-        if (n->in[i] >= 0) s->readers[n->in[i]]++;
+    for (int i = 0; n->op && i < n->n_in; i++) {
+        if (n->in[i] < 0) continue;
+        s->readers[n->in[i]]++;
+        s->multiplied[n->in[i]] |= class_of(n->op) == CONTRACTION && is_data(n->op, i);
+    }
 }
 
 gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__prim_graph *g)
@@ -138,7 +141,8 @@ gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, ga
     if (graph->narrow == GALE_F32) return GALE_OK;
     s->narrow = gale__arena_alloc(&g->arena, (size_t)graph->n_values + 1);
     s->readers = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->readers);
-    if (!s->narrow || !s->readers) return GALE_NO_MEMORY;
+    s->multiplied = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->multiplied);
+    if (!s->narrow || !s->readers || !s->multiplied) return GALE_NO_MEMORY;
     for (int i = 0; i < graph->n_nodes; i++) count_readers(s, &graph->nodes[i]);
     for (int i = 0; i < graph->n_outputs; i++) s->readers[graph->outputs[i]]++;
     return GALE_OK;
@@ -250,6 +254,9 @@ int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__nod
         narrow_all(s, n, in);
         return MADE_NARROW;
     }
+    /* What a norm makes of f32 is rounded for a product anyway: then others read it rounded, too, and it is stored
+     * once. */
+    if (class_ == WIDE && !k.unsuited && s->multiplied[n->out[0]]) how = TO_NARROW_CLAMPED;
     if (k.narrow && class_ != KEEP) how = k.wide && class_ != WIDE ? TO_NARROW_CLAMPED : TO_NARROW;
     if (class_ == MAP) take_unrounded(s, n, in);
     widen_all(s, n, in);

@@ -12,9 +12,10 @@ void gale__precision_finish(gale_graph *graph);
 typedef struct gale__narrowing {
     gale__prim_graph *g;
     const gale_graph *graph;
-    uint8_t *narrow;  /* by value: f32 in the graph, narrow here; NULL: nothing is */
-    int32_t *readers; /* by value */
-    bool off;         /* operators stay in f32 for now */
+    uint8_t *narrow;     /* by value: f32 in the graph, narrow here; NULL: nothing is */
+    int32_t *readers;    /* by value */
+    uint8_t *multiplied; /* by value: a contraction reads it */
+    bool off;            /* operators stay in f32 for now */
 } gale__narrowing;
 gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__prim_graph *g);
 /* Converts the inputs of an operator to the types it will be lowered in; returns the argument of
