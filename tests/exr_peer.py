@@ -78,7 +78,7 @@ def flatten(deep, channels):
             if z is None or not len(z):
                 continue
             order = np.argsort(np.asarray(z, np.float32), kind="stable")
-            a = np.asarray(deep["A"][y, x], np.float32)[order]
+            a = np.asarray(deep["A"][y, x], np.float32)[order] if "A" in deep else np.ones(len(z), np.float32)
             for n in channels:
                 v = np.asarray(deep[n][y, x], np.float32)[order]
                 if n == "Z":
@@ -191,7 +191,7 @@ def main():
     python, why = private_python.find(build, ["numpy", "OpenEXR"])
     if not python:
         return private_python.skip("exr files beside OpenEXR", why)
-    words = [str(python), __file__, "--work", f"{build}/libgale.so", str(pictures)]
+    words = [str(python), __file__, "--work", f"{build}/libgale.so", str(pictures), f"{source}/fuzz/corpus/exr"]
     return subprocess.run(words, check=False).returncode
 
 
