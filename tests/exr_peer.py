@@ -160,6 +160,14 @@ def write_more(program, source, folder):
     return made
 
 
+def lost_marks(program, path, folder):
+    """Attributes of views and environment maps that a rewritten file lacks."""
+    run(program, "exr", "convert", path, "-o", f"{folder}/marks.exr")
+    pairs = zip(OpenEXR.File(path, header_only=True).parts, OpenEXR.File(f"{folder}/marks.exr", header_only=True).parts)
+    names = ("view", "multiView", "envmap", "chromaticities")
+    return [f"rewritten without {n}" for a, b in pairs for n in names if str(a.header.get(n)) != str(b.header.get(n))]
+
+
 def work(library, words):
     gale, failed, passed = Gale(library), 0, 0
     program = pathlib.Path(library).with_name("gale")
@@ -172,6 +180,8 @@ def work(library, words):
         for path in files + (more if any(map(os.path.isdir, words)) else []):
             try:
                 problems = compare(gale, path)
+                if program.exists() and os.path.basename(path).startswith(("Beachball", "MultiResolution", "Chromaticities-XYZ.")):
+                    problems += lost_marks(program, path, folder)
             except Exception as error:  # a file that one of them cannot read at all
                 problems = [str(error)]
             for p in problems:

@@ -79,6 +79,8 @@ static gale_status add_part(writing *w, int i)
     gale_picture_bytes notes = {0};
     gale_status status = p->like ? gale__exr_notes_read(p->like->file, p->like_part, &notes) : GALE_OK;
     if (status == GALE_OK && notes.size) status = gale__exr_said(gale__exr_notes_write(w->file, part, &notes));
+    if (status == GALE_OK && p->like)
+        status = gale__exr_said(gale__exr_marks_copy(p->like->file, p->like_part, w->file, part));
     gale__free(notes.data);
     gale__exr_hush(); /* attributes that are there twice complain */
     return status;

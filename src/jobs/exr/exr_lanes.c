@@ -295,7 +295,7 @@ static gale_status write_light(belt *b, gale_exr_item *item)
         item->report.file_bytes = gale_exr_size_bytes(f);
         gale_status status = gale_exr_rewrite(f, o->look.layer, item->output, o->compression, o->tile);
         gale_exr_close(&f);
-        return status;
+        return status == GALE_OK ? status : gale__fail_within(status, "%s", item->input);
     }
     gale_picture *p = NULL;
     gale__file_identity file;
