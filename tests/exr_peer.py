@@ -160,6 +160,16 @@ def write_more(program, source, folder):
     return made
 
 
+def differs_rewritten(program, path, folder):
+    """A file with subsampled channels that gale wrote, as OpenEXR reads both."""
+    problems = []
+    for how in ("none", "rle", "zips", "zip", "piz"):
+        run(program, "exr", "convert", path, "--compression", how, "-o", f"{folder}/again.exr")
+        a, b = (OpenEXR.File(p, separate_channels=True).channels() for p in (path, f"{folder}/again.exr"))
+        problems += [f"rewritten as {how}: {n}" for n in a if n not in b or same(b[n].pixels, a[n].pixels, False)]
+    return problems
+
+
 def lost_marks(program, path, folder):
     """Attributes of views and environment maps that a rewritten file lacks."""
     run(program, "exr", "convert", path, "-o", f"{folder}/marks.exr")
@@ -182,6 +192,8 @@ def work(library, words):
                 problems = compare(gale, path)
                 if program.exists() and os.path.basename(path).startswith(("Beachball", "MultiResolution", "Chromaticities-XYZ.")):
                     problems += lost_marks(program, path, folder)
+                if program.exists() and "_YC" in path:
+                    problems += differs_rewritten(program, path, folder)
             except Exception as error:  # a file that one of them cannot read at all
                 problems = [str(error)]
             for p in problems:

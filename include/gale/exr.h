@@ -255,7 +255,7 @@ typedef struct gale_exr_stats {
  * entries. */
 enum { GALE_EXR_MEASURE_STRICT = 1 }; /* a channel that the host would have to count is an error */
 GALE_API gale_status gale_exr_measure(gale_device *device, gale_exr *file, int part, const char *const *names, int n,
-    unsigned flags, gale_exr_stats **out, int *count);
+    gale_flags flags, gale_exr_stats **out, int *count);
 /* Overlaid curves of up to four channels (others are ignored), with logarithmic heights. */
 GALE_API gale_status gale_exr_histogram_picture(
     const gale_exr_stats *stats, int count, int64_t width, int64_t height, gale_picture **out);
@@ -285,8 +285,9 @@ GALE_API void gale_exr_comparison_finish(gale_exr_comparison *c);
 /* Writing: any channels, one or several parts, scan lines or tiles, with levels provided by the caller. */
 typedef struct gale_exr_source {
     const char *name;
-    gale_type type;   /* GALE_F16, GALE_F32 or GALE_U32 */
-    const void *data; /* level 0, of the data window, without gaps */
+    gale_type type;             /* GALE_F16, GALE_F32 or GALE_U32 */
+    const void *data;           /* level 0, of the data window, without gaps */
+    int x_sampling, y_sampling; /* a sample for so many pixels, in scan lines; 0: 1 */
 } gale_exr_source;
 typedef struct gale_exr_new_part {
     const char *name;            /* required if there are several parts */

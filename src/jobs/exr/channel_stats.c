@@ -231,7 +231,7 @@ static gale_status find_group(group *g, int most)
     return GALE_OK;
 }
 
-static gale_status measure_group(gale_device *device, group *g, unsigned flags, gale_exr_stats *s)
+static gale_status measure_group(gale_device *device, group *g, gale_flags flags, gale_exr_stats *s)
 {
     bool halves = g->type == GALE_F16, on_host = !halves || gale_device_get_info(device)->caps.host_functions;
     if (on_host && flags & GALE_EXR_MEASURE_STRICT)
@@ -259,7 +259,7 @@ static gale_status list_channels(
 }
 
 gale_status gale_exr_measure(gale_device *device, gale_exr *f, int part, const char *const *names, int n,
-    unsigned flags, gale_exr_stats **out, int *count)
+    gale_flags flags, gale_exr_stats **out, int *count)
 {
     GALE__NEED({"device", device}, {"file", f}, {"out", out}, {"count", count});
     GALE__WITHIN(device->context);
