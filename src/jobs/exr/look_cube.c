@@ -15,24 +15,11 @@ typedef struct axis {
 
 /* Colours are between 0 and 1 up to rounding, unless a 1D table made them: pulled inwards by a little they are known to
  * be in the domain, and kernels need not look. */
-static void scale_of(const gale__cube *c, int channel, double *scale, double *more)
+static axis place(gale__maker *m, const gale__cube *c, gale_value v, int channel)
 {
-    double whole = (double)(c->size - 1) / (c->high[channel] - c->low[channel]), by = c->curve_size ? 0 : INWARDS;
-    *scale = whole * (1 - 2 * by), *more = (by - c->low[channel]) * whole;
-}
-
-void gale__look_cube_scale(const gale__cube *c, int channel, double *scale, double *more)
-{
-    if (c->size && !c->curve_size) scale_of(c, channel, scale, more);
-}
-
-/* scaled: v is a place already. */
-static axis place(gale__maker *m, const gale__cube *c, gale_value v, int channel, bool scaled)
-{
-    double scale, more;
-    scale_of(c, channel, &scale, &more);
+    double scale = (double)(c->size - 1) / (c->high[channel] - c->low[channel]), by = c->curve_size ? 0 : INWARDS;
     gale_value zero = gale__make_number(m, 0), last = gale__make_number(m, (double)(c->size - 1)),
-               t = scaled ? v : gale__make_affine(m, v, scale, more);
+               t = gale__make_affine(m, v, scale * (1 - 2 * by), (by - c->low[channel]) * scale);
     t = gale__make_op(m, "Clip", (gale_value[]){t, zero, last}, 3, NULL, 0);
     gale_value at = gale__make_op(m, "Clip",
         (gale_value[]){gale__make_1(m, "Floor", t), zero, gale__make_number(m, (double)(c->size - 2))}, 3, NULL, 0);
@@ -192,7 +179,7 @@ void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, 
     if (!c->size) return;
     for (int i = 0; i < 3; i++) {
         int from = colours == 3 ? i : 0;
-        a[i] = place(m, c, n == 3 ? v[i] : gale__make_slice(m, v[0], 0, from, from + 1), i, n == 3 && !c->curve_size);
+        a[i] = place(m, c, n == 3 ? v[i] : gale__make_slice(m, v[0], 0, from, from + 1), i);
     }
     if (n == 3) separate(m, c, a, v);
     else v[0] = stacked(m, c, a, columns, channels);
