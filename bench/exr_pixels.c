@@ -14,6 +14,7 @@
 #include "device/profiler.h"
 #include "device/registry.h"
 #include "graph/run/time.h"
+#include "jobs/exr/counts.h"
 #include "jobs/exr/look.h"
 #include "jobs/exr/mip.h"
 #include <math.h>
@@ -100,19 +101,7 @@ static gale_status levels(gale_program **out)
 }
 
 /* The counts from which histograms and percentiles of each channel are read. */
-static gale_status histogram(gale_program **out)
-{
-    gale__maker m = {0};
-    gale_value v = GALE_NONE;
-    const int64_t dims[3] = {4, height, width}, rows[2] = {4, height * width};
-    GALE_TRY(gale_graph_create(&m.graph));
-    m.status = gale_graph_input(m.graph, "planes", GALE_F16, 3, dims, NULL, &v);
-    v = gale__make_1(&m, "CodeCounts", gale__make_2(&m, "Reshape", v, gale__make_ints(&m, 2, rows)));
-    if (m.status == GALE_OK) m.status = gale_graph_output(m.graph, "counts", v);
-    if (m.status == GALE_OK) m.status = gale_program_create(m.graph, device, NULL, out);
-    gale_graph_destroy(&m.graph);
-    return m.status;
-}
+static gale_status histogram(gale_program **out) { return gale__exr_counts_program(device, 4, height * width, out); }
 
 /* An identity of 33 x 33 x 33 entries. */
 static gale_status make_cube(void)
@@ -129,12 +118,12 @@ static gale_status make_cube(void)
     return GALE_OK;
 }
 
-/* Values as pictures have them, with smooth rows; noise: of each sample, up or down. */
-static gale_status make_input(gale_type type, int channels, double noise, gale_tensor **out)
+/* Values as pictures have them, with smooth rows; noise: of each sample, up or down; flat: rows are not told apart. */
+static gale_status make_input(gale_type type, int channels, double noise, bool flat, gale_tensor **out)
 {
-    const int64_t dims[3] = {channels, height, width};
+    const int64_t dims[3] = {channels, flat ? height * width : height, width};
     gale_tensor *host = NULL;
-    GALE_TRY(gale_tensor_create(NULL, type, 3, dims, &host));
+    GALE_TRY(gale_tensor_create(NULL, type, flat ? 2 : 3, dims, &host));
     size_t size = gale_type_size(type);
     char *data = gale_tensor_data(host);
     uint32_t state = 1;
@@ -258,7 +247,7 @@ static gale_status run(const char *word)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale_tensor *in = NULL;
         if (word && !strstr(rows[i].name, word)) continue;
-        gale_status status = make_input(rows[i].type, rows[i].channels, rows[i].noise, &in);
+        gale_status status = make_input(rows[i].type, rows[i].channels, rows[i].noise, rows[i].make == histogram, &in);
         if (status == GALE_OK) status = measure(rows[i].name, rows[i].make, in);
         gale_tensor_destroy(&in);
         if (status != GALE_OK) printf("%s: %s\n", rows[i].name, gale_error());

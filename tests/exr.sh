@@ -20,6 +20,7 @@ expect 0 'stored as  *scan lines, dwaa' exr info "$seeds/dwaa.exr"
 expect 0 '5 mip levels' exr info "$seeds/mip.exr"
 expect 0 '"deep": true' exr info "$seeds/deep.exr" --json
 expect 0 'deep scan lines, zips' exr info "$seeds/deep.exr"
+expect 0 'deep tiles, none' exr info "$seeds/deep-tiles.exr"
 expect 1 'none.exr: ' exr info "$folder/none.exr"
 expect 1 'not.exr: ' exr info "$2/README.md" "$folder/not.exr"
 
@@ -36,8 +37,8 @@ expect 1 'first file: EXR: ' exr diff "$folder/in/cut.exr" "$seeds/zip.exr"
 rm "$folder/in/cut.exr"
 expect 0 '"uploads": 0' exr thumbs "$folder/in" -O "$folder/small" --json
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/a" --shard 1/2
-expect 0 '^7 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2
-SLURM_PROCID=1 SLURM_NTASKS=2 expect 0 '^7 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
+expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2
+SLURM_PROCID=1 SLURM_NTASKS=2 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
 expect 1 'shard: .3/2. is neither' exr thumbs "$folder/in" -O "$folder/c" --shard 3/2
 expect 2 'sepia' exr convert "$seeds/zip.exr" --tone sepia -o "$folder/x.png"
 expect 1 'channel "nix"' exr convert "$seeds/zip.exr" --layer nix -o "$folder/x.png"

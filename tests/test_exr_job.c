@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "device/front.h"
 #include "gale/exr.h"
 #include "gale/graph.h"
 #include "test.h"
@@ -234,7 +235,7 @@ TEST(numbers_are_right)
     double sum = 0, least = 1e9, largest = -1e9;
     CHECK_OK(write_file(path_of("a.exr"), 1, NULL, 0));
     if (!CHECK_OK(gale_exr_open(path_of("a.exr"), NULL, &f))) return;
-    CHECK_OK(gale_exr_measure(f, 0, NULL, 0, &s, &n));
+    CHECK_OK(gale_exr_measure(device, f, 0, NULL, 0, 0, &s, &n));
     CHECK_EQ(n, 3);
     uint64_t negative = 0;
     for (int i = 0; i < W * H; i++) {
@@ -253,6 +254,44 @@ TEST(numbers_are_right)
     CHECK(c.same && c.count == 3 && c.picture && c.picture->width == W);
     gale_exr_comparison_finish(&c);
     gale_exr_close(&f);
+}
+
+/* The counts of a device give the same numbers, with one upload and one download; 777 samples are no whole vectors. */
+static void check_on(gale_device *other, gale_exr *f, const gale_exr_stats *want)
+{
+    gale__copy_stats before, after;
+    gale_exr_stats *s = NULL;
+    int n = 0;
+    gale__copy_get_stats(&before);
+    if (!CHECK_OK(gale_exr_measure(other, f, 0, NULL, 0, GALE_EXR_MEASURE_STRICT, &s, &n))) return;
+    gale__copy_get_stats(&after);
+    CHECK(n == 3 && !memcmp(s, want, 3 * sizeof *s));
+    CHECK_EQ(after.uploads - before.uploads, 1);
+    CHECK_EQ(after.downloads - before.downloads, 1);
+    gale_free(s);
+    CHECK_FAILS(gale_exr_measure(other, f, 1, NULL, 0, GALE_EXR_MEASURE_STRICT, &s, &n), UNSUPPORTED);
+}
+
+TEST(devices_count_alike)
+{
+    static const char *const chains[] = {"cuda", "opencl", "vulkan"};
+    gale_exr *f = NULL;
+    gale_exr_stats *s = NULL;
+    int n = 0, found = 0;
+    CHECK_OK(write_file(path_of("a.exr"), 2, NULL, 0));
+    if (!CHECK_OK(gale_exr_open(path_of("a.exr"), NULL, &f))) return;
+    CHECK_FAILS(gale_exr_measure(device, f, 0, NULL, 0, GALE_EXR_MEASURE_STRICT, &s, &n), UNSUPPORTED);
+    CHECK_OK(gale_exr_measure(device, f, 0, NULL, 0, 0, &s, &n));
+    for (int i = 0; i < 3; i++) {
+        gale_device *other = NULL;
+        if (gale_device_open(&(gale_device_options){.chain = chains[i], .strict = true}, &other) != GALE_OK) continue;
+        found++;
+        check_on(other, f, s);
+        gale_device_close(&other);
+    }
+    gale_free(s);
+    gale_exr_close(&f);
+    if (!found) SKIP("no device besides the CPU");
 }
 
 static size_t told, stop_after;
@@ -365,7 +404,7 @@ static gale_status everything(const char *path)
     GALE_GO(gale_exr_layer_write(f, &layers[0], path_of("l.exr"), NULL));
     gale_status dwa = gale_exr_layer_write(f, &layers[0], path_of("l.exr"), "dwaa");
     if (dwa != GALE_UNSUPPORTED) GALE_GO(dwa);
-    GALE_GO(gale_exr_measure(f, 0, NULL, 0, &s, &n));
+    GALE_GO(gale_exr_measure(device, f, 0, NULL, 0, 0, &s, &n));
 done:
     gale_free(s);
     gale_exr_layers_free(&layers, count);
@@ -395,7 +434,7 @@ TEST(memory_runs_out_anywhere)
 }
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(dwa_is_written), ROW(limits_come_before_memory),
-    ROW(levels_are_true), ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(many_files),
+    ROW(levels_are_true), ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(devices_count_alike), ROW(many_files),
     ROW(a_batch_tells_what_it_did), ROW(memory_runs_out_anywhere)};
 
 int main(int argc, char **argv)

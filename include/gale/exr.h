@@ -250,9 +250,12 @@ typedef struct gale_exr_stats {
     uint64_t bins[GALE_EXR_BINS]; /* positive samples by base-2 logarithm */
     double bins_low, bins_high;   /* logarithms at both ends; samples beyond them are in the outermost bins */
 } gale_exr_stats;
-/* Level 0 of channels of a part, by all cores.  names NULL: all channels.  *out (gale_free) has *count entries. */
-GALE_API gale_status gale_exr_measure(
-    gale_exr *file, int part, const char *const *names, int n, gale_exr_stats **out, int *count);
+/* Level 0 of channels of a part.  Half channels are counted on the device, with one upload and one download for up to
+ * 256 MB of channels with equal extents; others by all cores.  names NULL: all channels.  *out (gale_free) has *count
+ * entries. */
+enum { GALE_EXR_MEASURE_STRICT = 1 }; /* a channel that the host would have to count is an error */
+GALE_API gale_status gale_exr_measure(gale_device *device, gale_exr *file, int part, const char *const *names, int n,
+    gale_flags flags, gale_exr_stats **out, int *count);
 /* Overlaid curves of up to four channels (others are ignored), with logarithmic heights. */
 GALE_API gale_status gale_exr_histogram_picture(
     const gale_exr_stats *stats, int count, int64_t width, int64_t height, gale_picture **out);
@@ -282,8 +285,9 @@ GALE_API void gale_exr_comparison_finish(gale_exr_comparison *c);
 /* Writing: any channels, one or several parts, scan lines or tiles, with levels provided by the caller. */
 typedef struct gale_exr_source {
     const char *name;
-    gale_type type;   /* GALE_F16, GALE_F32 or GALE_U32 */
-    const void *data; /* level 0, of the data window, without gaps */
+    gale_type type;             /* GALE_F16, GALE_F32 or GALE_U32 */
+    const void *data;           /* level 0, of the data window, without gaps */
+    int x_sampling, y_sampling; /* a sample for so many pixels, in scan lines; 0: 1 */
 } gale_exr_source;
 typedef struct gale_exr_new_part {
     const char *name;            /* required if there are several parts */

@@ -141,7 +141,8 @@ const gale__command gale__command_exr = {
         "deep pictures flattened. Pictures for display are computed in one pass on any device: colour conversion "
         "to sRGB, exposure, tone map, curve, rounding. Resizing works on linear values. Folders are processed on "
         "all cores; a damaged file is reported and skipped. With --strict, convert and thumbs fail if pixels would be "
-        "computed on the host although no provider was requested.",
+        "computed on the host although no provider was requested; stats and histogram, if samples would be counted "
+        "there.",
     .examples =
         "  gale exr info render.exr                                # parts, channels, attributes\n"
         "  gale exr convert render.exr --tone aces -o render.png\n"

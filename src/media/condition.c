@@ -4,8 +4,10 @@
  * JPEG shows as steps that are larger on every eighth line than on the others, wherever the grid begins: a picture may
  * have been cropped. */
 #include "media/picture.h"
+#include "base/thread.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BLOCK = 16, STRIP = BLOCK + 8, SIDE_LEAST = 64, STRIPS_MOST = 96, GRID = 8, STEP_MOST = 12 };
 
@@ -23,6 +25,7 @@ typedef struct block {
     bool texture;
 } block;
 
+/* Rows that are examined together. */
 typedef struct look {
     const gale_picture *picture;
     float *raw, *luma; /* a row of samples; STRIP rows of luma in 8-bit levels */
@@ -30,6 +33,14 @@ typedef struct look {
     size_t count;
     grid across, down;
 } look;
+
+/* All of them, by all threads; what they find is put together in their order. */
+typedef struct examining {
+    look *strips;
+    int64_t count, every;
+    float *rooms; /* of a worker: raw and luma */
+    size_t room;
+} examining;
 
 static void read_row(look *l, int64_t y, float *to)
 {
@@ -127,25 +138,57 @@ static double calm_noise(look *l)
     return fmin(noise, l->blocks[l->count / 10].noise) / 0.88;
 }
 
+static void run_strip(void *arg, size_t i, int worker)
+{
+    const examining *e = arg;
+    look *l = &e->strips[i];
+    l->luma = e->rooms + (size_t)worker * e->room;
+    l->raw = l->luma + l->picture->width * STRIP;
+    add_strip(l, (int64_t)i * e->every * BLOCK);
+}
+
+static void add_grid(grid *to, const grid *g)
+{
+    for (int i = 0; i < GRID; i++) to->excess[i] += g->excess[i], to->count[i] += g->count[i];
+    to->steps += g->steps, to->all += g->all;
+}
+
+/* Into the first of the strips. */
+static void put_together(const examining *e)
+{
+    look *all = e->strips;
+    for (int64_t i = 1; i < e->count; i++) {
+        const look *l = &e->strips[i];
+        memmove(all->blocks + all->count, l->blocks, l->count * sizeof *l->blocks);
+        all->count += l->count;
+        add_grid(&all->across, &l->across);
+        add_grid(&all->down, &l->down);
+    }
+}
+
 gale_status gale_picture_examine(const gale_picture *p, gale_picture_condition *out)
 {
     GALE__NEED({"picture", p}, {"out", out});
     gale_picture_condition found = {.jpeg_quality = p->jpeg_quality};
-    look l = {.picture = p};
-    int64_t strips = (p->height - STRIP) / BLOCK + 1, every = 1 + (strips - 1) / STRIPS_MOST;
+    int64_t strips = (p->height - STRIP) / BLOCK + 1, each = p->width / BLOCK;
     if (p->width < SIDE_LEAST || p->height < SIDE_LEAST) return *out = found, GALE_OK;
-    l.raw = gale__calloc((size_t)(p->width * p->channels), sizeof *l.raw);
-    l.luma = gale__calloc((size_t)(p->width * STRIP), sizeof *l.luma);
-    l.blocks = gale__calloc((size_t)(p->width / BLOCK * (strips / every + 1)), sizeof *l.blocks);
-    gale_status status = l.raw && l.luma && l.blocks ? GALE_OK : GALE_NO_MEMORY;
-    for (int64_t i = 0; i < strips && status == GALE_OK; i += every) add_strip(&l, i * BLOCK);
+    examining e = {.every = 1 + (strips - 1) / STRIPS_MOST, .room = (size_t)(p->width * (STRIP + p->channels))};
+    e.count = (strips - 1) / e.every + 1;
+    e.strips = gale__calloc((size_t)e.count, sizeof *e.strips);
+    e.rooms = gale__calloc((size_t)gale__parallel_width() * e.room, sizeof *e.rooms);
+    block *blocks = gale__calloc((size_t)(each * e.count), sizeof *blocks);
+    gale_status status = e.strips && e.rooms && blocks ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK) {
-        found.noise = calm_noise(&l);
-        found.blocks = fmax(0, fmin(grid_visible(&l.across), grid_visible(&l.down))); /* fences have one of both */
+        for (int64_t i = 0; i < e.count; i++) e.strips[i] = (look){.picture = p, .blocks = blocks + i * each};
+        gale__parallel((size_t)e.count, run_strip, &e);
+        put_together(&e);
+        look *l = e.strips;
+        found.noise = calm_noise(l);
+        found.blocks = fmax(0, fmin(grid_visible(&l->across), grid_visible(&l->down))); /* fences have one of both */
         *out = found;
     }
-    gale__free(l.raw);
-    gale__free(l.luma);
-    gale__free(l.blocks);
+    gale__free(e.strips);
+    gale__free(e.rooms);
+    gale__free(blocks);
     return status;
 }

@@ -76,6 +76,8 @@ void gale__exr_tell_rest(exr_const_context_t file, const gale__exr_choice *out);
  * that is being written. */
 gale_status gale__exr_notes_read(exr_const_context_t file, int part, gale_picture_bytes *out);
 exr_result_t gale__exr_notes_write(exr_context_t file, int part, const gale_picture_bytes *notes);
+/* Attributes that are true of the same channels only, not of a picture made from them: views, environment map. */
+exr_result_t gale__exr_marks_copy(exr_const_context_t from, int from_part, exr_context_t to, int part);
 /* How much red, green and blue there are in luminance.  primaries: as in gale_exr_part; NULL: Rec. 709. */
 void gale__exr_luminance(const double *primaries, double weights[3]);
 

@@ -18,8 +18,9 @@ struct gale__exr_deep {
     const gale__exr_place *places;
     int count;
     exr_decode_pipeline_t pipeline;
-    line depth, alpha, *lines; /* a line for each place */
-    uint32_t *order;           /* of one pixel's samples */
+    gale__exr_unpack *decompress; /* the library's; NULL: no compression */
+    line depth, alpha, *lines;    /* a line for each place */
+    uint32_t *order;              /* of one pixel's samples */
     size_t order_capacity;
     size_t total; /* samples of the chunk */
 };
@@ -104,6 +105,23 @@ static exr_result_t unpack(exr_decode_pipeline_t *p)
         at += n;
     }
     return e;
+}
+
+/* The library (3.1) leaves the counts of chunks without compression as the memory was, and takes stored counts of tiles
+ * at the edge, which have the size of a whole tile, for compressed ones. */
+static exr_result_t decompress(exr_decode_pipeline_t *p)
+{
+    const gale__exr_deep *d = p->decoding_user_data;
+    const gale_exr_part *part = &d->f->parts[d->part];
+    size_t size = (size_t)p->chunk.width * (size_t)p->chunk.height * sizeof *p->sample_count_table,
+           whole = (size_t)part->tile_width * (size_t)part->tile_height * sizeof *p->sample_count_table;
+    if (part->storage == GALE_EXR_DEEP_TILED && p->chunk.sample_count_table_size == whole)
+        p->chunk.sample_count_table_size = size;
+    if (d->decompress) return d->decompress(p);
+    if (p->chunk.sample_count_table_size != size || p->chunk.packed_size != p->chunk.unpacked_size)
+        return EXR_ERR_CORRUPT_CHUNK;
+    memmove(p->sample_count_table, p->packed_sample_count_table, size);
+    return EXR_ERR_SUCCESS;
 }
 
 gale_status gale__exr_deep_begin(gale_exr *f, int part, const gale__exr_place *places, int count, gale__exr_deep **out)
@@ -204,6 +222,7 @@ exr_result_t gale__exr_deep_chunk(gale__exr_deep *d, const exr_chunk_info_t *chu
     p->decode_flags |= EXR_DECODE_SAMPLE_COUNTS_AS_INDIVIDUAL;
     p->decoding_user_data = d;
     if (first) e = exr_decoding_choose_default_routines(d->f->file, d->part, p);
+    if (p->decompress_fn != decompress) d->decompress = p->decompress_fn, p->decompress_fn = decompress;
     p->unpack_and_convert_fn = unpack;
     if (e == EXR_ERR_SUCCESS) e = exr_decoding_run(d->f->file, d->part, p);
     return e == EXR_ERR_SUCCESS ? flatten(d, x, y) : e;

@@ -46,40 +46,47 @@ static gale_status make_room(const gale_exr *f, gale__exr_image *i, bool clear)
         n > f->limits.max_bytes)
         return gale__fail(
             GALE_LIMIT, "EXR: %lld x %lld pixels exceed the memory limit", (long long)i->width, (long long)i->height);
-    i->data = clear ? gale__calloc(n, 1) : gale__alloc(n);
+    if (n > i->capacity) {
+        gale__free(i->data);
+        i->data = clear ? gale__calloc(n, 1) : gale__alloc(n);
+        i->capacity = i->data ? n : 0;
+    } else if (clear) memset(i->data, 0, n);
     return i->data ? GALE_OK : GALE_NO_MEMORY;
 }
 
-gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *out)
+gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image)
 {
     gale__exr_choice c;
-    gale__exr_image i = {0};
     GALE_TRY(gale__exr_choose(f->file, wish->layer, &c));
     if (wish->no_alpha && c.channels % 2 == 0) c.channels--; /* it is the last one */
     const gale_exr_part *p = &f->parts[c.part];
     gale_exr_box box = gale__exr_frame(p);
-    i = (gale__exr_image){.width = box_width(&box),
+    gale__exr_image i = {.width = box_width(&box),
         .height = box_height(&box),
         .channels = c.channels,
         .type = c.type,
+        .data = image->data,
+        .capacity = image->capacity,
         .part = c.part,
         .has_chromaticities = p->has_chromaticities};
     i.full_width = i.width, i.full_height = i.height;
     memcpy(i.chromaticities, p->chromaticities, sizeof i.chromaticities);
     choose_level(p, wish, &i);
     if (i.level_x || i.level_y) GALE_TRY(gale_exr_level_size(f, c.part, i.level_x, i.level_y, &i.width, &i.height));
-    GALE_TRY(make_room(f, &i, memcmp(&box, &p->data, sizeof box) != 0));
+    gale_status status = make_room(f, &i, memcmp(&box, &p->data, sizeof box) != 0);
+    image->data = i.data, image->capacity = i.capacity;
+    GALE_TRY(status);
     size_t size = gale_type_size(c.type), row = size * (size_t)i.width;
     gale__exr_canvas canvas = {c.type, i.data, row * (size_t)i.height, size, row, i.width, i.height,
         (int64_t)p->data.x0 - box.x0, (int64_t)p->data.y0 - box.y0};
-    gale_status status = gale__exr_paint(f, &c, i.level_x, i.level_y, &canvas);
-    if (status == GALE_OK) *out = i;
-    else gale__exr_image_finish(&i);
-    return status;
+    GALE_TRY(gale__exr_paint(f, &c, i.level_x, i.level_y, &canvas));
+    *image = i;
+    return GALE_OK;
 }
 
 void gale__exr_image_finish(gale__exr_image *image)
 {
     gale__free(image->data);
     image->data = NULL;
+    image->capacity = 0;
 }

@@ -9,6 +9,7 @@ typedef struct gale__exr_image {
     int channels; /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA; colours are multiplied by alpha */
     gale_type type;
     void *data; /* [channels][height][width] */
+    size_t capacity;
     int part, level_x, level_y;
     int64_t full_width, full_height; /* of level 0 */
     bool has_chromaticities;
@@ -21,6 +22,7 @@ typedef struct gale__exr_wish {
 } gale__exr_wish;
 /* Extents of the chosen layer's frame before anything is decoded. */
 gale_status gale__exr_image_size(gale_exr *f, const char *layer, int64_t *width, int64_t *height);
-gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *out);
+/* *image: zeros, or an image that was read before, whose memory is used again: fresh memory is slow on many cores. */
+gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image);
 void gale__exr_image_finish(gale__exr_image *image);
 #endif

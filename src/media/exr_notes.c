@@ -120,3 +120,29 @@ exr_result_t gale__exr_notes_write(exr_context_t file, int part, const gale_pict
     }
     return EXR_ERR_SUCCESS;
 }
+
+/* Strings of a list, as the library wants them. */
+static exr_result_t set_strings(exr_context_t file, int part, const char *name, const exr_attr_string_vector_t *v)
+{
+    const char **texts = gale__calloc((size_t)v->n_strings + 1, sizeof *texts);
+    if (!texts) return EXR_ERR_OUT_OF_MEMORY;
+    for (int32_t i = 0; i < v->n_strings; i++) texts[i] = v->strings[i].str;
+    exr_result_t r = exr_attr_set_string_vector(file, part, name, v->n_strings, texts);
+    gale__free(texts);
+    return r;
+}
+
+exr_result_t gale__exr_marks_copy(exr_const_context_t from, int from_part, exr_context_t to, int part)
+{
+    static const char *const names[] = {"view", "multiView", "envmap", "xDensity"};
+    exr_result_t r = EXR_ERR_SUCCESS;
+    for (int i = 0; i < 4 && r != EXR_ERR_OUT_OF_MEMORY; i++) {
+        const exr_attribute_t *a = NULL;
+        if (exr_get_attribute_by_name(from, from_part, names[i], &a) != EXR_ERR_SUCCESS) continue;
+        if (a->type == EXR_ATTR_STRING) r = exr_attr_set_string(to, part, names[i], a->string->str);
+        else if (a->type == EXR_ATTR_STRING_VECTOR) r = set_strings(to, part, names[i], a->stringvector);
+        else if (a->type == EXR_ATTR_ENVMAP) r = exr_attr_set_envmap(to, part, names[i], (exr_envmap_t)a->uc);
+        else if (a->type == EXR_ATTR_FLOAT) r = exr_attr_set_float(to, part, names[i], a->f);
+    }
+    return r == EXR_ERR_OUT_OF_MEMORY ? r : EXR_ERR_SUCCESS;
+}

@@ -33,6 +33,24 @@ static gale_status compression_of(const char *name, exr_compression_t *out)
     return GALE_OK;
 }
 
+static int sampling(int every) { return every > 1 ? every : 1; }
+
+/* Windows begin and end with whole steps, as OpenEXR demands. */
+static gale_status check_sampling(const gale_exr_new_part *p, const gale_exr_source *s)
+{
+    int x = sampling(s->x_sampling), y = sampling(s->y_sampling);
+    int64_t w = (int64_t)p->data.x1 - p->data.x0 + 1, h = (int64_t)p->data.y1 - p->data.y0 + 1;
+    if (x == 1 && y == 1) return GALE_OK;
+    if (p->tile_width)
+        return gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is subsampled, which tiles do not support", s->name);
+    if (p->compression && (!strncmp(p->compression, "b44", 3) || !strncmp(p->compression, "dwa", 3)))
+        return gale__fail(GALE_UNSUPPORTED,
+            "EXR: channel %s is subsampled, which cannot be written as %s; use zip or piz", s->name, p->compression);
+    if (p->data.x0 % x || p->data.y0 % y || w % x || h % y)
+        return gale__fail(GALE_INVALID, "EXR: the data window is no multiple of the sampling of channel %s", s->name);
+    return GALE_OK;
+}
+
 static gale_status check_part(const gale_exr_new_part *p, int count)
 {
     int64_t w = (int64_t)p->data.x1 - p->data.x0 + 1, h = (int64_t)p->data.y1 - p->data.y0 + 1;
@@ -41,6 +59,7 @@ static gale_status check_part(const gale_exr_new_part *p, int count)
     if (count > 1 && (!p->name || !*p->name))
         return gale__fail(GALE_INVALID, "EXR: every part of a multi-part file needs a name");
     if (p->channel_count < 1) return gale__fail(GALE_INVALID, "EXR: a part has no channels");
+    for (int i = 0; i < p->channel_count; i++) GALE_TRY(check_sampling(p, &p->channels[i]));
     if (p->levels == GALE_EXR_RIPMAP && count > 1)
         return gale__fail(GALE_UNSUPPORTED, "EXR: rip levels can only be written to single-part files");
     if (p->levels != GALE_EXR_ONE_LEVEL && (!p->tile_width || !p->level))
@@ -74,11 +93,13 @@ static gale_status add_part(writing *w, int i)
             gale__exr_said(exr_set_tile_descriptor(w->file, part, (uint32_t)p->tile_width, (uint32_t)p->tile_height,
                 (exr_tile_level_mode_t)p->levels, p->round_up ? EXR_TILE_ROUND_UP : EXR_TILE_ROUND_DOWN)));
     for (int k = 0; k < p->channel_count; k++)
-        GALE_TRY(gale__exr_said(exr_add_channel(
-            w->file, part, p->channels[k].name, pixel_type(p->channels[k].type), EXR_PERCEPTUALLY_LOGARITHMIC, 1, 1)));
+        GALE_TRY(gale__exr_said(exr_add_channel(w->file, part, p->channels[k].name, pixel_type(p->channels[k].type),
+            EXR_PERCEPTUALLY_LOGARITHMIC, sampling(p->channels[k].x_sampling), sampling(p->channels[k].y_sampling))));
     gale_picture_bytes notes = {0};
     gale_status status = p->like ? gale__exr_notes_read(p->like->file, p->like_part, &notes) : GALE_OK;
     if (status == GALE_OK && notes.size) status = gale__exr_said(gale__exr_notes_write(w->file, part, &notes));
+    if (status == GALE_OK && p->like)
+        status = gale__exr_said(gale__exr_marks_copy(p->like->file, p->like_part, w->file, part));
     gale__free(notes.data);
     gale__exr_hush(); /* attributes that are there twice complain */
     return status;
@@ -98,8 +119,9 @@ static void point(
             c->user_bytes_per_element = (int16_t)size;
             c->user_data_type = (uint16_t)pixel_type(s->type);
             c->user_pixel_stride = (int32_t)size;
-            c->user_line_stride = (int32_t)(size * (size_t)width);
-            c->encode_from_ptr = (const uint8_t *)plane + (size_t)(y * width + x) * size;
+            int64_t across = width / sampling(s->x_sampling), every = sampling(s->y_sampling);
+            c->user_line_stride = (int32_t)(size * (size_t)across);
+            c->encode_from_ptr = (const uint8_t *)plane + (size_t)((y + every - 1) / every * across + x) * size;
         }
 }
 

@@ -75,7 +75,7 @@ gale_status gale_exr_depth(gale_device *device, gale_exr *f, const char *channel
     gale_status status;
     GALE_TRY(find_channel(f, channel, &part, &name));
     GALE_GO(gale_exr_channel_size(f, part, 0, 0, name, &w, &h));
-    GALE_GO(gale_exr_measure(f, part, &name, 1, &s, &count));
+    GALE_GO(gale_exr_measure(device, f, part, &name, 1, 0, &s, &count));
     GALE_GO(gale_picture_create(w, h, 1, GALE_U8, &p));
     z = gale__alloc((size_t)(w * h) * sizeof *z + 1);
     if (!z) status = GALE_NO_MEMORY;

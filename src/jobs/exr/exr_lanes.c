@@ -9,6 +9,7 @@
 #include "gale/exr.h"
 #include "jobs/exr/exr_rates.h"
 #include "jobs/exr/exr_usage.h"
+#include "jobs/exr/look.h"
 #include "media/exr_image.h"
 #include "media/picture.h"
 #include <stdatomic.h>
@@ -33,6 +34,12 @@ typedef struct post {
     int n_writers;
 } post;
 
+/* What a lane keeps from one picture to the next. */
+typedef struct lane {
+    gale__exr_image image;
+    uint64_t drawn; /* of the budget */
+} lane;
+
 typedef struct belt {
     const gale_exr_batch_options *options;
     gale_exr_viewer *viewers[2]; /* the second may be NULL */
@@ -44,6 +51,7 @@ typedef struct belt {
     gale__mutex lock; /* of all below, and of the batch */
     gale__cond freed;
     uint64_t used, budget, begun_ns;
+    int waiting;          /* lanes, for room */
     double pace[2];       /* seconds a byte of decoded samples, of late; 0: not known */
     size_t chosen;        /* how often a device was chosen */
     double first_seconds; /* the first picture of the first device, with the compilation of its kernels */
@@ -69,22 +77,38 @@ void gale_exr_batch_destroy(gale_exr_batch **batch)
     *batch = NULL;
 }
 
-/* Waits until there is room; a picture larger than the budget goes alone. */
-static void draw(belt *b, uint64_t bytes)
+static void give_back(belt *b, lane *l)
 {
+    gale__exr_image_finish(&l->image);
     gale__mutex_lock(&b->lock);
+    b->used -= l->drawn;
+    l->drawn = 0;
+    gale__cond_broadcast(&b->freed);
+    gale__mutex_unlock(&b->lock);
+}
+
+/* Waits until there is room, unless the lane has enough from its last picture; a picture larger than the budget goes
+ * alone. */
+static void draw(belt *b, lane *l, uint64_t bytes)
+{
+    if (bytes <= l->drawn) return;
+    give_back(b, l);
+    gale__mutex_lock(&b->lock);
+    b->waiting++;
     while (b->used && b->used + bytes > b->budget) gale__cond_wait(&b->freed, &b->lock);
-    b->used += bytes;
+    b->waiting--;
+    b->used += l->drawn = bytes;
     if (b->used > b->batch->peak_bytes) b->batch->peak_bytes = b->used;
     gale__mutex_unlock(&b->lock);
 }
 
-static void give_back(belt *b, uint64_t bytes)
+/* A lane keeps its room for the next picture unless another waits. */
+static void end_picture(belt *b, lane *l)
 {
     gale__mutex_lock(&b->lock);
-    b->used -= bytes;
-    gale__cond_broadcast(&b->freed);
+    bool wanted = b->waiting > 0;
     gale__mutex_unlock(&b->lock);
+    if (wanted) give_back(b, l);
 }
 
 /* Planes as half or float, and what the program and the encoder have beside them. */
@@ -124,19 +148,18 @@ static void note_pace(belt *b, int which, const gale_exr_report *r)
     gale__mutex_unlock(&b->lock);
 }
 
-static gale_status make_picture(belt *b, gale_exr_item *item, gale_picture **out)
+static gale_status make_picture(belt *b, lane *l, gale_exr_item *item, gale_picture **out)
 {
     gale_exr_limits limits = b->options->limits;
     gale_exr *f = NULL;
     limits.serial = limits.serial || b->serial;
     GALE_TRY(gale_exr_open(item->input, &limits, &f));
-    uint64_t bytes = bytes_for(b, f);
-    draw(b, bytes);
+    draw(b, l, bytes_for(b, f));
     int which = choose_device(b);
-    gale_status status = gale_exr_viewer_run(b->viewers[which], f, &item->report, out);
+    gale_status status = gale__exr_viewer_run(b->viewers[which], f, &l->image, &item->report, out);
     if (status == GALE_OK) note_pace(b, which, &item->report);
     if (status != GALE_OK) status = gale__fail_within(status, "%s", item->input);
-    give_back(b, bytes);
+    end_picture(b, l);
     gale_exr_close(&f);
     return status;
 }
@@ -272,7 +295,7 @@ static gale_status write_light(belt *b, gale_exr_item *item)
         item->report.file_bytes = gale_exr_size_bytes(f);
         gale_status status = gale_exr_rewrite(f, o->look.layer, item->output, o->compression, o->tile);
         gale_exr_close(&f);
-        return status;
+        return status == GALE_OK ? status : gale__fail_within(status, "%s", item->input);
     }
     gale_picture *p = NULL;
     gale__file_identity file;
@@ -286,7 +309,7 @@ static gale_status write_light(belt *b, gale_exr_item *item)
     return status;
 }
 
-static void run_file(belt *b, gale_exr_item *item)
+static void run_file(belt *b, lane *l, gale_exr_item *item)
 {
     gale_picture *p = NULL;
     if (b->options->skip_existing && item->output && gale__file_exists(item->output)) {
@@ -299,7 +322,7 @@ static void run_file(belt *b, gale_exr_item *item)
     }
     const char *before = gale__log_about(item->input);
     parcel encoded = {0};
-    gale_status status = make_picture(b, item, &p);
+    gale_status status = make_picture(b, l, item, &p);
     if (status == GALE_OK) status = encode_picture(b, item, p, &encoded);
     if (status == GALE_OK && b->options->keep) item->picture = p, p = NULL;
     gale_picture_destroy(&p);
@@ -308,16 +331,17 @@ static void run_file(belt *b, gale_exr_item *item)
     gale__log_about(before);
 }
 
-static void run_lane(void *arg, size_t lane, int worker)
+static void run_lane(void *arg, size_t number, int worker)
 {
     belt *b = arg;
-    (void)lane, (void)worker;
-    for (;;) {
-        if (atomic_load(&b->stop)) return;
+    lane l = {0};
+    (void)number, (void)worker;
+    while (!atomic_load(&b->stop)) {
         size_t i = atomic_fetch_add(&b->next, 1);
-        if (i >= b->batch->count) return;
-        run_file(b, &b->batch->items[i]);
+        if (i >= b->batch->count) break;
+        run_file(b, &l, &b->batch->items[i]);
     }
+    give_back(b, &l);
 }
 
 static gale_status list_items(

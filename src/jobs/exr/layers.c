@@ -81,19 +81,17 @@ static void let_go(held *h)
 /* skip: bytes of the names that are left out. */
 static gale_status hold(gale_exr *f, int part, const gale_exr_channel *const *channels, int count, size_t skip, held *h)
 {
-    int64_t w, hi;
-    GALE_TRY(gale_exr_level_size(f, part, 0, 0, &w, &hi));
+    int64_t width, height;
     h->count = count;
     h->sources = gale__calloc((size_t)count, sizeof *h->sources);
     h->targets = gale__calloc((size_t)count, sizeof *h->targets);
     if (!h->sources || !h->targets) return GALE_NO_MEMORY;
     for (int i = 0; i < count; i++) {
         const gale_exr_channel *c = channels[i];
-        if (c->x_sampling > 1 || c->y_sampling > 1)
-            return gale__fail(GALE_UNSUPPORTED, "EXR: channel %s is subsampled, which cannot be written", c->name);
-        void *data = gale__alloc((size_t)(w * hi) * gale_type_size(c->type) + 1);
+        GALE_TRY(gale_exr_channel_size(f, part, 0, 0, c->name, &width, &height));
+        void *data = gale__alloc((size_t)(width * height) * gale_type_size(c->type) + 1);
         h->targets[i] = (gale_exr_target){c->name, c->type, data, 0, 0};
-        h->sources[i] = (gale_exr_source){c->name + skip, c->type, data};
+        h->sources[i] = (gale_exr_source){c->name + skip, c->type, data, c->x_sampling, c->y_sampling};
         if (!data) return GALE_NO_MEMORY;
     }
     return gale_exr_read(f, part, 0, 0, h->targets, count);

@@ -4,6 +4,7 @@
 #include "gale/exr.h"
 #include "jobs/exr/cube.h"
 #include "jobs/exr/maker.h"
+#include "media/exr_image.h"
 
 /* All that a graph is made for.  Zeroed before it is filled, so that two can be compared byte by byte. */
 typedef struct gale__look_plan {
@@ -28,4 +29,7 @@ gale_status gale__look_program(const gale__look_plan *plan, gale_device *device,
 /* n values, whose colours are between 0 and 1, through the table, in place.  Three: a colour each, [1, height, width].
  * One: [channels of the result, height, width]; if that has alpha, the channel is of no use afterwards. */
 void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels);
+/* gale_exr_viewer_run with memory for the decoded picture that the caller keeps. */
+gale_status gale__exr_viewer_run(
+    gale_exr_viewer *v, gale_exr *f, gale__exr_image *image, gale_exr_report *report, gale_picture **out);
 #endif

@@ -209,30 +209,37 @@ static gale_status decode(gale_exr_viewer *v, gale_exr *f, gale__exr_image *imag
     return gale__exr_image_read(f, &wish, image);
 }
 
-gale_status gale_exr_viewer_run(gale_exr_viewer *v, gale_exr *f, gale_exr_report *report, gale_picture **out)
+gale_status gale__exr_viewer_run(
+    gale_exr_viewer *v, gale_exr *f, gale__exr_image *image, gale_exr_report *report, gale_picture **out)
 {
-    GALE__NEED({"viewer", v}, {"file", f}, {"out", out});
     GALE__WITHIN(v->device->context);
-    gale__exr_image image = {0};
     gale_picture *p = NULL;
     gale_exr_report r = {0};
     gale__copy_stats before;
     gale_status status;
     uint64_t begun = gale__time_ns();
-    GALE_TRY(decode(v, f, &image));
+    GALE_TRY(decode(v, f, image));
     r.decode_seconds = (double)(gale__time_ns() - begun) / 1e9;
     begun = gale__time_ns();
     gale__copy_get_stats(&before);
-    gale__look_plan plan = plan_for(&v->look, &image);
+    gale__look_plan plan = plan_for(&v->look, image);
     plan.cube = v->cube.size || v->cube.curve_size ? &v->cube : NULL;
     GALE_GO(gale_picture_create(plan.width, plan.height, plan.kept, plan.bits == 16 ? GALE_U16 : GALE_U8, &p));
-    GALE_GO(run_program(v, &plan, &image, p));
+    GALE_GO(run_program(v, &plan, image, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
-    note(v, &before, f, &image, p, &r);
+    note(v, &before, f, image, p, &r);
     if (report) *report = r;
 done:
-    gale__exr_image_finish(&image);
     if (status == GALE_OK) *out = p;
     else gale_picture_destroy(&p);
+    return status;
+}
+
+gale_status gale_exr_viewer_run(gale_exr_viewer *v, gale_exr *f, gale_exr_report *report, gale_picture **out)
+{
+    GALE__NEED({"viewer", v}, {"file", f}, {"out", out});
+    gale__exr_image image = {0};
+    gale_status status = gale__exr_viewer_run(v, f, &image, report, out);
+    gale__exr_image_finish(&image);
     return status;
 }

@@ -6,7 +6,7 @@
 #include "kernel/schedule/special_ir.h"
 #include <stdio.h>
 
-enum { CODES = 65536, KEPT = 0x7c00, EACH = 8, AT_ONCE = 4, THREADS = 1024, FEW_THREADS = 256 };
+enum { CODES = 65536, KEPT = 0x7c00, EACH = 8, AT_ONCE = 2, THREADS = 1024, FEW_THREADS = 256 };
 enum { RESULT, SOURCE };
 enum { W_SAMPLES, WORDS };
 
@@ -73,14 +73,13 @@ static void count_in_group(gale__ir *ir, gale__ir_val kept, gale__ir_val code)
         (gale__ir_instr){.op = GALE__IR_SET_ADD, .width = 1, .type = GALE_U32, .a = kept, .b = code, .c = u32(ir, 1)});
 }
 
-/* kept: the counts in work-group memory, or 0.  Vectors with none but kept codes, nearly all, take no branch for each.
- */
-static void count_vector(gale__ir *ir, gale__ir_val kept, gale__ir_val row, gale__ir_val words)
+/* words: the EACH samples.  kept: the counts in work-group memory, or 0.  Vectors with none but kept codes, nearly all,
+ * take no branch for each. */
+static void count_vector(gale__ir *ir, gale__ir_val kept, gale__ir_val row, const gale__ir_val *words)
 {
     gale__ir_val code[EACH], largest = 0, one = u32(ir, 1);
     for (int i = 0; i < EACH; i++) {
-        gale__ir_val w = gale__ir_add(
-            ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = words, .imm = (uint64_t)i / 2});
+        gale__ir_val w = words[i / 2];
         code[i] = i % 2 ? bin(ir, GALE__IR_SHR, w, u32(ir, 16)) : bin(ir, GALE__AND, w, u32(ir, 65535));
         largest = i ? bin(ir, GALE__IR_MAX, largest, code[i]) : code[i];
     }
@@ -101,25 +100,49 @@ static void count_vector(gale__ir *ir, gale__ir_val kept, gale__ir_val row, gale
     if (kept) end(ir);
 }
 
-/* Each thread takes vectors of EACH samples, AT_ONCE of them on their way; those after the first may be past the end.
- */
-static void count_all(gale__ir *ir, uint32_t threads, gale__ir_val kept, gale__ir_val row)
+/* The part of a row that a work-group counts, in vectors of EACH samples. */
+typedef struct part {
+    gale__ir_val row, begin, from, to, last; /* of the result; the row's first vector; in the row */
+    gale__ir_val ahead;                      /* words of the vectors that are on their way */
+} part;
+
+static part find_part(gale__ir *ir)
 {
     gale__ir_val n = bin(ir, GALE__IR_DIV, word(ir, W_SAMPLES), u32(ir, EACH)),
-                 groups = special(ir, GALE__IR_GROUP_COUNT, 0), group = special(ir, GALE__IR_GROUP_ID, 0),
-                 begin = mul(ir, special(ir, GALE__IR_GROUP_ID, 2), n), last = bin(ir, GALE__SUB, n, u32(ir, 1));
-    gale__ir_val each = bin(ir, GALE__IR_DIV, add(ir, n, bin(ir, GALE__SUB, groups, u32(ir, 1))), groups);
-    gale__ir_val from = mul(ir, group, each), to = bin(ir, GALE__IR_MIN, add(ir, from, each), n);
-    gale__ir_val at = begin_for(ir, add(ir, from, thread_id(ir)), to, threads * AT_ONCE), words[AT_ONCE],
-                 place[AT_ONCE];
+                 groups = special(ir, GALE__IR_GROUP_COUNT, 0), row = special(ir, GALE__IR_GROUP_ID, 2);
+    gale__ir_val each = bin(ir, GALE__IR_DIV, add(ir, n, bin(ir, GALE__SUB, groups, u32(ir, 1))), groups),
+                 from = mul(ir, special(ir, GALE__IR_GROUP_ID, 0), each);
+    return (part){.row = mul(ir, row, u32(ir, CODES)),
+        .begin = mul(ir, row, n),
+        .from = add(ir, from, thread_id(ir)),
+        .to = bin(ir, GALE__IR_MIN, add(ir, from, each), n),
+        .last = bin(ir, GALE__SUB, n, u32(ir, 1)),
+        .ahead = array(ir, GALE__IR_ARRAY, GALE_U32, AT_ONCE * EACH / 2)};
+}
+
+/* Those after the first may be past the end. */
+static void fetch(gale__ir *ir, const part *p, uint32_t threads, gale__ir_val at)
+{
+    gale__ir_val vector[AT_ONCE];
     for (uint32_t i = 0; i < AT_ONCE; i++) {
-        place[i] = add(ir, at, u32(ir, i * threads));
-        gale__ir_val safe = add(ir, begin, bin(ir, GALE__IR_MIN, place[i], last));
-        words[i] = gale__ir_load(ir, SOURCE, GALE_U32, 4, mul(ir, safe, u32(ir, 4)));
+        gale__ir_val safe = bin(ir, GALE__IR_MIN, add(ir, at, u32(ir, i * threads)), p->last);
+        vector[i] = gale__ir_load(ir, SOURCE, GALE_U32, 4, mul(ir, add(ir, p->begin, safe), u32(ir, 4)));
     }
-    for (int i = 0; i < AT_ONCE; i++) {
-        if (i) begin_if(ir, test(ir, GALE__LT, place[i], to));
-        count_vector(ir, kept, row, words[i]);
+    for (uint32_t i = 0; i < AT_ONCE * EACH / 2; i++)
+        set(ir, p->ahead, u32(ir, i),
+            gale__ir_add(
+                ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = vector[i / 4], .imm = i % 4}));
+}
+
+/* While AT_ONCE vectors are counted, the next are on their way. */
+static void count_all(gale__ir *ir, const part *p, uint32_t threads, gale__ir_val kept)
+{
+    gale__ir_val at = begin_for(ir, p->from, p->to, threads * AT_ONCE), words[AT_ONCE * EACH / 2];
+    for (uint32_t i = 0; i < AT_ONCE * EACH / 2; i++) words[i] = get(ir, p->ahead, u32(ir, i));
+    fetch(ir, p, threads, add(ir, at, u32(ir, threads * AT_ONCE)));
+    for (uint32_t i = 0; i < AT_ONCE; i++) {
+        if (i) begin_if(ir, test(ir, GALE__LT, add(ir, at, u32(ir, i * threads)), p->to));
+        count_vector(ir, kept, p->row, words + i * EACH / 2);
         if (i) end(ir);
     }
     end(ir);
@@ -136,19 +159,20 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     }
     ir->group[0] = threads;
     ir->readonly = 1u << SOURCE;
-    gale__ir_val row = mul(ir, special(ir, GALE__IR_GROUP_ID, 2), u32(ir, CODES));
+    part p = find_part(ir);
+    fetch(ir, &p, threads, p.from);
     if (keeps(caps)) {
         kept = array(ir, GALE__IR_SHARED, GALE_U32, KEPT);
         set(ir, kept, begin_for(ir, tid, u32(ir, KEPT), threads), zero);
         end(ir);
         barrier(ir);
     }
-    count_all(ir, threads, kept, row);
+    count_all(ir, &p, threads, kept);
     if (!kept) return;
     barrier(ir);
     gale__ir_val code = begin_for(ir, tid, u32(ir, KEPT), threads), count = get(ir, kept, code);
     begin_if(ir, test(ir, GALE__NE, count, zero));
-    count_in_result(ir, add(ir, row, code), count);
+    count_in_result(ir, add(ir, p.row, code), count);
     end(ir);
     end(ir);
 }
