@@ -220,6 +220,7 @@ def wrong_inputs():
     out = folder / "w.npy"
     complaint("no such encoder", "not found: neither a folder", one, "-o", out, model=folder / "nowhere")
     complaint("no such file", "No such file", folder / "nowhere.txt", "-o", out)
+    complaint("a folder as output", "is a folder", one, "-o", folder)
     complaint("full disk", "No space left", one, "-o", "/dev/full", "--format", "raw")
     complaint("npy to a device", "--format raw", one, "-o", "/dev/null", "--format", "npy")
     complaint("npy to standard output", "--format raw", one, "--format", "npy")

@@ -255,6 +255,7 @@ TEST(damaged_files_are_refused)
         "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }",
         "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 3), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 3), }",

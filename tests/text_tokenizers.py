@@ -29,6 +29,7 @@ WORDS = ("the of and a to in is you that it he was for on are with as his they a
          "their said if do will each about how up out them then she many some so these would other into has more her two like him see time could no make than first been its "
          "who now people my made over did down only way find use may water long little very after words called just where most know Tokenization internationalisation "
          "wienerschnitzel doooooo aaaaaaaa 12345 2,718.28 http://example.org/?q=1 C++ don't we've naïve café Größe").split()
+BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 GPT4 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
@@ -123,6 +124,9 @@ def bpe_tokenizers(train):
     t = Tokenizer(models.BPE())
     t.normalizer, t.pre_tokenizer = N.ByteLevel(), P.Split(Regex(r"\w+|[^\w\s]+"), "merged_with_next", invert=True)
     yield "bytes first", train(t, make(2000, initial_alphabet=alphabet))
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = P.Sequence([P.Split(Regex(BLOOM), "isolated"), P.Split(Regex(r"\b"), "merged_with_previous"), P.ByteLevel(add_prefix_space=False, use_regex=False)])
+    yield "bloom", train(t, make(2000, initial_alphabet=alphabet))
     t = Tokenizer(models.BPE())
     t.pre_tokenizer = P.UnicodeScripts()
     yield "scripts", train(t, make(2000, limit_alphabet=300))

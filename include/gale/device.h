@@ -49,6 +49,7 @@ typedef struct gale_device_caps {
                             instructions); NULL: none */
     bool spirv;          /* it builds kernels from SPIR-V */
     bool host_functions; /* it runs functions of this process on host memory, on all cores, without a compiler */
+    bool host_mapped;    /* kernels can read and write pinned memory of the host */
     bool in_place;       /* work runs synchronously on the caller's thread, and host memory is used in place */
     bool holds_data;     /* what is written can be read back; the null device runs nothing and keeps nothing */
     uint32_t kernels_per_module; /* kernels to compile together, if the compiler is slow to start; 0: one */

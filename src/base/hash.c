@@ -38,27 +38,34 @@ static const uint32_t round_constants[64] = {0x428a2f98, 0x71374491, 0xb5c0fbcf,
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
+/* Eight steps leave the state where it was, under other names, so that nothing is moved. */
+#define STEP_256(a, b, c, d, e, f, g, h, i)                                                                         \
+    (h += (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + round_constants[i] + w[i], d += h, \
+        h += (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b))))
+
 static void add_block_256(uint32_t state[8], const uint8_t *p)
 {
-    uint32_t w[64], s[8];
+    uint32_t w[64], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6],
+                    h = state[7];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)p[i * 4] << 24 | (uint32_t)p[i * 4 + 1] << 16 | (uint32_t)p[i * 4 + 2] << 8 | p[i * 4 + 3];
     for (int i = 16; i < 64; i++) {
-        uint32_t a = w[i - 15], b = w[i - 2];
+        uint32_t x = w[i - 15], y = w[i - 2];
         w[i] =
-            w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+            w[i - 16] + (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + w[i - 7] + (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
     }
-    memcpy(s, state, sizeof s);
-    for (int i = 0; i < 64; i++) {
-        uint32_t e = s[4], a = s[0];
-        uint32_t t1 = s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6])) +
-                      round_constants[i] + w[i];
-        uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += t1;
-        s[0] = t1 + t2;
+    for (int i = 0; i < 64; i += 8) {
+        STEP_256(a, b, c, d, e, f, g, h, i);
+        STEP_256(h, a, b, c, d, e, f, g, i + 1);
+        STEP_256(g, h, a, b, c, d, e, f, i + 2);
+        STEP_256(f, g, h, a, b, c, d, e, i + 3);
+        STEP_256(e, f, g, h, a, b, c, d, i + 4);
+        STEP_256(d, e, f, g, h, a, b, c, i + 5);
+        STEP_256(c, d, e, f, g, h, a, b, i + 6);
+        STEP_256(b, c, d, e, f, g, h, a, i + 7);
     }
-    for (int i = 0; i < 8; i++) state[i] += s[i];
+    state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+    state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
 /* Five steps leave the state where it was, under other names, so that nothing is moved; the message is a ring of 16

@@ -243,6 +243,11 @@ gale_status gale__buffer_import(gale_device *device, const gale__foreign *from, 
 bool gale__buffer_export(const gale_buffer *buffer, int *type, void **data, uint64_t *offset);
 gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset);
 
+/* Pinned memory of the host, to be uploaded as it is; where caps.host_mapped says so, kernels read and write it too. */
+gale_status gale__pinned_create(gale_device *device, size_t size, gale__mem *out);
+void gale__pinned_destroy(gale_device *device, gale__mem *mem);
+gale_status gale__pinned_upload(gale_stream *stream, gale_buffer *to, const gale__mem *host, size_t size);
+
 /* The front: validated, profiled. */
 gale_status gale__module_build(gale_device *device, const gale__source *source, gale_module **out);
 /* gale_kernel_get with the size of the parameter block, and of the work-group memory asked for at launch. */

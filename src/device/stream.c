@@ -155,6 +155,27 @@ gale_status gale_upload(gale_stream *stream, gale_buffer *to, size_t offset, con
     return gale__upload_tagged(stream, to, offset, host, size, NULL);
 }
 
+gale_status gale__pinned_create(gale_device *device, size_t size, gale__mem *out)
+{
+    if (gale__device_alloc_faulty()) return gale__fail(GALE_NO_MEMORY, "out of pinned memory (injected failure)");
+    return device->backend->alloc(device, GALE__MEM_HOST, size, out);
+}
+
+void gale__pinned_destroy(gale_device *device, gale__mem *mem) { device->backend->free(device, mem); }
+
+gale_status gale__pinned_upload(gale_stream *stream, gale_buffer *to, const gale__mem *host, size_t size)
+{
+    gale__profiler_span span = {0};
+    count_upload(stream->device, size);
+    if (GALE__PROFILER(stream->device)) {
+        gale__tag t = plain(NULL, "upload", size);
+        span = gale__profiler_span_begin(stream, GALE__SPAN_UPLOAD, &t);
+    }
+    gale_status status = stream->device->backend->upload(stream, gale__buffer_ref(to, 0), (gale__ref){host, 0}, size);
+    if (span.profiler) gale__profiler_span_end(stream, span);
+    return status;
+}
+
 gale_status gale_download(gale_stream *stream, const gale_buffer *from, size_t offset, void *host, size_t size)
 {
     GALE__NEED({"stream", stream}, {"from", from}, {"host", !size || host});

@@ -1,5 +1,6 @@
 /* Added tokens.  At each byte that can start one, the longest match is taken and its conditions are checked; one that
- * does not meet them is ordinary text. */
+ * does not meet them is ordinary text.  White space that one takes along is still searched, as in the library that the
+ * files are written for, so a token of white space may be found twice. */
 #include "text/added.h"
 #include "text/fields.h"
 
@@ -160,13 +161,17 @@ bool gale__added_next(const gale__added *a, const gale__added_set *set, const ch
         const gale__added_token *t = a->items + index;
         if (no_special && t->special) continue;
         if (t->single_word && !stands_alone(text, size, w->begin, w->end)) continue;
-        if (t->lstrip)
+        if (t->lstrip) {
             while (w->begin > w->last && has(gale__utf8_back(text + w->begin), GALE__U_WHITE))
                 w->begin = (size_t)(gale__utf8_back(text + w->begin) - text);
-        if (t->rstrip)
-            while (w->end < size && has(text + w->end, GALE__U_WHITE)) w->end += gale__utf8_size(text + w->end);
-        if (w->begin < w->last) w->begin = w->last; /* white space that the one before took */
-        if (w->begin >= w->end) continue;
+            if (w->begin < w->last) w->begin = w->last;
+        }
+        if (t->rstrip && (w->end < w->white || w->end > w->black)) {
+            for (w->black = w->white = w->end; w->black < size && has(text + w->black, GALE__U_WHITE);)
+                w->black += gale__utf8_size(text + w->black);
+        }
+        if (t->rstrip) w->end = w->black;
+        if (w->begin > w->end) continue;
         w->last = w->end;
         w->token = t;
         return true;

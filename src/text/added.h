@@ -41,8 +41,9 @@ const gale__added_token *gale__added_find(const gale__added *a, const char *text
 
 /* A walk over the tokens of a text. */
 typedef struct gale__added_walk {
-    size_t at, last;   /* where to look next; where the last one ended */
-    size_t begin, end; /* of the one that was found */
+    size_t at, last;     /* where to look next; where the last one ended */
+    size_t begin, end;   /* of the one that was found */
+    size_t white, black; /* white space that was measured, so that a long run of it is measured once; at first none */
     const gale__added_token *token;
 } gale__added_walk;
 /* False behind the last.  no_special: those are taken for text. */

@@ -18,7 +18,7 @@ static gale_status add_text_part(
 {
     gale__aligned *a = &e->normal.a, *out = &e->split.text;
     gale__added_walk w = {0};
-    if (begin == end) return GALE_OK;
+    if (begin >= end) return GALE_OK;
     gale__aligned_clear(a, (uint32_t)begin);
     gale__aligned_add_plain(a, text + begin, end - begin, (uint32_t)begin);
     if (a->failed) return GALE_NO_MEMORY;
@@ -26,7 +26,7 @@ static gale_status add_text_part(
     size_t base = out->size, last = 0;
     gale__aligned_add_part(out, a, 0, a->size);
     while (gale__added_next(&t->added, &t->added.normal, a->text, a->size, special_as_text, &w)) {
-        GALE_TRY(gale__splits_add(&e->split.now, base + last, base + w.begin, GALE__NO_ID));
+        if (w.begin > last) GALE_TRY(gale__splits_add(&e->split.now, base + last, base + w.begin, GALE__NO_ID));
         GALE_TRY(gale__splits_add(&e->split.now, base + w.begin, base + w.end, w.token->id));
         last = w.end;
     }

@@ -1,5 +1,4 @@
-/* Regular expressions with PCRE2.  Oniguruma's syntax differs in few places that tokenizers use: those are rewritten,
- * and unsupported constructs are rejected by name. */
+/* Regular expressions with PCRE2, literal patterns, and GPT-2's expression by hand. */
 #ifndef PCRE2_CODE_UNIT_WIDTH
 #define PCRE2_CODE_UNIT_WIDTH 8
 #endif
@@ -36,118 +35,6 @@ static void take(void *p, void *user)
     gale__free(p);
 }
 
-/* --- From Oniguruma's syntax (its Ruby flavour) to Perl's. --- */
-
-typedef struct source {
-    const char *at, *end;
-    gale__str *out;
-} source;
-
-static gale_status refuse(const char *what)
-{
-    return gale__fail(GALE_UNSUPPORTED, "%s is not supported in a regular expression; rewrite it", what);
-}
-
-/* Characters of a kind that PCRE2's older tables do not count among it, as ranges of a class. */
-static void add_newer(gale__str *out, uint32_t bit, const char *const *categories)
-{
-    uint32_t known = 0, first = 0, last = 0;
-    for (; *categories; categories++) known |= gale__category_mask(*categories, strlen(*categories));
-    for (; gale__unicode_next_run(bit, &first, &last); first = last + 1)
-        for (uint32_t c = first, begin; c <= last; c++) {
-            if (known >> gale__char_category((int32_t)c) & 1) continue;
-            for (begin = c; c < last && !(known >> gale__char_category((int32_t)c + 1) & 1);) c++;
-            gale__str_addf(out, "\\x{%x}-\\x{%x}", begin, c);
-        }
-}
-
-/* Letters, numbers and word characters as Oniguruma counts them: among the last are powers and fractions of Latin-1,
- * but not inside a class. */
-static bool take_kind(source *s, bool in_class)
-{
-    static const struct {
-        const char *name, *perl, *categories[7];
-        uint32_t bit;
-    } kinds[] = {{"\\p{L}", "\\p{L}", {"L", NULL}, GALE__U_L}, {"\\p{N}", "\\p{N}", {"N", NULL}, GALE__U_N},
-        {"\\w", "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}", {"L", "M", "Nd", "Nl", "Pc", "Cf", NULL}, GALE__U_WORD}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        size_t n = strlen(kinds[i].name);
-        bool there = (size_t)(s->end - s->at) >= n, same = there && !memcmp(s->at, kinds[i].name, n);
-        bool not =
-            there && !in_class && s->at[1] == (kinds[i].name[1] & ~32) && !memcmp(s->at + 2, kinds[i].name + 2, n - 2);
-        if (!same && !not ) continue;
-        if (!in_class) gale__str_add(s->out, not ? "[^" : "[");
-        gale__str_add(s->out, kinds[i].perl);
-        add_newer(s->out, kinds[i].bit, kinds[i].categories);
-        if (!in_class && kinds[i].bit == GALE__U_WORD) gale__str_add(s->out, "\\xb2\\xb3\\xb9\\xbc-\\xbe");
-        if (!in_class) gale__str_add(s->out, "]");
-        s->at += n;
-        return true;
-    }
-    return false;
-}
-
-/* An escape; outside a class \h is a hexadecimal digit, not white space. */
-static gale_status take_escape(source *s, bool in_class)
-{
-    if (s->end - s->at < 2) return gale__fail(GALE_FORMAT, "a regular expression ends with a backslash");
-    if (take_kind(s, in_class)) return GALE_OK;
-    char c = s->at[1];
-    if (c == 'h') gale__str_add(s->out, in_class ? "0-9a-fA-F" : "[0-9a-fA-F]");
-    else if (c == 'H' && !in_class) gale__str_add(s->out, "[^0-9a-fA-F]");
-    else if (strchr(in_class ? "HWyYOMC" : "HyYOMC", c) && c)
-        return refuse("Oniguruma's \\H or \\W in a class, \\y, \\Y, \\O, \\M or \\C");
-    else gale__str_add_n(s->out, s->at, 2);
-    s->at += 2;
-    return GALE_OK;
-}
-
-static gale_status take_class(source *s)
-{
-    gale__str_add_n(s->out, s->at++, 1);
-    if (s->at < s->end && *s->at == '^') gale__str_add_n(s->out, s->at++, 1);
-    if (s->at < s->end && *s->at == ']') gale__str_add(s->out, "\\]"), s->at++;
-    while (s->at < s->end && *s->at != ']') {
-        size_t left = (size_t)(s->end - s->at);
-        const char *close =
-            left > 2 && s->at[0] == '[' && s->at[1] == ':' ? memmem(s->at + 2, left - 2, ":]", 2) : NULL;
-        if (*s->at == '\\') {
-            GALE_TRY(take_escape(s, true));
-        } else if (close) {
-            gale__str_add_n(s->out, s->at, (size_t)(close + 2 - s->at));
-            s->at = close + 2;
-        } else if (*s->at == '[') {
-            return refuse("a class inside a class");
-        } else if (left > 1 && s->at[0] == '&' && s->at[1] == '&') {
-            return refuse("an intersection of classes (&&)");
-        } else {
-            gale__str_add_n(s->out, s->at++, 1);
-        }
-    }
-    return GALE_OK;
-}
-
-/* (?m) lets a dot match a line feed here, as (?s) does in Perl. */
-static void take_options(source *s)
-{
-    gale__str_add_n(s->out, s->at, 2);
-    s->at += 2;
-    for (; s->at < s->end && strchr("imx-", *s->at) && *s->at; s->at++)
-        gale__str_add_n(s->out, *s->at == 'm' ? "s" : s->at, 1);
-}
-
-static gale_status translate(const char *text, size_t size, gale__str *out)
-{
-    source s = {text, text + size, out};
-    while (s.at < s.end) {
-        if (*s.at == '\\') GALE_TRY(take_escape(&s, false));
-        else if (*s.at == '[') GALE_TRY(take_class(&s));
-        else if (s.end - s.at > 2 && s.at[0] == '(' && s.at[1] == '?') take_options(&s);
-        else gale__str_add_n(out, s.at++, 1);
-    }
-    return gale__str_check(out);
-}
-
 static gale_status compile(gale__split_pattern *p, const char *text, size_t size)
 {
     pcre2_general_context *memory = pcre2_general_context_create(give, take, NULL);
@@ -155,7 +42,7 @@ static gale_status compile(gale__split_pattern *p, const char *text, size_t size
     gale__str perl = {0};
     int error = 0;
     PCRE2_SIZE where = 0;
-    gale_status status = how ? translate(text, size, &perl) : GALE_NO_MEMORY;
+    gale_status status = how ? gale__pattern_to_perl(text, size, &perl) : GALE_NO_MEMORY;
     if (status == GALE_OK) {
         pcre2_set_newline(how, PCRE2_NEWLINE_LF);
         pcre2_set_parens_nest_limit(how, 100);
@@ -209,7 +96,8 @@ static gale_status search(const gale__split_pattern *p, gale__split_pattern_stat
             GALE_LIMIT, "a regular expression of the tokenizer exceeds %d steps on a text (PCRE2: %d)", STEPS_MOST, rc);
     w->begin = pcre2_get_ovector_pointer(s->match)[0];
     w->end = pcre2_get_ovector_pointer(s->match)[1];
-    if (w->end < w->begin || w->begin < w->at || w->end > size) return refuse("\\K in a lookaround");
+    if (w->end < w->begin || w->begin < w->at || w->end > size)
+        return gale__fail(GALE_UNSUPPORTED, "\\K in a lookaround is not supported in a regular expression; rewrite it");
     return GALE_OK;
 }
 

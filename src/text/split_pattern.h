@@ -2,7 +2,7 @@
  * syntax, run by PCRE2 with a step limit. */
 #ifndef GALE_TEXT_PATTERN_H
 #define GALE_TEXT_PATTERN_H
-#include "base/mem.h"
+#include "base/str.h"
 
 typedef struct gale__split_pattern gale__split_pattern; /* immutable: shared by threads */
 gale_status gale__split_pattern_create(const char *text, size_t size, bool literal, gale__split_pattern **out);
@@ -22,6 +22,9 @@ typedef struct gale__split_pattern_walk {
 /* *found is false behind the last match. */
 gale_status gale__split_pattern_next(const gale__split_pattern *p, gale__split_pattern_state *s, const char *text,
     size_t size, gale__split_pattern_walk *walk, bool *found);
+
+/* pattern_perl.c: an expression of Oniguruma's as PCRE2 takes it. */
+gale_status gale__pattern_to_perl(const char *text, size_t size, gale__str *out);
 
 /* Where the piece at the front of the text ends by GPT-2's expression, which needs no library:
  * 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */

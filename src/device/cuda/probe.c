@@ -53,6 +53,7 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .denormals = true,
         .memory_model = true,
         .holds_data = true,
+        .host_mapped = cuda,
         .dialect = cuda ? "cuda" : "hip",
         .kernels_per_module = 1,
     };

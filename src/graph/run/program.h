@@ -18,6 +18,15 @@ typedef struct gale__update {
     bool known, in_place;
 } gale__update;
 
+/* What a run brings to the device and back that is small: see parcel.c. */
+typedef struct gale__parcel {
+    gale__mem host;      /* pinned */
+    gale_buffer *device; /* for the inputs; NULL: nothing small yet */
+    size_t used;         /* bytes, in this run */
+    uint64_t outputs;    /* those that the device may write to the host's memory, a bit for each */
+    bool refused;        /* there was no memory for it */
+} gale__parcel;
+
 /* Memory, stream and tables of one run; pooled by its instance.  Tables go by input, then output. */
 typedef struct gale__run_context {
     struct gale__run_context *next;
@@ -34,9 +43,10 @@ typedef struct gale__run_context {
     uint64_t seed; /* of this run: what host kernels read */
     gale__mem seed_mem;
     gale_buffer *seed_buffer; /* the same for devices; NULL until it is needed */
-    gale_event *marks[2];     /* of runs that may be stopped: see send.c */
-    uint64_t bytes;           /* of device memory that it holds, as of the end of its latest run */
-    bool seen;                /* bound[] is filled */
+    gale__parcel parcel;
+    gale_event *marks[2]; /* of runs that may be stopped: see send.c */
+    uint64_t bytes;       /* of device memory that it holds, as of the end of its latest run */
+    bool seen;            /* bound[] is filled */
 } gale__run_context;
 
 typedef struct gale__instance {

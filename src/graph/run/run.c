@@ -3,7 +3,7 @@
  * nothing except its outputs. */
 #include "base/limits.h"
 #include "base/seed.h"
-#include "graph/run/run.h"
+#include "graph/run/parcel.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -24,6 +24,7 @@ void gale__run_context_destroy(const gale__plan *plan, int n_inputs, gale__run_c
     gale__free(c->updates);
     gale__free(c->bound);
     gale_buffer_destroy(&c->seed_buffer);
+    if (c->stream) gale__parcel_finish(c->stream->device, &c->parcel);
     gale_stream_destroy(&c->stream);
     gale__free(c);
 }
@@ -166,15 +167,19 @@ static gale_status bind_tensor(run *r, int slot, gale_tensor *t)
 
 static gale_status bind_inputs(run *r)
 {
+    bool packed;
+    r->context->parcel.used = 0;
     for (int i = 0; i < r->program->graph->n_inputs; i++) {
         gale_tensor *t = r->inputs[i];
         if (r->program->plan_inputs[i]) continue; /* a constant of the plan */
+        GALE_TRY(gale__parcel_pack(r, i, t, &packed));
+        if (packed) continue;
         GALE_TRY(bind_tensor(r, i, t));
         if (t->buffer || !t->size_bytes || (r->in_place && !gale__tensor_mapped(t))) continue;
         GALE_TRY(gale__tensor_upload(t, r->context->stream, r->context->staged[i], 0));
         r->uploads++;
     }
-    return GALE_OK;
+    return gale__parcel_send(r);
 }
 
 /* Whether the caller's tensor for output i fits, and does not overlap those of the outputs before it. */
@@ -226,11 +231,11 @@ static gale_status bind_outputs(run *r)
         if (r->outputs[i]) {
             GALE_TRY(check_output(r, i, n));
             if (goes_beside(r, i)) GALE_TRY(bind_staged(r, slot, r->outputs[i]->size_bytes));
-            else GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
+            else if (!gale__parcel_expect(r, i, r->outputs[i])) GALE_TRY(bind_tensor(r, slot, r->outputs[i]));
         } else {
             GALE_TRY(gale_tensor_create(
                 r->on_host ? NULL : r->program->device, n->type, n->rank, n->dims, &r->context->made[i]));
-            GALE_TRY(bind_tensor(r, slot, r->context->made[i]));
+            if (!gale__parcel_expect(r, i, r->context->made[i])) GALE_TRY(bind_tensor(r, slot, r->context->made[i]));
         }
     }
     return GALE_OK;
@@ -316,6 +321,7 @@ gale_status gale__run_end(run *r, gale_status status)
     gale_status synced = gale_stream_sync(r->context->stream);
     if (synced != GALE_OK) gale__stream_forget(r->context->stream);
     if (status == GALE_OK) status = synced;
+    if (status == GALE_OK) gale__parcel_unpack(r);
     if (status == GALE_OK) note_run(r);
     return status;
 }

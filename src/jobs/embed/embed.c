@@ -83,29 +83,38 @@ done:
     return status;
 }
 
-/* Full batches and single texts.  Kernels depend on which extents divide evenly, so lengths of several kinds are run.
- */
-gale_status gale_embedder_warm(gale_embedder *e)
+/* Texts of padding, in a batch of the shape that so many texts of this length get. */
+static gale_status run_length(gale_embedder *e, size_t length, size_t count, size_t tokens)
 {
-    static const size_t lengths[] = {5, 8, 12, 18, 24, 32, 64, 128, 256};
-    size_t tokens = 0, dims = 0;
-    GALE__NEED({"embedder", e});
-    GALE__WITHIN(e->context);
-    tokens = gale__embedder_tokens(e, 0);
-    dims = (size_t)e->info.dims;
-    uint32_t *ids = gale__calloc(lengths[8], sizeof *ids);
-    gale__row *rows = gale__calloc(tokens, sizeof *rows);
-    float *out = gale__alloc(dims * sizeof *out);
+    gale__batch b;
+    uint32_t *ids = gale__calloc(length, sizeof *ids);
+    gale__row *rows = gale__calloc(count, sizeof *rows);
+    float *out = gale__alloc((size_t)e->info.dims * sizeof *out);
     gale_status status = ids && rows && out ? GALE_OK : GALE_NO_MEMORY;
-    for (size_t i = 0; status == GALE_OK && !e->heuristic && i < sizeof lengths / sizeof *lengths; i++) {
-        size_t length = lengths[i], most = tokens / length ? tokens / length : 1;
-        if ((int64_t)length > e->info.max_length) break;
-        for (size_t r = 0; r < most; r++) rows[r] = (gale__row){ids, (uint32_t)length, 0, out};
-        status = gale__embedder_run(e, 0, rows, most, most, length);
-        if (status == GALE_OK) status = gale__embedder_run(e, 0, rows, 1, 1, length);
+    if (status == GALE_OK) {
+        for (size_t i = 0; i < count; i++) rows[i] = (gale__row){ids, (uint32_t)length, 0, out};
+        gale__batch_next(rows, count, 0, tokens, 0, (size_t)e->info.max_length, &b);
+        status = gale__embedder_run(e, 0, rows, b.count, b.slots, b.length);
     }
     gale__free(ids);
     gale__free(rows);
     gale__free(out);
     return status;
+}
+
+/* Full batches and single texts.  Kernels depend on which extents divide evenly, so lengths of several kinds are run.
+ */
+gale_status gale_embedder_warm(gale_embedder *e)
+{
+    static const size_t lengths[] = {5, 8, 12, 16, 17, 18, 24, 32, 64, 128, 256};
+    GALE__NEED({"embedder", e});
+    GALE__WITHIN(e->context);
+    size_t tokens = gale__embedder_tokens(e, 0);
+    for (size_t i = 0; !e->heuristic && i < sizeof lengths / sizeof *lengths; i++) {
+        size_t most = tokens / lengths[i] ? tokens / lengths[i] : 1;
+        if ((int64_t)lengths[i] > e->info.max_length) break;
+        GALE_TRY(run_length(e, lengths[i], most, tokens));
+        GALE_TRY(run_length(e, lengths[i], 1, tokens));
+    }
+    return GALE_OK;
 }

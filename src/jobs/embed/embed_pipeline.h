@@ -66,7 +66,7 @@ typedef struct gale__pipeline {
     gale__lane lane[GALE__LANES_MOST];
     int lanes;
     uint64_t first, most;    /* of the shard: texts to pass over, texts to take */
-    gale__row_maker *makers; /* one for each worker of the pool */
+    gale__row_maker *makers; /* one for each worker of the pool, made by the worker */
     gale__mutex lock;
     gale__cond changed;
     bool stop;

@@ -3,7 +3,7 @@
 #include "jobs/embed/embed_pipeline.h"
 #include <string.h>
 
-enum { CHUNK = 64 };
+enum { CHUNK = 64, WINDOW_LEAST = 16384 };
 
 gale_status gale__pipeline_open_records(gale__pipeline *p, gale__records **out)
 {
@@ -44,12 +44,22 @@ gale_status gale__pipeline_skip(gale__pipeline *p, uint64_t texts, uint64_t *has
     return GALE_OK;
 }
 
+/* Texts of the window after w: towards the end of the inputs half of what is left, so that little has to be written
+ * when the last batch is done.  since: bytes that had been taken before w. */
+static size_t next_size(const gale__pipeline *p, const gale__window *w, uint64_t since)
+{
+    uint64_t all = p->report.input_bytes, taken = gale__records_taken(p->records);
+    if (p->window_texts <= WINDOW_LEAST || taken > all || taken <= since) return p->window_texts;
+    double half = (double)(all - taken) / (double)(taken - since) * (double)w->count / 2;
+    return half > (double)p->window_texts ? p->window_texts : half < WINDOW_LEAST ? WINDOW_LEAST : (size_t)half;
+}
+
 /* Offsets stand in place of pointers until the window's text no longer moves. */
-static gale_status fill_window(gale__pipeline *p, gale__window *w, uint64_t *hash)
+static gale_status fill_window(gale__pipeline *p, gale__window *w, size_t most, uint64_t *hash)
 {
     w->count = w->text_size = 0;
     w->last = false;
-    while (w->count < p->window_texts && w->text_size < GALE__WINDOW_TEXT) {
+    while (w->count < most && w->text_size < GALE__WINDOW_TEXT) {
         const char *text = NULL;
         size_t size;
         if (p->most) GALE_TRY(gale__records_next(p->records, &text, &size));
@@ -71,11 +81,13 @@ void gale__pipeline_read(void *arg)
 {
     gale__pipeline *p = arg;
     uint64_t hash = p->sink.input_hash;
+    size_t most = p->window_texts / 4 < WINDOW_LEAST ? p->window_texts : p->window_texts / 4; /* lanes wait for it */
     for (size_t i = 0;; i++) {
         gale__window *w = &p->windows[i % GALE__WINDOWS];
         if (!gale__pipeline_wait(p, w, GALE__WINDOW_FREE)) return;
-        uint64_t start = gale__time_ns();
-        gale_status status = fill_window(p, w, &hash);
+        uint64_t start = gale__time_ns(), taken = gale__records_taken(p->records);
+        gale_status status = fill_window(p, w, most, &hash);
+        most = next_size(p, w, taken);
         if (status != GALE_OK) {
             gale__pipeline_fail(p, status);
             return;
@@ -104,13 +116,15 @@ static void tokenize_chunk(void *arg, size_t i, int worker)
     gale__window *w = t->w;
     gale__token_chunk *c = &w->chunks[i];
     size_t first = i * CHUNK, end = first + CHUNK < w->n_rows ? first + CHUNK : w->n_rows;
+    gale__row_maker *maker = &t->p->makers[worker];
     c->used = c->empty = c->truncated = 0;
-    c->status = GALE_OK;
+    c->status = maker->made ? GALE_OK : gale__row_maker_init(t->p->e, maker);
+    if (c->status != GALE_OK) gale__pipeline_fail(t->p, c->status);
     for (size_t k = first; k < end && c->status == GALE_OK; k++) {
         gale__row *row = &w->rows[k];
         const gale__vector_text *text = &w->texts[w->numbers[k]];
-        c->status = gale__row_make(t->p->e, &t->p->makers[worker], text->at, text->size, &c->tokens, &c->used,
-            &c->capacity, &row->count, &row->skip);
+        c->status = gale__row_make(
+            t->p->e, maker, text->at, text->size, &c->tokens, &c->used, &c->capacity, &row->count, &row->skip);
         if (c->status != GALE_OK) gale__pipeline_fail(t->p, c->status); /* the message is this thread's */
         c->empty += !text->size;
         c->truncated += row->count >= t->p->info.max_length;
@@ -156,7 +170,34 @@ static void note_lengths(gale__pipeline *p, const gale__window *w)
     gale__mutex_unlock(&p->lock);
 }
 
-/* A window with little in it is spread over all lanes. */
+/* Which of its shape batch i is; `first` is the first of that shape, and moves on. */
+static size_t turn_of(const gale__batch *sorted, size_t i, size_t *first)
+{
+    const gale__batch *a = &sorted[*first], *b = &sorted[i];
+    if (a->slots != b->slots || a->length != b->length) *first = i;
+    return i - *first;
+}
+
+/* Batches of one shape, which are neighbours, take turns with the others: side by side each of them would need memory
+ * and a recording of its own. */
+static gale_status take_turns(gale__window *w)
+{
+    size_t n = w->n_batches, first = 0;
+    gale__batch *sorted = gale__alloc((n + 1) * sizeof *sorted);
+    size_t *place = gale__calloc(n + 2, sizeof *place);
+    gale_status status = sorted && place ? GALE_OK : GALE_NO_MEMORY;
+    if (status == GALE_OK) {
+        memcpy(sorted, w->batches, n * sizeof *sorted);
+        for (size_t i = 0; i < n; i++) place[turn_of(sorted, i, &first) + 1]++;
+        for (size_t i = 1; i <= n; i++) place[i] += place[i - 1];
+        for (size_t i = first = 0; i < n; i++) w->batches[place[turn_of(sorted, i, &first)]++] = sorted[i];
+    }
+    gale__free(sorted);
+    gale__free(place);
+    return status;
+}
+
+/* A window with little in it is spread over all lanes, where they are cores, else over the devices. */
 static gale_status make_batches(gale__pipeline *p, gale__window *w)
 {
     const gale_embed_options *o = p->options;
@@ -164,7 +205,7 @@ static gale_status make_batches(gale__pipeline *p, gale__window *w)
     w->tokens = w->padding = w->n_batches = w->next = w->ran = 0;
     for (size_t i = 0; i < w->n_rows; i++) w->tokens += w->rows[i].count;
     GALE_TRY(gale__rows_sort(w->rows, w->n_rows));
-    size_t share = (size_t)w->tokens / (size_t)p->lanes + 1;
+    size_t share = (size_t)w->tokens / (size_t)(p->lane[0].alone ? p->lanes : p->report.devices) + 1;
     if (share < 128) share = 128;
     if (!o->batch_tokens && share < most) most = share;
     for (size_t at = 0; at < w->n_rows;) {
@@ -173,7 +214,7 @@ static gale_status make_batches(gale__pipeline *p, gale__window *w)
         w->padding += b->slots * b->length;
         at += b->count;
     }
-    return GALE_OK;
+    return take_turns(w);
 }
 
 void gale__pipeline_tokenize(void *arg)

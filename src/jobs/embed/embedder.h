@@ -17,6 +17,7 @@ typedef struct gale__row {
 typedef struct gale__row_maker {
     gale_encoder *encoder;
     gale__str text; /* with the prompt in front */
+    bool made;
 } gale__row_maker;
 gale_status gale__row_maker_init(const gale_embedder *e, gale__row_maker *out);
 void gale__row_maker_finish(gale__row_maker *m);

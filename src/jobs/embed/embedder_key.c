@@ -1,10 +1,10 @@
-/* What vectors depend on besides the text.  The model file is identified by its size and by samples of its bytes,
- * since hashing a gigabyte of weights would take longer than a short job. */
+/* What vectors depend on besides the text.  A large file is identified by its size and by samples of its bytes, since
+ * hashing a gigabyte of weights would take longer than a short job. */
 #include "base/file.h"
 #include "jobs/embed/embedder_inside.h"
 #include <string.h>
 
-enum { PIECE = 1 << 16, PIECES = 64 };
+enum { PIECE = 1 << 14, PIECES = 64, WHOLE = PIECE * PIECES };
 
 static gale_status add_file(gale__sha *sha, const char *path)
 {
@@ -14,12 +14,11 @@ static gale_status add_file(gale__sha *sha, const char *path)
     if (status != GALE_OK) return gale__free(piece), status;
     uint64_t size = map.size;
     gale__sha_add(sha, &size, sizeof size);
-    for (uint64_t i = 0; i < PIECES && status == GALE_OK; i++) {
-        uint64_t at = size <= PIECE ? 0 : (size - PIECE) / (PIECES - 1) * i;
-        size_t n = size < PIECE ? (size_t)size : PIECE;
-        status = gale__file_map_read(&map, at, n, piece);
+    uint64_t step = size <= WHOLE ? PIECE : (size - PIECE) / (PIECES - 1);
+    for (uint64_t i = 0; i < PIECES && i * step < size && status == GALE_OK; i++) {
+        size_t n = size - i * step < PIECE ? (size_t)(size - i * step) : PIECE;
+        status = gale__file_map_read(&map, i * step, n, piece);
         if (status == GALE_OK) gale__sha_add(sha, piece, n);
-        if (size <= PIECE) break;
     }
     gale__file_map_close(&map);
     gale__free(piece);

@@ -8,7 +8,9 @@
 gale_status gale__row_maker_init(const gale_embedder *e, gale__row_maker *out)
 {
     *out = (gale__row_maker){0};
-    return e->heuristic ? GALE_OK : gale_encoder_create(e->tokenizer, &out->encoder);
+    if (!e->heuristic) GALE_TRY(gale_encoder_create(e->tokenizer, &out->encoder));
+    out->made = true;
+    return GALE_OK;
 }
 
 void gale__row_maker_finish(gale__row_maker *m)

@@ -24,6 +24,7 @@ static const struct {
     F(exact_division),
     F(corners),
     F(unified_memory),
+    F(host_mapped),
     F(host_functions),
     F(in_place),
     F(spirv),

@@ -49,7 +49,7 @@ static gale_status open_npy(gale__vector_file *f, int64_t dims)
     if (!find_type(header, &f->type)) return wrong(f, "its numbers are neither f32, f16, int8 nor binary (u8)");
     if (strstr(header, "'fortran_order': True")) return wrong(f, "is stored column by column; rows are needed");
     if (!shape || sscanf(shape + 8, " ( %lld , %lld %n", &rows, &columns, &end) != 2 || !end || rows < 0 ||
-        columns < 1 || columns > DIMS_MOST)
+        columns < 1 || columns > DIMS_MOST || shape[8 + end] != ')')
         return wrong(f, "is not a two-dimensional table");
     f->rows = rows;
     f->dims = f->type == GALE_VECTOR_BINARY ? (dims ? dims : columns * 8) : columns;
