@@ -148,8 +148,9 @@ gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_windo
     g->column_blocks = parts_of(g->across, g->columns);
     g->rows = choose_rows(g, w->far.count * g->down, fit / g->columns, gemm);
     g->row_blocks = parts_of(w->far.count * g->down, g->rows);
-    g->pitch = round_up(g->rows * g->columns + gemm->nr + GALE__SIMD_SLACK, 16);
-    g->point = g->channels * g->pitch + 16; /* points are not a power of two apart */
+    g->pitch =
+        round_up(g->rows * g->columns + GALE__SIMD_SLACK, 16) | 16; /* odd: steps of k share no set of the cache */
+    g->point = g->channels * g->pitch + 16;                         /* points are not a power of two apart */
     g->chunk = width > 1 ? parts_of(g->channels, 4 * width) : g->channels;
     g->phase = round_up(g->columns + 1, 4);
     g->half = round_up(m * g->phase, GALE__SIMD_SLACK);
