@@ -13,6 +13,7 @@
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
 enum { SEGMENTS = 64 };  /* of a panel that crosses rows */
+enum { STRIPS = 256 };   /* of a plane that are found once for all planes */
 enum { TAPS_SHARE = 4 }; /* taps of a row fill at least one in so many steps of a unit */
 enum { UNIT_ROOM = 24 }; /* bytes for each place of a row that is woven into units: elements, and units twice */
 
@@ -446,6 +447,52 @@ static void copy_taps(const gale__cpu_window *w, const gale__cpu_narrow *narrow,
     }
 }
 
+/* A row of places of one phase, as floats: where it goes, how many of its first are outside, how many inside, and where
+ * these come from. */
+typedef struct strip {
+    int64_t to, lo, n, from;
+} strip;
+
+/* The strips of a plane of the band; 0: more than there is room for, or not the same in every plane. */
+static int find_strips(const gale__cpu_window *w, const int64_t *at, int n_dims, gale__cpu_window_piece piece,
+    int64_t need, int64_t columns, strip *out)
+{
+    gale__cpu_window_row r;
+    int n = 0;
+    if (w->size != 2 || w->widen || w->access->type != GALE_F32 || need * w->phases > STRIPS) return 0;
+    for (int g = 0; g < w->access->n_guards; g++)
+        for (int d = 0; d < w->rest.n; d++)
+            if (w->access->guards[g].coef[w->rest.dim[d]]) return 0;
+    gale__cpu_window_seek(w, at, n_dims, piece.row * w->y.step, piece.column * w->x.step, &r);
+    for (int64_t p = 0; p < need; p++, gale__cpu_window_next(w, &r))
+        for (int64_t q = 0; q < w->phases; q++, n++) {
+            int64_t hi;
+            gale__cpu_window_inside(
+                w, &r, q, parts_of(places(&w->x, columns) - q, w->phases), &out[n].lo, &hi, &out[n].from);
+            out[n].n = hi - out[n].lo;
+            out[n].to = p * w->pitch + q * w->phase;
+        }
+    return n;
+}
+
+static void fill_strips(const gale__cpu_window *w, const gale__simd *simd, const float *memory, const strip *s, int n,
+    float *band, int64_t next)
+{
+    int64_t stride = w->x.unit * w->phases;
+    uint32_t bits = (uint32_t)w->access->fill;
+    float outside;
+    memcpy(&outside, &bits, sizeof outside);
+    for (; n > 0; n--, s++) {
+        float *to = band + s->to;
+        const float *from = memory + s->from;
+        for (int64_t i = 0; i < s->lo; i++) to[i] = outside;
+        for (int64_t i = 0; i < s->n * stride; i += 16) __builtin_prefetch(from + next + i);
+        if (stride == 1) gale__cpu_copy_floats(to + s->lo, from, s->n);
+        else simd->gather[2](to + s->lo, from, stride, (size_t)s->n);
+        for (int64_t i = s->lo + s->n; i < w->phase; i++) to[i] = outside;
+    }
+}
+
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const int64_t *start, int n_dims, gale__cpu_window_piece piece, char *band, char *temp,
     size_t size)
@@ -453,14 +500,26 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *na
     int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - piece.row < w->rows ? w->y.lanes - piece.row : w->rows;
     int64_t columns = w->x.lanes - piece.column < w->columns ? w->x.lanes - piece.column : w->columns,
             need = places(&w->y, rows);
+    strip strips[STRIPS];
     memcpy(at, start, (size_t)n_dims * sizeof *at);
+    for (int d = 0; d < w->rest.n; d++) at[w->rest.dim[d]] = 0;
+    int n_strips = narrow ? 0 : find_strips(w, at, n_dims, piece, need, columns, strips);
+    int64_t next = w->rest.n ? w->access->stride[w->rest.dim[w->rest.n - 1]] : 0;
     band += (size_t)(piece.first * w->plane) * size;
     for (int64_t i = piece.first; i < piece.first + piece.count; i++, band += (size_t)w->plane * size) {
         int64_t left = i;
         gale__cpu_window_row r;
-        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
+        int64_t plane = 0;
+        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1]) {
             at[w->rest.dim[d]] =
                 left % w->rest.extent[d] * (narrow && !w->across && w->rest.dim[d] == w->channel ? w->steps : 1);
+            plane += at[w->rest.dim[d]] * w->access->stride[w->rest.dim[d]];
+        }
+        if (n_strips) {
+            fill_strips(
+                w, simd, (const float *)(const void *)memory + plane, strips, n_strips, (float *)(void *)band, next);
+            continue;
+        }
         gale__cpu_window_seek(w, at, n_dims, piece.row * w->y.step, piece.column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
             char *to = band + (size_t)(p * w->pitch) * size;

@@ -5,7 +5,8 @@
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
-enum { PANELS = 4 }; /* of lanes that stay in the first cache while the rows go by */
+enum { PANELS = 4 };             /* of lanes that stay in the first cache while the rows go by */
+enum { CHUNK_BYTES = 48 << 10 }; /* of sums that are finished together */
 
 typedef struct run {
     const gale__cpu_contract *contract;
@@ -140,6 +141,13 @@ static void fill_band(
         c->narrow ? c->unit : c->size);
 }
 
+/* Rows of the result that are finished together: their sums stay near. */
+static int64_t chunk_rows(const gale__cpu_contract *c, int64_t pitch)
+{
+    int64_t mr = c->gemm.mr, fit = CHUNK_BYTES / (pitch * (int64_t)c->size) / mr * mr;
+    return fit > mr ? fit : mr;
+}
+
 static void block_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
@@ -163,9 +171,14 @@ static void block_task(void *arg, size_t i, int worker)
     } else {
         fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
     }
-    start_sums(r, &b, sums, pitch);
-    multiply_block(r, &b, band, panels, w->shared_band > 0, sums, pitch);
-    finish_block(c, &f, &b, sums, pitch);
+    bool ready = w->shared_band > 0, packs = w->flat && !ready;
+    int64_t some = packs ? b.m : chunk_rows(c, pitch), end = b.m0 + b.m;
+    for (; b.m0 < end; b.m0 += some) {
+        b.m = least(some, end - b.m0);
+        start_sums(r, &b, sums, pitch);
+        multiply_block(r, &b, band, panels, ready, sums, pitch);
+        finish_block(c, &f, &b, sums, pitch);
+    }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
 }
 
