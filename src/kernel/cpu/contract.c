@@ -227,6 +227,7 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     gale__cpu_tape *t = &c->tail;
     gale_type type = (gale_type)c->nest->code[info->reduce].type;
     gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
+    if (c->sum_type == GALE__SIMD_TYPE_F32) gale__cpu_finish_find(&c->finish, c->nest, info->reduce, &c->b.rows);
     gale__cpu_tape_init(t, c->nest);
     t->lane_dims = tail_dims(c);
     for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;

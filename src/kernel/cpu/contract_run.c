@@ -201,22 +201,27 @@ static void finish_joint(
 }
 
 /* Each row by itself; the lanes' coordinates are in n0. */
-static void requantise_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+static void finish_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
     int64_t lanes, const char *sums, int64_t pitch)
 {
     for (int i = 0; i < c->b.rows.n; i++) f->at[c->b.rows.dim[i]] = 0;
     for (int64_t i = 0; i < rows; i++) {
+        const void *row = sums + (size_t)(i * pitch) * c->size;
         gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
-        gale__cpu_requant_run(&c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes,
-            sums + (size_t)(i * pitch) * c->size, false);
+        if (c->finish.out)
+            gale__cpu_finish_run(
+                &c->finish, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row);
+        else
+            gale__cpu_requant_run(
+                &c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row, false);
     }
 }
 
 void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
     int64_t lanes, char *sums, int64_t pitch)
 {
-    if (c->requant.out) {
-        requantise_rows(c, f, m0, rows, n0, lanes, sums, pitch);
+    if (c->requant.out || (c->finish.out && !f->aliased)) {
+        finish_rows(c, f, m0, rows, n0, lanes, sums, pitch);
         return;
     }
     if (lanes * c->a.rows.count == c->joint.count) {
