@@ -41,6 +41,7 @@ typedef struct gale__cpu_contract {
     int sum;                   /* its register of the reduction's value */
     gale__cpu_requant requant; /* in place of the tape, where that is what follows */
     gale__cpu_finish finish;   /* the same */
+    bool transposed;           /* of rows of lanes: the result's rows are lanes, since a map is smaller than a panel */
     gale__cpu_span batch, k;
     int64_t kc, mc, tile_lanes, packed_lanes; /* k of a panel; rows and lanes of a tile; lanes packed at a time */
     int64_t groups, group_len;                /* k in parts that run side by side; 1: whole */

@@ -159,7 +159,7 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
-enum { LINE = 64, FEW_TILES = 4 };
+enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128 };
 
 static void fetch(const char *from, size_t bytes)
 {
@@ -217,10 +217,32 @@ static void finish_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t
     }
 }
 
+/* The same of a tile whose rows are the result's lanes: a few at a time are turned. */
+static void finish_transposed(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+    int64_t lanes, const float *sums, int64_t pitch)
+{
+    enum { SOME = 16 };
+    float turned[SOME * TILE_ROWS_MOST];
+    for (int i = 0; i < c->a.rows.n; i++) f->at[c->a.rows.dim[i]] = 0;
+    for (int64_t j = 0; j < lanes; j += SOME) {
+        int64_t n = least(SOME, lanes - j);
+        f->tape->simd->interleave[0](turned, sums + j, (size_t)pitch, (size_t)rows, (size_t)rows, (size_t)n);
+        for (int64_t i = 0; i < n; i++) {
+            gale__cpu_frame_seek(f, &c->b.rows, n0 + j + i);
+            gale__cpu_finish_run(
+                &c->finish, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->a.rows, m0, rows, turned + i * rows);
+        }
+    }
+}
+
 void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
     int64_t lanes, char *sums, int64_t pitch)
 {
-    if (c->requant.out || (c->finish.out && !f->aliased)) {
+    if (c->transposed && !f->aliased) {
+        finish_transposed(c, f, m0, rows, n0, lanes, (const float *)(const void *)sums, pitch);
+        return;
+    }
+    if (c->requant.out || (c->finish.out && !c->transposed && !f->aliased)) {
         finish_rows(c, f, m0, rows, n0, lanes, sums, pitch);
         return;
     }

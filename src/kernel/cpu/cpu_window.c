@@ -9,6 +9,7 @@
 #define PACK_COST 5             /* of a lane of one step, in multiplications */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
+#define DIRECT_WEIGHTS 5120      /* more of them, and lanes are read often enough to be worth a copy */
 #define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
@@ -239,6 +240,28 @@ static gale_status make_panel_offsets(gale__cpu_window *w, int64_t kc, int64_t n
     return GALE_OK;
 }
 
+/* Offsets in memory, where all lanes are one row without borders. */
+static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int64_t m)
+{
+    const gale__nest_access *a = w->access;
+    if (w->flat || w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards || w->x.tap >= 0 || w->y.tap >= 0 ||
+        w->x.unit != 1 || w->y.lanes != 1 || w->parts > 1 || m * k->count > DIRECT_WEIGHTS)
+        return GALE_OK;
+    for (int d = 0; d < k->n; d++) {
+        if (a->stride[k->dim[d]] < 0) return GALE_OK;
+        w->direct_most += (k->extent[d] - 1) * a->stride[k->dim[d]];
+    }
+    if (w->direct_most > INT32_MAX) return GALE_OK;
+    w->direct = gale__alloc((size_t)k->count * sizeof *w->direct);
+    if (!w->direct) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < k->count; i++) {
+        int64_t left = i, at = 0;
+        for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) at += left % k->extent[d] * a->stride[k->dim[d]];
+        w->direct[i] = (int32_t)at;
+    }
+    return GALE_OK;
+}
+
 static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* Parts of a block read the same band: it is filled, and packed, once for all of them. */
@@ -274,6 +297,7 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
     if (w->across) w->temp_bytes = (size_t)row_places(w) * 3;
     share_bands(w, w->units ? w->units : k->count, size);
     if (w->flat && gemm.slim) GALE_TRY(make_panel_offsets(w, kc, gemm.nr));
+    GALE_TRY(make_direct(w, k, m));
     return make_offsets(w, k);
 }
 
@@ -344,6 +368,7 @@ void gale__cpu_window_finish(gale__cpu_window *w)
     gale__free(w->offset);
     gale__free(w->order);
     gale__free(w->in_panel);
+    gale__free(w->direct);
     *w = (gale__cpu_window){0};
 }
 

@@ -68,6 +68,10 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
     const float *other =
         q->other ? (const float *)buffers[q->other->buffer] + gale__cpu_address(q->other, at, n_dims) : NULL;
     if (q->bias) bias = ((const float *)buffers[q->bias->buffer])[gale__cpu_address(q->bias, at, n_dims)];
+    if (q->run == lanes->count) { /* the usual case, without divisions */
+        simd->rows.finish(out + n0, sums, other ? other + n0 : NULL, bias, q->lo, q->hi, (size_t)n);
+        return;
+    }
     for (int64_t i = 0, count; i < n; i += count) {
         int64_t left = q->run - (n0 + i) % q->run;
         count = left < n - i ? left : n - i;
