@@ -159,7 +159,7 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
-enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128 };
+enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 256 };
 
 static void fetch(const char *from, size_t bytes)
 {
@@ -175,13 +175,18 @@ static void multiply(
     int64_t mr = c->gemm.mr, nr = c->gemm.nr;
     size_t steps = gale__cpu_contract_steps(c, kn), panel = (size_t)nr * steps,
            share = c->panels.bytes && rows > FEW_TILES * mr ? panel / (size_t)parts(rows, mr) / LINE * LINE + LINE : 0;
+    int64_t slim = kn <= SLIM_STEPS && !c->narrow && lanes % nr <= c->gemm.slim ? lanes % nr : 0;
+    int32_t offset[SLIM_STEPS];
+    for (int64_t k = 0; k < kn && slim; k++) offset[k] = (int32_t)(k * nr);
     for (int64_t j = 0; j < lanes; j += nr) {
         const char *next = b + (size_t)j * steps + panel;
         for (int64_t i = 0; i < rows; i += mr, next += share) {
+            const gale__simd_part *part = gale__simd_part_for(&c->gemm, rows - i);
+            char *to = tile + (size_t)(i * c->tile_lanes + j) * c->size;
+            const char *x = a + (size_t)i * steps, *y = b + (size_t)j * steps;
             fetch(next, share);
-            gale__simd_part_for(&c->gemm, rows - i)
-                ->tile(tile + (size_t)(i * c->tile_lanes + j) * c->size, (size_t)c->tile_lanes, a + (size_t)i * steps,
-                    b + (size_t)j * steps, (size_t)gale__cpu_contract_units(c, kn));
+            if (j + slim == lanes) part->slim_at(to, (size_t)c->tile_lanes, x, y, offset, (size_t)kn);
+            else part->tile(to, (size_t)c->tile_lanes, x, y, (size_t)gale__cpu_contract_units(c, kn));
         }
     }
 }
