@@ -127,9 +127,10 @@ bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, co
 /* Places of a row that units of taps are made of. */
 static int64_t row_places(const gale__cpu_window *w) { return (w->padded - 1) * w->x.step + w->across * w->steps; }
 
-static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
+static void lay_band(gale__cpu_window *w, gale__simd_gemm gemm, size_t size)
 {
-    w->padded = w->flat ? w->columns : round_up(w->columns, nr);
+    int64_t nr = gemm.nr, rest = w->columns % nr, last = rest && rest <= gemm.slim ? gemm.slim : rest ? nr : 0;
+    w->padded = w->flat ? w->columns : w->columns - rest + last;
     w->block_lanes = round_up(w->rows * w->padded, nr);
     w->phases = w->x.taps > 1 ? w->x.step : 1;
     w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
@@ -143,7 +144,8 @@ static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
 static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gemm)
 {
     int64_t rows = round_up(m, gemm.mr), last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
-    if (!w->flat) return w->y.lanes * w->column_blocks * w->padded * rows;
+    int64_t slim = w->padded % gemm.nr / 2; /* such tiles take half as long again for a lane */
+    if (!w->flat) return w->y.lanes * w->column_blocks * (w->padded + slim) * rows;
     panels = (w->row_blocks - 1) * parts_of(w->rows * w->columns, gemm.nr) + parts_of(last * w->columns, gemm.nr);
     return panels * gemm.nr * (rows + w->parts * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
 }
@@ -156,7 +158,7 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
     w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
     if (w->rows < 1) w->rows = 1;
     for (;;) {
-        lay_band(w, gemm.nr, size);
+        lay_band(w, gemm, size);
         blocks = w->far.count * parts_of(w->y.lanes, w->rows) * parts_of(w->x.lanes, w->columns);
         bool large = w->band_bytes > BAND_BYTES, few = blocks * batches < 4 * width && width > 1;
         if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);

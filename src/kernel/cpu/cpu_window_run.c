@@ -73,11 +73,12 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
     int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), tiles = b->rows * across;
     for (int64_t t0 = 0; t0 < tiles; t0 += PANELS)
         for (int64_t m = 0; m < b->m; m += mr) {
-            gale__simd_tile_at *tile = gale__simd_part_for(&c->gemm, b->m - m)->tile_at;
+            const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
             for (int64_t t = t0; t < least(t0 + PANELS, tiles); t++) {
                 int64_t row = t / across, column = t % across * nr;
                 if (b->out && !k0) fetch_out(b, m, least(mr, b->m - m), row * w->x.lanes + column, nr);
-                tile(sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch,
+                (b->columns - column <= c->gemm.slim ? part->slim_at : part->tile_at)(
+                    sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch,
                     a + (size_t)(b->m0 + m) * gale__cpu_contract_steps(c, kn),
                     band + (size_t)(row * w->y.step * w->pitch + column) * c->unit, b->offset + k0,
                     (size_t)gale__cpu_contract_units(c, kn));
