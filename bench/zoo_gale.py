@@ -8,7 +8,7 @@ NUMPY = {number: name for name, number in TYPES.items()}
 
 
 class DeviceOptions(c.Structure):
-    _fields_ = [('chain', c.c_char_p), ('index', c.c_int), ('strict', c.c_bool), ('debug_layer', c.c_bool), ('pool_limit_bytes', c.c_uint64), ('reserved', c.c_uint64 * 4)]
+    _fields_ = [('chain', c.c_char_p), ('index', c.c_int), ('strict', c.c_bool), ('debug_layer', c.c_bool), ('place', c.c_bool), ('pool_limit_bytes', c.c_uint64), ('context', c.c_void_p), ('reserved', c.c_uint64 * 4)]
 
 
 class Library:

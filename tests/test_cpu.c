@@ -275,6 +275,8 @@ TEST(panels)
     }
 }
 
+static int follow; /* what else follows: 1: other values are added, 2: a limit above */
+
 /* out[n, o, y, x] = relu(sum over c, i, j of in[n, c, s y + d i - p, s x + d j - p] w[o, c, i, j] + bias[o]). */
 static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride,
     int64_t dilation, int64_t pad, int64_t div)
@@ -299,7 +301,9 @@ static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, in
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 2 | 16 | 32 | 64, false), 1);
     int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
+    if (follow & 1) y = add(b, GALE__ADD, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 15, false), 0), 0);
     y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0);
+    if (follow & 2) y = add(b, GALE__MIN, GALE_F32, 0, y, add_const(b, GALE_F32, 0x3fc00000), 0);
     add_store(b, y, dense_access(b, GALE_F32, 15, true));
 }
 
@@ -310,14 +314,17 @@ TEST(convolutions)
         {1, 16, 12, 12, 24, 3, 2, 1, 1, 1}, {1, 5, 17, 13, 7, 5, 1, 2, 4, 1}, {1, 32, 10, 10, 40, 1, 1, 1, 0, 1},
         {2, 6, 7, 7, 9, 3, 1, 1, 2, 2}, {1, 4, 6, 5, 12, 4, 1, 1, 2, 3}, {2, 5, 7, 7, 70, 3, 1, 1, 1, 1},
         {1, 40, 3, 3, 65, 3, 1, 1, 1, 1}, {1, 3, 29, 13, 96, 5, 2, 1, 2, 1}, {3, 2, 14, 14, 64, 3, 1, 2, 2, 1},
-        {1, 6, 8, 8, 20, 3, 1, 12, 12, 1}, {1, 6, 8, 8, 20, 3, 1, 7, 7, 1}, {2, 4, 6, 9, 8, 5, 2, 5, 9, 1}};
+        {1, 6, 8, 8, 20, 3, 1, 12, 12, 1}, {1, 6, 8, 8, 20, 3, 1, 7, 7, 1}, {2, 4, 6, 9, 8, 5, 2, 5, 9, 1},
+        {1, 16, 40, 40, 12, 1, 1, 1, 0, 1}, {2, 9, 31, 29, 20, 1, 1, 1, 0, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *c = cases[i];
+        follow = (int)i & 3;
         convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
         CHECK(agree(&b, "convolution"));
         gale__nest_canonicalize(&b.nest);
         CHECK(agree(&b, "convolution, canonical"));
     }
+    follow = 0;
 }
 
 /* out[g, o, y, x] = relu(sum over c, i, j of in[g, c, y + i - 1, x + j - 1] w[g, o, c, i, j] + bias[g, o]). */
@@ -391,7 +398,8 @@ TEST(kept_weights)
 /* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
 TEST(channels)
 {
-    static const int64_t shapes[][2] = {{1, 9}, {5, 3}, {40, 7}, {3, 64}, {2, 150}, {300, 2}};
+    static const int64_t shapes[][2] = {
+        {1, 9}, {5, 3}, {40, 7}, {3, 64}, {2, 150}, {300, 2}, {9, 14}, {4, 28}, {3, 90}, {2, 112}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         build b;
         gale__cpu_kernel *k = NULL;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Atomic uint64_t fail_at, fail_last, asked; /* allocations from fail_at to fail_last fail */
 static _Atomic int64_t live;
@@ -77,11 +78,19 @@ void *gale__realloc(void *p, size_t size_bytes)
     return q;
 }
 
+/* Feature maps are read a piece of each channel at a time: with pages of 4 KB most pieces begin with a page that the
+ * processor has to look up. */
+enum { HUGE_PAGE = 2 << 20 };
+
 void *gale__alloc_aligned(size_t align, size_t size_bytes)
 {
     void *p = NULL;
+    bool huge = size_bytes >= HUGE_PAGE && align <= HUGE_PAGE;
     if (align < sizeof(void *)) align = sizeof(void *);
-    if (must_fail(size_bytes) || posix_memalign(&p, align, size_bytes ? size_bytes : 1)) p = NULL;
+    if (must_fail(size_bytes) || posix_memalign(&p, huge ? HUGE_PAGE : align, size_bytes ? size_bytes : 1)) p = NULL;
+#ifdef MADV_HUGEPAGE
+    if (p && huge) (void)madvise(p, size_bytes, MADV_HUGEPAGE); /* a wish: the system may not know them */
+#endif
     return taken(p, size_bytes);
 }
 

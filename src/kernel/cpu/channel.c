@@ -68,6 +68,30 @@ static void lay_band(gale__cpu_channel *c, const gale__cpu_window *w)
     c->band_floats = w->y.step * w->x.step * c->plane_rows * c->pitch + 2 * VECTOR;
 }
 
+/* Whether results and places have the same rows, so that a tap is a shift. */
+static bool is_in_place(const gale__cpu_channel *c, const gale__cpu_window *w)
+{
+    int64_t vectors = parts(w->x.lanes * w->y.lanes, VECTOR);
+    return gale__simd_get()->rows.masked && !c->bytes && c->row_blocks == 1 && w->x.step == 1 && w->y.step == 1 &&
+           w->x.unit == 1 && (w->y.lane < 0 || w->y.unit == w->x.lanes) && !w->access->fill &&
+           vectors * c->taps <= GALE__CHANNEL_MASKS;
+}
+
+/* Which lanes of tap t are inside, its places being y and x further on. */
+static void mask_tap(gale__cpu_channel *c, const gale__cpu_window *w, int64_t t, int64_t y, int64_t x)
+{
+    uint16_t *mask = c->mask + t * c->vectors;
+    int64_t lo, hi, from;
+    for (int64_t row = 0; row < w->y.lanes; row++) {
+        gale__cpu_window_row at;
+        gale__cpu_window_seek(w, NULL, 0, row + y, x, &at);
+        gale__cpu_window_inside(w, &at, 0, w->x.lanes, &lo, &hi, &from);
+        for (int64_t i = row * w->x.lanes + lo; i < row * w->x.lanes + hi; i++)
+            mask[i / VECTOR] |= (uint16_t)(1u << i % VECTOR);
+    }
+    c->offset[t] = (int32_t)(w->access->offset + y * w->x.lanes + x);
+}
+
 void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches)
 {
     int64_t wanted = (int64_t)gale__parallel_width() * TASKS_EACH;
@@ -81,6 +105,7 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
     bool alone = w->x.lanes * w->y.lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
     c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
     c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
+    c->vectors = is_in_place(c, w) ? parts(w->x.lanes * w->y.lanes, VECTOR) : 0;
     for (int64_t t = 0; t < k->count; t++) {
         int64_t left = t, y = 0, x = 0, at = 0;
         for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) {
@@ -93,6 +118,7 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
             (int32_t)(((y % w->y.step * w->x.step + x % w->x.step) * c->plane_rows + y / w->y.step) * c->pitch +
                       x / w->x.step);
         c->weight_at[t] = (int32_t)at;
+        if (c->vectors) mask_tap(c, w, t, y, x);
     }
 }
 
@@ -159,6 +185,15 @@ static void fill_bytes(const run *r, bench *b)
             b->band + p->to, memory + p->from, w->x.unit * w->phases, (float)n->point, (size_t)p->n);
 }
 
+/* The channel's elements, from the first of batch and far lanes at hand. */
+static const float *map_of(const run *r, const gale__cpu_frame *f)
+{
+    const gale__nest_access *a = r->contract->window.access;
+    const float *memory = r->buffers[a->buffer];
+    for (int d = 0; d < f->tape->n_dims; d++) memory += a->stride[d] * f->at[d];
+    return memory;
+}
+
 static void fill_band(const run *r, bench *b)
 {
     const gale__cpu_window *w = &r->contract->window;
@@ -166,9 +201,8 @@ static void fill_band(const run *r, bench *b)
         fill_bytes(r, b);
         return;
     }
-    const float *memory = r->buffers[w->access->buffer];
+    const float *memory = map_of(r, &b->f);
     int64_t stride = w->x.unit * w->phases;
-    for (int d = 0; d < b->f.tape->n_dims; d++) memory += w->access->stride[d] * b->f.at[d];
     for (const piece *p = b->pieces; p < b->pieces + b->n_pieces; p++) {
         if (stride == 1) gale__cpu_copy_floats(b->band + p->to, memory + p->from, p->n);
         else b->f.tape->simd->gather[2](b->band + p->to, memory + p->from, stride, (size_t)p->n);
@@ -197,6 +231,11 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
     read_weights(r, f, weights);
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
+    if (c->vectors) {
+        f->tape->simd->rows.masked(
+            sums, map_of(r, f), c->offset, c->mask, weights, (size_t)c->taps, (size_t)c->vectors);
+        return;
+    }
     if (!dense && w->x.lanes >= GRID_LANES) {
         f->tape->simd->rows.grid(
             sums, band, c->offset, weights, (size_t)c->taps, (size_t)rows, (size_t)w->x.lanes, (size_t)c->pitch);
@@ -217,15 +256,18 @@ static void finish_channels(const gale__cpu_contract *c, gale__cpu_frame *f, int
     }
 }
 
-/* One channel, from lane n0 on. */
-static void requantise_channel(
+/* One channel without the tape, from lane n0 on. */
+static void finish_channel(
     const gale__cpu_contract *c, gale__cpu_frame *f, int64_t n0, int64_t lanes, const float *sums)
 {
     int64_t at[GALE__NEST_DIMS];
     memcpy(at, f->at, sizeof at);
     for (int i = 0; i < c->b.rows.n; i++) at[c->b.rows.dim[i]] = 0;
-    gale__cpu_requant_run(
-        &c->requant, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums, true);
+    if (c->finish.out)
+        gale__cpu_finish_run(&c->finish, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums);
+    else
+        gale__cpu_requant_run(
+            &c->requant, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums, true);
 }
 
 /* Some channels, whole, or one band of one. */
@@ -237,17 +279,18 @@ static void run_group(const run *r, bench *b, int64_t i)
     int64_t group = i % r->groups, far = i / r->groups % w->far.count, block = i / r->groups / w->far.count,
             row = block * ch->rows, rows = least(ch->rows, w->y.lanes - row), first = group * ch->together,
             n = least(ch->together, c->batch.count - first), lanes = rows * w->x.lanes;
-    if (block != b->block) prepare_block(r, b, block, rows);
+    bool alone = c->requant.out || (c->finish.out && !r->aliased);
+    if (block != b->block && !ch->vectors) prepare_block(r, b, block, rows);
     memset(b->f.at, 0, sizeof b->f.at);
     gale__cpu_frame_seek(&b->f, &w->far, far);
     for (int64_t k = 0; k < n; k++) {
         if (w->y.lane >= 0) b->f.at[w->y.lane] = 0;
         gale__cpu_frame_seek(&b->f, &c->batch, first + k);
-        fill_band(r, b);
-        sum_channel(r, &b->f, rows, b->band, b->flat, b->sums + (c->requant.out ? 0 : k * lanes));
-        if (c->requant.out) requantise_channel(c, &b->f, (far * w->y.lanes + row) * w->x.lanes, lanes, b->sums);
+        if (!ch->vectors) fill_band(r, b);
+        sum_channel(r, &b->f, rows, b->band, b->flat, b->sums + (alone ? 0 : k * lanes));
+        if (alone) finish_channel(c, &b->f, (far * w->y.lanes + row) * w->x.lanes, lanes, b->sums);
     }
-    if (!c->requant.out) finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
+    if (!alone) finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
 }
 
 static char *carve(char **at, int64_t bytes)

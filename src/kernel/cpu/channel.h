@@ -4,12 +4,15 @@
  * contiguous, rows one after the other without gaps.  So the results of a band are one long row for every tap, however
  * narrow the map is; what is between the ends of rows is computed needlessly.
  *
+ * Maps of the size of their results need no band where loads can leave lanes out: every tap is a shift of the map, and
+ * lanes whose place is outside read 0.
+ *
  * Bytes less their zero points are multiplied as floats, which is exact: the sums of so few taps are below 2^24. */
 #ifndef GALE_KERNEL_CPU_CHANNEL_H
 #define GALE_KERNEL_CPU_CHANNEL_H
 #include "kernel/cpu/cpu_window.h"
 
-enum { GALE__CHANNEL_TAPS = 128 };
+enum { GALE__CHANNEL_TAPS = 128, GALE__CHANNEL_MASKS = 640 };
 typedef struct gale__cpu_channel {
     const gale__nest_access *weights;         /* NULL: not a convolution by channel */
     bool bytes;                               /* both factors are, less zero points */
@@ -17,8 +20,10 @@ typedef struct gale__cpu_channel {
     int64_t taps, rows, row_blocks, together; /* rows of a band; channels that are finished together */
     int64_t pitch, plane_rows, flat;          /* of a phase; elements of a long row, in whole vectors */
     int64_t band_floats, sums_floats;
-    int32_t offset[GALE__CHANNEL_TAPS];    /* of each tap in the band */
+    int32_t offset[GALE__CHANNEL_TAPS];    /* of each tap in the band, or in the map */
     int32_t weight_at[GALE__CHANNEL_TAPS]; /* in its channel's weights */
+    int64_t vectors;                       /* of a map that is read in place; 0: bands */
+    uint16_t mask[GALE__CHANNEL_MASKS];    /* its lanes that are inside, of each vector for each tap */
 } gale__cpu_channel;
 /* Whether lanes `value` by weights `other` are that, summed in F32 or I32; finds the window of the lanes. */
 bool gale__cpu_channel_find(gale__cpu_channel *c, gale__cpu_window *w, const gale__nest *nest, int value, int other,

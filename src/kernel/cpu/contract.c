@@ -26,6 +26,7 @@
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
 #define FEW_LANES 16  /* least lanes and steps of a product of fewer rows than a tile, by a constant */
 #define FEW_STEPS 16
+#define TRANSPOSED_LANES 128
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
@@ -227,6 +228,8 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     gale__cpu_tape *t = &c->tail;
     gale_type type = (gale_type)c->nest->code[info->reduce].type;
     gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
+    if (c->sum_type == GALE__SIMD_TYPE_F32)
+        gale__cpu_finish_find(&c->finish, c->nest, info->reduce, c->transposed ? &c->a.rows : &c->b.rows);
     gale__cpu_tape_init(t, c->nest);
     t->lane_dims = tail_dims(c);
     for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
@@ -396,7 +399,7 @@ static void join_rows(gale__cpu_contract *c)
     int n = c->a.rows.n;
     memcpy(dims, c->a.rows.dim, (size_t)n);
     c->joint = (gale__cpu_span){0};
-    if (lanes > JOINT_LANES || c->a.rows.count < 2) return;
+    if (lanes > JOINT_LANES || c->a.rows.count < 2 || c->transposed) return;
     if (w->access && (w->rows < w->y.lanes || w->columns < w->x.lanes)) return;
     for (int i = w->access && c->b.rows.n > 2 ? c->b.rows.n - 2 : 0; i < c->b.rows.n; i++) dims[n++] = c->b.rows.dim[i];
     gale__cpu_span_init(&c->joint, c->nest, dims, n);
@@ -515,6 +518,29 @@ static size_t task_bytes(const gale__cpu_contract *c)
     return tapes + panels + points + gale__cpu_contract_temp(c) + (size_t)(c->mc * c->tile_lanes) * c->size + 1024;
 }
 
+static int64_t padded_work(const gale__simd_gemm *gemm, int64_t rows, int64_t lanes)
+{
+    int64_t rest = rows % gemm->mr;
+    return round_up(lanes, gemm->nr) * (rows - rest + (rest ? gale__simd_part_for(gemm, rest)->rows : 0));
+}
+
+/* Whether lanes of small maps are better rows: panels are filled better, and the tile can be finished transposed. */
+static bool is_better_transposed(gale__cpu_contract *c, const gale__contraction *info, bool turned)
+{
+    const gale__simd_gemm *gemm = gale__simd_gemm_find(gale__simd_plain(c->sum_type));
+    const gale__nest_access *x = constant_of(c, &c->a, turned ? info->b : info->a);
+    gale__cpu_window w;
+    gale__cpu_finish finish;
+    int64_t m = c->a.rows.count, n = c->b.rows.count;
+    if (c->sum_type != GALE__SIMD_TYPE_F32 || c->batch.count > 1 || n > TRANSPOSED_LANES || !x ||
+        padded_work(gemm, n, m) * 10 > padded_work(gemm, m, n) * 9)
+        return false;
+    gale__cpu_finish_find(&finish, c->nest, info->reduce, &c->b.rows);
+    return finish.out &&
+           gale__cpu_window_find(&w, c->nest, turned ? info->a : info->b, &c->b.rows, &c->k, c->sum_type) &&
+           w.x.tap < 0 && w.y.tap < 0;
+}
+
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)
 {
     bool turned;
@@ -528,6 +554,11 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     if (find_winograd(c, info, turned)) return init_winograd(c, info);
     c->winograd = (gale__cpu_winograd){0};
     c->window = (gale__cpu_window){0};
+    if (is_better_transposed(c, info, turned)) {
+        c->transposed = true;
+        turned = !turned;
+        find_spans(c, info, turned ? 'N' : 'M');
+    }
     choose_gemm(c, info, turned);
     c->a.width = c->gemm.mr;
     c->b.width = c->gemm.nr;

@@ -7,6 +7,7 @@
 #ifndef GALE_KERNEL_CPU_CONTRACT_H
 #define GALE_KERNEL_CPU_CONTRACT_H
 #include "kernel/cpu/channel.h"
+#include "kernel/cpu/finish.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/narrow.h"
 #include "kernel/cpu/requant.h"
@@ -39,6 +40,8 @@ typedef struct gale__cpu_contract {
     gale__cpu_section tail_section;
     int sum;                   /* its register of the reduction's value */
     gale__cpu_requant requant; /* in place of the tape, where that is what follows */
+    gale__cpu_finish finish;   /* the same */
+    bool transposed;           /* of rows of lanes: the result's rows are lanes, since a map is smaller than a panel */
     gale__cpu_span batch, k;
     int64_t kc, mc, tile_lanes, packed_lanes; /* k of a panel; rows and lanes of a tile; lanes packed at a time */
     int64_t groups, group_len;                /* k in parts that run side by side; 1: whole */

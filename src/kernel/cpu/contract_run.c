@@ -159,7 +159,7 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
-enum { LINE = 64, FEW_TILES = 4 };
+enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 256 };
 
 static void fetch(const char *from, size_t bytes)
 {
@@ -175,13 +175,18 @@ static void multiply(
     int64_t mr = c->gemm.mr, nr = c->gemm.nr;
     size_t steps = gale__cpu_contract_steps(c, kn), panel = (size_t)nr * steps,
            share = c->panels.bytes && rows > FEW_TILES * mr ? panel / (size_t)parts(rows, mr) / LINE * LINE + LINE : 0;
+    int64_t slim = kn <= SLIM_STEPS && !c->narrow && lanes % nr <= c->gemm.slim ? lanes % nr : 0;
+    int32_t offset[SLIM_STEPS];
+    for (int64_t k = 0; k < kn && slim; k++) offset[k] = (int32_t)(k * nr);
     for (int64_t j = 0; j < lanes; j += nr) {
         const char *next = b + (size_t)j * steps + panel;
         for (int64_t i = 0; i < rows; i += mr, next += share) {
+            const gale__simd_part *part = gale__simd_part_for(&c->gemm, rows - i);
+            char *to = tile + (size_t)(i * c->tile_lanes + j) * c->size;
+            const char *x = a + (size_t)i * steps, *y = b + (size_t)j * steps;
             fetch(next, share);
-            gale__simd_part_for(&c->gemm, rows - i)
-                ->tile(tile + (size_t)(i * c->tile_lanes + j) * c->size, (size_t)c->tile_lanes, a + (size_t)i * steps,
-                    b + (size_t)j * steps, (size_t)gale__cpu_contract_units(c, kn));
+            if (j + slim == lanes) part->slim_at(to, (size_t)c->tile_lanes, x, y, offset, (size_t)kn);
+            else part->tile(to, (size_t)c->tile_lanes, x, y, (size_t)gale__cpu_contract_units(c, kn));
         }
     }
 }
@@ -201,22 +206,49 @@ static void finish_joint(
 }
 
 /* Each row by itself; the lanes' coordinates are in n0. */
-static void requantise_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+static void finish_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
     int64_t lanes, const char *sums, int64_t pitch)
 {
     for (int i = 0; i < c->b.rows.n; i++) f->at[c->b.rows.dim[i]] = 0;
     for (int64_t i = 0; i < rows; i++) {
+        const void *row = sums + (size_t)(i * pitch) * c->size;
         gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
-        gale__cpu_requant_run(&c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes,
-            sums + (size_t)(i * pitch) * c->size, false);
+        if (c->finish.out)
+            gale__cpu_finish_run(
+                &c->finish, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row);
+        else
+            gale__cpu_requant_run(
+                &c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row, false);
+    }
+}
+
+/* The same of a tile whose rows are the result's lanes: a few at a time are turned. */
+static void finish_transposed(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
+    int64_t lanes, const float *sums, int64_t pitch)
+{
+    enum { SOME = 16 };
+    float turned[SOME * TILE_ROWS_MOST];
+    for (int i = 0; i < c->a.rows.n; i++) f->at[c->a.rows.dim[i]] = 0;
+    for (int64_t j = 0; j < lanes; j += SOME) {
+        int64_t n = least(SOME, lanes - j);
+        f->tape->simd->interleave[0](turned, sums + j, (size_t)pitch, (size_t)rows, (size_t)rows, (size_t)n);
+        for (int64_t i = 0; i < n; i++) {
+            gale__cpu_frame_seek(f, &c->b.rows, n0 + j + i);
+            gale__cpu_finish_run(
+                &c->finish, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->a.rows, m0, rows, turned + i * rows);
+        }
     }
 }
 
 void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
     int64_t lanes, char *sums, int64_t pitch)
 {
-    if (c->requant.out) {
-        requantise_rows(c, f, m0, rows, n0, lanes, sums, pitch);
+    if (c->transposed && !f->aliased) {
+        finish_transposed(c, f, m0, rows, n0, lanes, (const float *)(const void *)sums, pitch);
+        return;
+    }
+    if (c->requant.out || (c->finish.out && !c->transposed && !f->aliased)) {
+        finish_rows(c, f, m0, rows, n0, lanes, sums, pitch);
         return;
     }
     if (lanes * c->a.rows.count == c->joint.count) {

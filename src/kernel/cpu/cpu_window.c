@@ -9,10 +9,12 @@
 #define PACK_COST 5             /* of a lane of one step, in multiplications */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
+#define DIRECT_WEIGHTS 5120      /* more of them, and lanes are read often enough to be worth a copy */
 #define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
 enum { SEGMENTS = 64 };  /* of a panel that crosses rows */
+enum { STRIPS = 256 };   /* of a plane that are found once for all planes */
 enum { TAPS_SHARE = 4 }; /* taps of a row fill at least one in so many steps of a unit */
 enum { UNIT_ROOM = 24 }; /* bytes for each place of a row that is woven into units: elements, and units twice */
 
@@ -125,9 +127,10 @@ bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, co
 /* Places of a row that units of taps are made of. */
 static int64_t row_places(const gale__cpu_window *w) { return (w->padded - 1) * w->x.step + w->across * w->steps; }
 
-static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
+static void lay_band(gale__cpu_window *w, gale__simd_gemm gemm, size_t size)
 {
-    w->padded = w->flat ? w->columns : round_up(w->columns, nr);
+    int64_t nr = gemm.nr, rest = w->columns % nr, last = rest && rest <= gemm.slim ? gemm.slim : rest ? nr : 0;
+    w->padded = w->flat ? w->columns : w->columns - rest + last;
     w->block_lanes = round_up(w->rows * w->padded, nr);
     w->phases = w->x.taps > 1 ? w->x.step : 1;
     w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
@@ -141,7 +144,8 @@ static void lay_band(gale__cpu_window *w, int64_t nr, size_t size)
 static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gemm)
 {
     int64_t rows = round_up(m, gemm.mr), last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
-    if (!w->flat) return w->y.lanes * w->column_blocks * w->padded * rows;
+    int64_t slim = w->padded % gemm.nr / 2; /* such tiles take half as long again for a lane */
+    if (!w->flat) return w->y.lanes * w->column_blocks * (w->padded + slim) * rows;
     panels = (w->row_blocks - 1) * parts_of(w->rows * w->columns, gemm.nr) + parts_of(last * w->columns, gemm.nr);
     return panels * gemm.nr * (rows + w->parts * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
 }
@@ -154,7 +158,7 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
     w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
     if (w->rows < 1) w->rows = 1;
     for (;;) {
-        lay_band(w, gemm.nr, size);
+        lay_band(w, gemm, size);
         blocks = w->far.count * parts_of(w->y.lanes, w->rows) * parts_of(w->x.lanes, w->columns);
         bool large = w->band_bytes > BAND_BYTES, few = blocks * batches < 4 * width && width > 1;
         if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
@@ -238,6 +242,28 @@ static gale_status make_panel_offsets(gale__cpu_window *w, int64_t kc, int64_t n
     return GALE_OK;
 }
 
+/* Offsets in memory, where all lanes are one row without borders. */
+static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int64_t m)
+{
+    const gale__nest_access *a = w->access;
+    if (w->flat || w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards || w->x.tap >= 0 || w->y.tap >= 0 ||
+        w->x.unit != 1 || w->y.lanes != 1 || w->parts > 1 || m * k->count > DIRECT_WEIGHTS)
+        return GALE_OK;
+    for (int d = 0; d < k->n; d++) {
+        if (a->stride[k->dim[d]] < 0) return GALE_OK;
+        w->direct_most += (k->extent[d] - 1) * a->stride[k->dim[d]];
+    }
+    if (w->direct_most > INT32_MAX) return GALE_OK;
+    w->direct = gale__alloc((size_t)k->count * sizeof *w->direct);
+    if (!w->direct) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < k->count; i++) {
+        int64_t left = i, at = 0;
+        for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) at += left % k->extent[d] * a->stride[k->dim[d]];
+        w->direct[i] = (int32_t)at;
+    }
+    return GALE_OK;
+}
+
 static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* Parts of a block read the same band: it is filled, and packed, once for all of them. */
@@ -273,6 +299,7 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
     if (w->across) w->temp_bytes = (size_t)row_places(w) * 3;
     share_bands(w, w->units ? w->units : k->count, size);
     if (w->flat && gemm.slim) GALE_TRY(make_panel_offsets(w, kc, gemm.nr));
+    GALE_TRY(make_direct(w, k, m));
     return make_offsets(w, k);
 }
 
@@ -343,6 +370,7 @@ void gale__cpu_window_finish(gale__cpu_window *w)
     gale__free(w->offset);
     gale__free(w->order);
     gale__free(w->in_panel);
+    gale__free(w->direct);
     *w = (gale__cpu_window){0};
 }
 
@@ -446,6 +474,52 @@ static void copy_taps(const gale__cpu_window *w, const gale__cpu_narrow *narrow,
     }
 }
 
+/* A row of places of one phase, as floats: where it goes, how many of its first are outside, how many inside, and where
+ * these come from. */
+typedef struct strip {
+    int64_t to, lo, n, from;
+} strip;
+
+/* The strips of a plane of the band; 0: more than there is room for, or not the same in every plane. */
+static int find_strips(const gale__cpu_window *w, const int64_t *at, int n_dims, gale__cpu_window_piece piece,
+    int64_t need, int64_t columns, strip *out)
+{
+    gale__cpu_window_row r;
+    int n = 0;
+    if (w->size != 2 || w->widen || w->access->type != GALE_F32 || need * w->phases > STRIPS) return 0;
+    for (int g = 0; g < w->access->n_guards; g++)
+        for (int d = 0; d < w->rest.n; d++)
+            if (w->access->guards[g].coef[w->rest.dim[d]]) return 0;
+    gale__cpu_window_seek(w, at, n_dims, piece.row * w->y.step, piece.column * w->x.step, &r);
+    for (int64_t p = 0; p < need; p++, gale__cpu_window_next(w, &r))
+        for (int64_t q = 0; q < w->phases; q++, n++) {
+            int64_t hi;
+            gale__cpu_window_inside(
+                w, &r, q, parts_of(places(&w->x, columns) - q, w->phases), &out[n].lo, &hi, &out[n].from);
+            out[n].n = hi - out[n].lo;
+            out[n].to = p * w->pitch + q * w->phase;
+        }
+    return n;
+}
+
+static void fill_strips(const gale__cpu_window *w, const gale__simd *simd, const float *memory, const strip *s, int n,
+    float *band, int64_t next)
+{
+    int64_t stride = w->x.unit * w->phases;
+    uint32_t bits = (uint32_t)w->access->fill;
+    float outside;
+    memcpy(&outside, &bits, sizeof outside);
+    for (; n > 0; n--, s++) {
+        float *to = band + s->to;
+        const float *from = memory + s->from;
+        for (int64_t i = 0; i < s->lo; i++) to[i] = outside;
+        for (int64_t i = 0; i < s->n * stride; i += 16) __builtin_prefetch(from + next + i);
+        if (stride == 1) gale__cpu_copy_floats(to + s->lo, from, s->n);
+        else simd->gather[2](to + s->lo, from, stride, (size_t)s->n);
+        for (int64_t i = s->lo + s->n; i < w->phase; i++) to[i] = outside;
+    }
+}
+
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const int64_t *start, int n_dims, gale__cpu_window_piece piece, char *band, char *temp,
     size_t size)
@@ -453,14 +527,26 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *na
     int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - piece.row < w->rows ? w->y.lanes - piece.row : w->rows;
     int64_t columns = w->x.lanes - piece.column < w->columns ? w->x.lanes - piece.column : w->columns,
             need = places(&w->y, rows);
+    strip strips[STRIPS];
     memcpy(at, start, (size_t)n_dims * sizeof *at);
+    for (int d = 0; d < w->rest.n; d++) at[w->rest.dim[d]] = 0;
+    int n_strips = narrow ? 0 : find_strips(w, at, n_dims, piece, need, columns, strips);
+    int64_t next = w->rest.n ? w->access->stride[w->rest.dim[w->rest.n - 1]] : 0;
     band += (size_t)(piece.first * w->plane) * size;
     for (int64_t i = piece.first; i < piece.first + piece.count; i++, band += (size_t)w->plane * size) {
         int64_t left = i;
         gale__cpu_window_row r;
-        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1])
+        int64_t plane = 0;
+        for (int d = w->rest.n - 1; d >= 0; d--, left /= w->rest.extent[d + 1]) {
             at[w->rest.dim[d]] =
                 left % w->rest.extent[d] * (narrow && !w->across && w->rest.dim[d] == w->channel ? w->steps : 1);
+            plane += at[w->rest.dim[d]] * w->access->stride[w->rest.dim[d]];
+        }
+        if (n_strips) {
+            fill_strips(
+                w, simd, (const float *)(const void *)memory + plane, strips, n_strips, (float *)(void *)band, next);
+            continue;
+        }
         gale__cpu_window_seek(w, at, n_dims, piece.row * w->y.step, piece.column * w->x.step, &r);
         for (int64_t p = 0; p < need; p++) {
             char *to = band + (size_t)(p * w->pitch) * size;

@@ -33,6 +33,8 @@ typedef struct gale__cpu_window {
     size_t shared_band, shared_panels;
     int32_t *offset;   /* of each k in the band */
     int32_t *in_panel; /* of each k in a packed panel, for tiles of fewer lanes; NULL: there are none */
+    int32_t *direct;   /* of each k in memory, for lanes that are adjacent there and need no band; NULL: they do */
+    int64_t direct_most;
     size_t temp_bytes; /* for filling the band */
     /* Of narrow operands the band's elements are units: `steps` neighbours along dimension `channel` of k; or, where
      * channels do not fill units, `steps` neighbouring places of a row from the lane's on, `across` such units for

@@ -3,9 +3,11 @@
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/scratch.h"
+#include "kernel/cpu/walk.h"
 #include <string.h>
 
-enum { PANELS = 4 }; /* of lanes that stay in the first cache while the rows go by */
+enum { PANELS = 4 };             /* of lanes that stay in the first cache while the rows go by */
+enum { CHUNK_BYTES = 48 << 10 }; /* of sums that are finished together */
 
 typedef struct run {
     const gale__cpu_contract *contract;
@@ -18,7 +20,10 @@ typedef struct run {
 
 typedef struct block {
     int64_t far, row, rows, column, columns, m0, m;
-} block; /* lanes, and rows of the result */
+    const float *out; /* where its results go, rows so far apart; NULL: unknown */
+    int64_t out_pitch;
+    const int32_t *offset; /* of each k in what takes the place of the band */
+} block;                   /* lanes, and rows of the result */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
@@ -37,6 +42,29 @@ static block block_at(const gale__cpu_contract *c, int64_t i)
     return b;
 }
 
+static void find_out(const run *r, const gale__cpu_frame *f, block *b)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__nest_access *out = c->finish.out;
+    const gale__cpu_window *w = &c->window;
+    if (!out || r->aliased || c->finish.run != c->b.rows.count || c->a.rows.n != 1) return;
+    int64_t at[GALE__NEST_DIMS];
+    memcpy(at, f->at, sizeof at);
+    for (int i = 0; i < c->b.rows.n; i++) at[c->b.rows.dim[i]] = 0;
+    at[c->a.rows.dim[0]] = 0;
+    b->out_pitch = out->stride[c->a.rows.dim[0]];
+    b->out = (const float *)r->buffers[out->buffer] + gale__cpu_address(out, at, c->tail.n_dims) +
+             (b->far * w->y.lanes + b->row) * w->x.lanes + b->column;
+}
+
+/* Results that a tile leads to are fetched while it is computed: writing them afterwards would wait for memory. */
+static void fetch_out(const block *b, int64_t m, int64_t rows, int64_t lane, int64_t lanes)
+{
+    for (int64_t i = m; i < m + rows; i++)
+        for (int64_t j = lane; j < lane + lanes; j += 16)
+            __builtin_prefetch(b->out + (b->m0 + i) * b->out_pitch + j, 1);
+}
+
 /* sums += a times the band, kn steps from k0 on. */
 static void multiply(const gale__cpu_contract *c, const block *b, const char *a, const char *band, char *sums,
     int64_t pitch, int64_t k0, int64_t kn)
@@ -45,12 +73,14 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
     int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), tiles = b->rows * across;
     for (int64_t t0 = 0; t0 < tiles; t0 += PANELS)
         for (int64_t m = 0; m < b->m; m += mr) {
-            gale__simd_tile_at *tile = gale__simd_part_for(&c->gemm, b->m - m)->tile_at;
+            const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
             for (int64_t t = t0; t < least(t0 + PANELS, tiles); t++) {
                 int64_t row = t / across, column = t % across * nr;
-                tile(sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch,
+                if (b->out && !k0) fetch_out(b, m, least(mr, b->m - m), row * w->x.lanes + column, nr);
+                (b->columns - column <= c->gemm.slim ? part->slim_at : part->tile_at)(
+                    sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch,
                     a + (size_t)(b->m0 + m) * gale__cpu_contract_steps(c, kn),
-                    band + (size_t)(row * w->y.step * w->pitch + column) * c->unit, w->offset + k0,
+                    band + (size_t)(row * w->y.step * w->pitch + column) * c->unit, b->offset + k0,
                     (size_t)gale__cpu_contract_units(c, kn));
             }
         }
@@ -73,6 +103,7 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
             const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
             const char *rows = a + (size_t)((b->m0 + m) * units) * c->unit;
             char *to = sums + (size_t)(m * pitch + t0 * nr) * c->size;
+            for (int64_t t = 0; t < n && b->out && !k0; t++) fetch_out(b, m, least(mr, b->m - m), (t0 + t) * nr, nr);
             for (int64_t t = 0; t < wide; t++)
                 part->tile(to + (size_t)(t * nr) * c->size, (size_t)pitch, rows,
                     from + (size_t)(t * nr * units) * c->unit, (size_t)units);
@@ -140,6 +171,27 @@ static void fill_band(
         c->narrow ? c->unit : c->size);
 }
 
+/* The block's lanes in memory, where they can be read there, to the end of the last panel; else NULL. */
+static const char *find_direct(const run *r, const gale__cpu_frame *f, const block *b)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    gale__cpu_window_row row;
+    if (!w->direct) return NULL;
+    gale__cpu_window_seek(w, f->at, c->tail.n_dims, 0, b->column, &row);
+    if (row.address + w->direct_most + parts(b->columns, c->gemm.nr) * c->gemm.nr >
+        c->nest->buffers[w->access->buffer].elements)
+        return NULL;
+    return (const char *)r->buffers[w->access->buffer] + row.address * (int64_t)sizeof(float);
+}
+
+/* Rows of the result that are finished together: their sums stay near. */
+static int64_t chunk_rows(const gale__cpu_contract *c, int64_t pitch)
+{
+    int64_t mr = c->gemm.mr, fit = CHUNK_BYTES / (pitch * (int64_t)c->size) / mr * mr;
+    return fit > mr ? fit : mr;
+}
+
 static void block_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
@@ -152,6 +204,7 @@ static void block_task(void *arg, size_t i, int worker)
     char *band = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64,
          *panels = band + (w->band_bytes + w->temp_bytes + 63) / 64 * 64,
          *sums = panels + ((size_t)w->packed * c->unit + 63) / 64 * 64;
+    const char *from = NULL;
     gale__cpu_frame f;
     (void)worker;
     gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
@@ -161,11 +214,22 @@ static void block_task(void *arg, size_t i, int worker)
         gale__cpu_frame_seek(&f, &c->batch, r->batch);
         gale__cpu_frame_seek(&f, &w->far, b.far);
     } else {
-        fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
+        gale__cpu_frame_seek(&f, &c->batch, r->batch);
+        gale__cpu_frame_seek(&f, &w->far, b.far);
+        from = find_direct(r, &f, &b);
     }
-    start_sums(r, &b, sums, pitch);
-    multiply_block(r, &b, band, panels, w->shared_band > 0, sums, pitch);
-    finish_block(c, &f, &b, sums, pitch);
+    b.offset = from ? w->direct : w->offset;
+    if (!from && !w->shared_band) fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
+    if (!from) from = band;
+    find_out(r, &f, &b);
+    bool ready = w->shared_band > 0, packs = w->flat && !ready;
+    int64_t some = packs ? b.m : chunk_rows(c, pitch), end = b.m0 + b.m;
+    for (; b.m0 < end; b.m0 += some) {
+        b.m = least(some, end - b.m0);
+        start_sums(r, &b, sums, pitch);
+        multiply_block(r, &b, from, panels, ready, sums, pitch);
+        finish_block(c, &f, &b, sums, pitch);
+    }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
 }
 

@@ -1,5 +1,6 @@
 /* See requant.h. */
 #include "kernel/cpu/requant.h"
+#include "kernel/cpu/walk.h"
 
 static const gale__nest_instr *instr(const gale__nest *nest, int i) { return &nest->code[i]; }
 
@@ -117,17 +118,6 @@ static bool find_skip(gale__cpu_requant *q, const gale__nest *nest, int value, i
     return !q->skip->n_guards && q->skip->type == (gale_type)instr(nest, second)->type;
 }
 
-/* How many of the lanes are adjacent in memory. */
-static int64_t find_run(const gale__nest_access *a, const gale__cpu_span *lanes)
-{
-    int64_t run = 1;
-    for (int i = lanes->n - 1; i >= 0; i--) {
-        if (lanes->base[i] || a->stride[lanes->dim[i]] != run) return i == lanes->n - 1 ? 0 : run;
-        run *= lanes->extent[i];
-    }
-    return run;
-}
-
 /* A sum of bytes in front of the bytes that are stored: then those before. */
 static bool find_chain(gale__cpu_requant *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes)
 {
@@ -150,28 +140,10 @@ bool gale__cpu_requant_find(gale__cpu_requant *q, const gale__nest *nest, int re
     if (!out || nest->stores[0].index >= 0 || out->n_guards || nest->code[reduce].type != GALE_I32 ||
         out->type != (gale_type)nest->code[nest->stores[0].value].type || !find_chain(q, nest, reduce, lanes))
         return false;
-    q->run = find_run(out, lanes);
-    if (q->run && q->skip && find_run(q->skip, lanes) < q->run) q->run = find_run(q->skip, lanes);
+    q->run = gale__cpu_run_of(out, lanes);
+    if (q->run && q->skip && gale__cpu_run_of(q->skip, lanes) < q->run) q->run = gale__cpu_run_of(q->skip, lanes);
     if (q->run) q->out = out;
     return q->out;
-}
-
-static int64_t address_of(const gale__nest_access *a, const int64_t *at, int n_dims)
-{
-    int64_t address = a->offset;
-    for (int d = 0; d < n_dims; d++) address += a->stride[d] * at[d];
-    return address;
-}
-
-static int64_t lane_address(const gale__nest_access *a, const gale__cpu_span *lanes, int64_t lane)
-{
-    int64_t address = 0;
-    for (int i = lanes->n - 1; i >= 0; i--) {
-        int64_t rest = i ? lane / lanes->extent[i] : 0;
-        address += a->stride[lanes->dim[i]] * (lane - rest * (i ? lanes->extent[i] : 0));
-        lane = rest;
-    }
-    return address;
 }
 
 enum { PART = 256 };
@@ -192,16 +164,16 @@ void gale__cpu_requant_run(const gale__cpu_requant *q, const gale__simd *simd, v
     int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const void *sums, bool in_f32)
 {
     gale__simd_requant v = q->numbers;
-    if (q->scale) v.scale = ((const float *)buffers[q->scale->buffer])[address_of(q->scale, at, n_dims)];
-    if (q->bias) v.bias = ((const float *)buffers[q->bias->buffer])[address_of(q->bias, at, n_dims)];
-    char *out = (char *)buffers[q->out->buffer] + address_of(q->out, at, n_dims);
-    const char *skip = q->skip ? (const char *)buffers[q->skip->buffer] + address_of(q->skip, at, n_dims) : NULL;
+    if (q->scale) v.scale = ((const float *)buffers[q->scale->buffer])[gale__cpu_address(q->scale, at, n_dims)];
+    if (q->bias) v.bias = ((const float *)buffers[q->bias->buffer])[gale__cpu_address(q->bias, at, n_dims)];
+    char *out = (char *)buffers[q->out->buffer] + gale__cpu_address(q->out, at, n_dims);
+    const char *skip = q->skip ? (const char *)buffers[q->skip->buffer] + gale__cpu_address(q->skip, at, n_dims) : NULL;
     for (int64_t i = 0, count; i < n; i += count) {
         int64_t left = q->run - (n0 + i) % q->run;
         const char *from = (const char *)sums + i * 4;
         count = left < n - i ? left : n - i;
-        char *to = out + lane_address(q->out, lanes, n0 + i);
-        if (skip) run_sum(q, simd, &v, to, skip + lane_address(q->skip, lanes, n0 + i), from, count, in_f32);
+        char *to = out + gale__cpu_lane_address(q->out, lanes, n0 + i);
+        if (skip) run_sum(q, simd, &v, to, skip + gale__cpu_lane_address(q->skip, lanes, n0 + i), from, count, in_f32);
         else simd->requantise[in_f32][q->has_sign](to, from, &v, (size_t)count);
     }
 }

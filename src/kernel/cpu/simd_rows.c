@@ -298,30 +298,125 @@ static void flat_taps(float *y, const float *x, const int32_t *offset, const flo
     FLAT(1)
 }
 
-/* One row after the other, in whole vectors: what a row has too much is written over by the next. */
-#define GRID(N)                                                                                                   \
-    {                                                                                                             \
-        lanes s[N] = {{0}};                                                                                       \
-        for (size_t t = 0; t < taps; t++) {                                                                       \
-            const float *p = from + offset[t];                                                                    \
-            lanes k = all(w[t]);                                                                                  \
-            _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] = fma_of(s[j], k, load(p + j * (int)LANES)); \
-        }                                                                                                         \
-        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) store(to + j * (int)LANES, s[j]);                     \
-        left -= N, from += N * LANES, to += N * LANES;                                                            \
+/* R rows of N vectors together, so that enough sums are under way; what a row has too much is written over by the next.
+ */
+#define GRID(R, N)                                                                                                    \
+    static void grid_##R##_##N(                                                                                       \
+        float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t width, size_t pitch)     \
+    {                                                                                                                 \
+        lanes s[R][N] = {{{0}}};                                                                                      \
+        for (size_t t = 0; t < taps; t++) {                                                                           \
+            const float *p = x + offset[t];                                                                           \
+            lanes k = all(w[t]);                                                                                      \
+            _Pragma("GCC unroll 8") for (size_t r = 0; r < R; r++)                                                    \
+                _Pragma("GCC unroll 8") for (size_t j = 0; j < N; j++) s[r][j] =                                      \
+                    fma_of(s[r][j], k, load(p + r * pitch + j * LANES));                                              \
+        }                                                                                                             \
+        _Pragma("GCC unroll 8") for (size_t r = 0; r < R; r++) _Pragma("GCC unroll 8") for (size_t j = 0; j < N; j++) \
+            store(y + r * width + j * LANES, s[r][j]);                                                                \
     }
+GRID(1, 1)
+GRID(1, 2)
+GRID(1, 3)
+GRID(1, 4)
+GRID(1, 5)
+GRID(1, 6)
+GRID(1, 7)
+GRID(2, 1)
+GRID(2, 2)
+GRID(2, 3)
+GRID(2, 4)
+GRID(4, 1)
+GRID(4, 2)
+GRID(8, 1)
+typedef void grid_fn(
+    float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t width, size_t pitch);
+enum { GRID_MOST = 7, GRID_STEP = 4 };
+static grid_fn *const grids[4][GRID_MOST] = {{grid_1_1, grid_1_2, grid_1_3, grid_1_4, grid_1_5, grid_1_6, grid_1_7},
+    {grid_2_1, grid_2_2, grid_2_3, grid_2_4}, {grid_4_1, grid_4_2}, {grid_8_1}};
+
 static void grid_taps(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t rows,
     size_t width, size_t pitch)
 {
-    for (size_t r = 0; r < rows; r++) {
-        const float *from = x + r * pitch;
-        float *to = y + r * width;
-        for (size_t left = (width + LANES - 1) / LANES; left;) {
-            if (left % 7 == 0) GRID(7)
-            else if (left >= 4) GRID(4)
-            else if (left >= 2) GRID(2)
-            else GRID(1)
-        }
+    size_t all = (width + LANES - 1) / LANES, wide = all > GRID_MOST ? (all - GRID_MOST + 3) / GRID_STEP : 0;
+    for (size_t r = 0; r < rows;) {
+        size_t at = 0, left = all - wide * GRID_STEP, several = 3;
+        for (; at < wide; at++)
+            grid_1_4(y + r * width + at * GRID_STEP * LANES, x + r * pitch + at * GRID_STEP * LANES, offset, w, taps,
+                width, pitch);
+        while (several && (wide || !grids[several][left - 1] || (size_t)1 << several > rows - r)) several--;
+        grids[several][left - 1](y + r * width + at * GRID_STEP * LANES, x + r * pitch + at * GRID_STEP * LANES, offset,
+            w, taps, width, pitch);
+        r += (size_t)1 << several;
+    }
+}
+
+#if defined(__AVX512F__)
+#define MASKED(N)                                                                                               \
+    static void masked_##N(float *y, const float *x, const int32_t *offset, const uint16_t *mask, size_t pitch, \
+        const float *w, size_t taps)                                                                            \
+    {                                                                                                           \
+        lanes s[N] = {{0}};                                                                                     \
+        for (size_t t = 0; t < taps; t++, mask += pitch) {                                                      \
+            const float *p = x + offset[t];                                                                     \
+            lanes k = all(w[t]);                                                                                \
+            _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] =                                          \
+                fma_of(s[j], k, (lanes)_mm512_maskz_loadu_ps(mask[j], p + j * (int)LANES));                     \
+        }                                                                                                       \
+        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) store(y + j * (int)LANES, s[j]);                    \
+    }
+MASKED(1)
+MASKED(2)
+MASKED(3)
+MASKED(4)
+MASKED(5)
+MASKED(6)
+MASKED(7)
+MASKED(8)
+
+static void masked_taps(
+    float *y, const float *x, const int32_t *offset, const uint16_t *mask, const float *w, size_t taps, size_t vectors)
+{
+    static void (*const some[8])(float *, const float *, const int32_t *, const uint16_t *, size_t, const float *,
+        size_t) = {masked_1, masked_2, masked_3, masked_4, masked_5, masked_6, masked_7, masked_8};
+    size_t turns = (vectors + 7) / 8, n = (vectors + turns - 1) / turns;
+    for (size_t at = 0; at < vectors; at += n) {
+        if (n > vectors - at) n = vectors - at;
+        some[n - 1](y + at * LANES, x + at * LANES, offset, mask + at, vectors, w, taps);
+    }
+}
+#else
+#define masked_taps NULL
+#endif
+
+/* The larger, and the smaller, of a number and of x, which goes before where it is NaN. */
+#if defined(__AVX512F__)
+#define LARGER(a, x) (lanes) _mm512_max_ps((__m512)(a), (__m512)(x))
+#define SMALLER(a, x) (lanes) _mm512_min_ps((__m512)(a), (__m512)(x))
+#elif defined(__AVX__)
+#define LARGER(a, x) (lanes) _mm256_max_ps((__m256)(a), (__m256)(x))
+#define SMALLER(a, x) (lanes) _mm256_min_ps((__m256)(a), (__m256)(x))
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#define LARGER(a, x) (lanes) vmaxq_f32((float32x4_t)(a), (float32x4_t)(x))
+#define SMALLER(a, x) (lanes) vminq_f32((float32x4_t)(a), (float32x4_t)(x))
+#else
+#define LARGER(a, x) larger(a, x)
+#define SMALLER(a, x) (-larger(-(a), -(x)))
+#endif
+static void finish_row(float *y, const float *x, const float *other, float bias, float lo, float hi, size_t n)
+{
+    lanes b = bias - (lanes){0}, l = lo - (lanes){0}, h = hi - (lanes){0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        lanes v = load(x + i) + b;
+        if (other) v += load(other + i);
+        store(y + i, SMALLER(h, LARGER(l, v)));
+    }
+    for (; i < n; i++) {
+        float v = x[i] + bias;
+        if (other) v += other[i];
+        v = lo > v ? lo : v;
+        y[i] = hi < v ? hi : v;
     }
 }
 
@@ -368,6 +463,8 @@ void SIMD(rows)(gale__simd *t)
         .taps = {taps_1, taps_2},
         .flat = flat_taps,
         .grid = grid_taps,
+        .masked = masked_taps,
+        .finish = finish_row,
         .tops = {tops_1, tops_2},
         .mix = mix_rows,
         .mix_quads = mix_quads,

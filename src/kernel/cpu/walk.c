@@ -9,6 +9,27 @@ int64_t gale__cpu_address(const gale__nest_access *a, const int64_t *at, int n_d
     return address;
 }
 
+int64_t gale__cpu_lane_address(const gale__nest_access *a, const gale__cpu_span *lanes, int64_t lane)
+{
+    int64_t address = 0;
+    for (int i = lanes->n - 1; i >= 0; i--) {
+        int64_t rest = i ? lane / lanes->extent[i] : 0;
+        address += a->stride[lanes->dim[i]] * (lane - rest * (i ? lanes->extent[i] : 0));
+        lane = rest;
+    }
+    return address;
+}
+
+int64_t gale__cpu_run_of(const gale__nest_access *a, const gale__cpu_span *lanes)
+{
+    int64_t run = 1;
+    for (int i = lanes->n - 1; i >= 0; i--) {
+        if (lanes->base[i] || a->stride[lanes->dim[i]] != run) return i == lanes->n - 1 ? 0 : run;
+        run *= lanes->extent[i];
+    }
+    return run;
+}
+
 static int lane_dim(const gale__cpu_frame *f) { return f->span->n ? f->span->dim[f->span->n - 1] : -1; }
 
 /* The whole span is one row for this access: each dimension's stride is that of a full row of the next. */

@@ -14,6 +14,9 @@ typedef struct gale__cpu_piece {
 typedef void gale__cpu_piece_fn(void *arg, const gale__cpu_piece *p);
 /* The element that an access reads at these coordinates, guards aside. */
 int64_t gale__cpu_address(const gale__nest_access *a, const int64_t *at, int n_dims);
+/* What a lane adds to the address, and how many lanes are adjacent, from a multiple of that on; 0: not even two. */
+int64_t gale__cpu_lane_address(const gale__nest_access *a, const gale__cpu_span *lanes, int64_t lane);
+int64_t gale__cpu_run_of(const gale__nest_access *a, const gale__cpu_span *lanes);
 void gale__cpu_walk(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece_fn *fn, void *arg);
 /* True when the whole block is one run without guards; then *out is that piece. */
 bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece *out);

@@ -45,8 +45,10 @@ static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const 
 {
     int64_t tiles = parts_of(w->y.lanes, m) * parts_of(w->x.lanes, m), padded = round_up(rows, gemm->mr);
     double points = (double)((m + 2) * (m + 2)), k = (double)w->rest.count, weights = points * k * (double)padded;
+    int64_t vector = gemm->nr % 3 ? gemm->nr / 2 : gemm->nr / 3, across = parts_of(w->x.lanes, m);
+    double empty = (double)(round_up(across, vector) - across) / (double)across; /* lanes of transforms, of one row */
     return weights * (double)gale__cpu_winograd_cover(gemm, tiles).lanes + COST_WEIGHT * weights +
-           points * (double)tiles * (COST_IN * k + COST_OUT * (double)padded);
+           points * (double)tiles * (1 + empty / 2) * (COST_IN * k + COST_OUT * (double)padded);
 }
 
 static double plain_cost(const gale__cpu_window *w, int64_t rows, const gale__simd_gemm *gemm)
@@ -148,8 +150,9 @@ gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_windo
     g->column_blocks = parts_of(g->across, g->columns);
     g->rows = choose_rows(g, w->far.count * g->down, fit / g->columns, gemm);
     g->row_blocks = parts_of(w->far.count * g->down, g->rows);
-    g->pitch = round_up(g->rows * g->columns + gemm->nr + GALE__SIMD_SLACK, 16);
-    g->point = g->channels * g->pitch + 16; /* points are not a power of two apart */
+    g->pitch =
+        round_up(g->rows * g->columns + GALE__SIMD_SLACK, 16) | 16; /* odd: steps of k share no set of the cache */
+    g->point = g->channels * g->pitch + 16;                         /* points are not a power of two apart */
     g->chunk = width > 1 ? parts_of(g->channels, 4 * width) : g->channels;
     g->phase = round_up(g->columns + 1, 4);
     g->half = round_up(m * g->phase, GALE__SIMD_SLACK);

@@ -1,0 +1,81 @@
+/* See finish.h. */
+#include "kernel/cpu/finish.h"
+#include "kernel/cpu/walk.h"
+#include <math.h>
+#include <string.h>
+
+static const gale__nest_instr *instr(const gale__nest *nest, int i) { return &nest->code[i]; }
+
+/* x of max(x, number) or min(x, number), in either order. */
+static bool peel_limit(const gale__nest *nest, int op, int *value, float *limit)
+{
+    const gale__nest_instr *in = instr(nest, *value);
+    if (in->op != op || in->type != GALE_F32) return false;
+    bool first = instr(nest, in->a)->op == GALE__NEST_CONST;
+    if (!first && instr(nest, in->b)->op != GALE__NEST_CONST) return false;
+    uint32_t bits = (uint32_t)instr(nest, first ? in->a : in->b)->imm;
+    memcpy(limit, &bits, 4);
+    *value = first ? in->b : in->a;
+    return true;
+}
+
+/* x of x plus a load. */
+static const gale__nest_access *peel_load(const gale__nest *nest, int *value)
+{
+    const gale__nest_instr *in = instr(nest, *value);
+    if (in->op != GALE__ADD || in->type != GALE_F32) return NULL;
+    bool first = instr(nest, in->a)->op == GALE__NEST_LOAD;
+    const gale__nest_instr *load = instr(nest, first ? in->a : in->b);
+    if (load->op != GALE__NEST_LOAD || load->inner) return NULL;
+    const gale__nest_access *a = &nest->accesses[load->access];
+    if (a->type != GALE_F32 || a->n_guards || nest->buffers[a->buffer].written) return NULL;
+    *value = first ? in->b : in->a;
+    return a;
+}
+
+static bool is_same_along(const gale__nest_access *a, const gale__cpu_span *lanes)
+{
+    for (int i = 0; i < lanes->n; i++)
+        if (a->stride[lanes->dim[i]]) return false;
+    return true;
+}
+
+void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes)
+{
+    *q = (gale__cpu_finish){.lo = -INFINITY, .hi = INFINITY};
+    const gale__nest_access *out = nest->n_stores == 1 ? &nest->accesses[nest->stores[0].access] : NULL, *load;
+    if (!out || nest->stores[0].index >= 0 || out->n_guards || out->type != GALE_F32) return;
+    int value = nest->stores[0].value;
+    bool below = peel_limit(nest, GALE__MIN, &value, &q->hi);
+    peel_limit(nest, GALE__MAX, &value, &q->lo);
+    if (!below) peel_limit(nest, GALE__MIN, &value, &q->hi);
+    if (!(q->lo <= q->hi)) return;
+    q->run = gale__cpu_run_of(out, lanes);
+    while ((load = peel_load(nest, &value)) != NULL) { /* the last addition comes first */
+        bool same = is_same_along(load, lanes);
+        if (q->bias || (q->other && !same)) return;
+        *(same ? &q->bias : &q->other) = load;
+        int64_t run = same ? q->run : gale__cpu_run_of(load, lanes);
+        if (run < q->run) q->run = run;
+    }
+    if (value == reduce && nest->code[reduce].type == GALE_F32 && q->run) q->out = out;
+}
+
+void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, void *const *buffers, const int64_t *at,
+    int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const float *sums)
+{
+    float *out = (float *)buffers[q->out->buffer] + gale__cpu_address(q->out, at, n_dims), bias = -0.0f;
+    const float *other =
+        q->other ? (const float *)buffers[q->other->buffer] + gale__cpu_address(q->other, at, n_dims) : NULL;
+    if (q->bias) bias = ((const float *)buffers[q->bias->buffer])[gale__cpu_address(q->bias, at, n_dims)];
+    if (q->run == lanes->count) { /* the usual case, without divisions */
+        simd->rows.finish(out + n0, sums, other ? other + n0 : NULL, bias, q->lo, q->hi, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0, count; i < n; i += count) {
+        int64_t left = q->run - (n0 + i) % q->run;
+        count = left < n - i ? left : n - i;
+        simd->rows.finish(out + gale__cpu_lane_address(q->out, lanes, n0 + i), sums + i,
+            other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL, bias, q->lo, q->hi, (size_t)count);
+    }
+}

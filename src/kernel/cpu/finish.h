@@ -1,0 +1,18 @@
+/* What follows most products and convolutions in f32: plus a bias, plus other values, between two limits, to elements
+ * that are adjacent in memory.  A row of results is then one call of a function, without a tape. */
+#ifndef GALE_KERNEL_CPU_FINISH_H
+#define GALE_KERNEL_CPU_FINISH_H
+#include "kernel/cpu/tape.h"
+
+typedef struct gale__cpu_finish {
+    const gale__nest_access *out;          /* NULL: something else follows */
+    const gale__nest_access *bias, *other; /* NULL: none; bias: the same along a row */
+    float lo, hi;
+    int64_t run; /* results that are adjacent, from a multiple of it on */
+} gale__cpu_finish;
+/* Whether that is what follows the reduction; lanes: the dimensions that a row of results walks. */
+void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes);
+/* n results of lanes from n0 on; at: the coordinates of all other dimensions, 0 for the lanes'. */
+void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, void *const *buffers, const int64_t *at,
+    int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const float *sums);
+#endif
