@@ -12,7 +12,7 @@ void gale__precision_finish(gale_graph *graph);
 typedef struct gale__narrowing {
     gale__prim_graph *g;
     const gale_graph *graph;
-    uint8_t *narrow;  /* by value: f32 in the graph, narrow here; NULL: nothing is */
+    uint8_t *narrow;  /* by value: f32 in the graph, narrow here, or a sum that is not scaled yet; NULL: nothing is */
     int32_t *readers; /* by value */
     bool off;         /* operators stay in f32 for now */
 } gale__narrowing;
