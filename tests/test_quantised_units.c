@@ -89,6 +89,22 @@ static void products(og *t, int64_t n, int64_t side)
     gale__free(data), gale__free(w);
 }
 
+/* What a row is beside its largest number goes on both as it is and, with a factor for each channel, as levels. */
+static void norms(og *t, int64_t n, int64_t side)
+{
+    int64_t dims[2] = {n, side}, square[2] = {side, side};
+    float factors[512];
+    void *data = bytes(n * side, 0, 255);
+    for (int64_t i = 0; i < side; i++) factors[i] = 0.5f + (float)any(0, 99) / 100;
+    gale_value x = quantise(t, "DequantizeLinear", og_given(t, GALE_U8, 2, dims, data), 0.02f, 0),
+               most = og_op(t, "ReduceMax", (gale_value[]){x, OG_INTS(t, 1)}, 2, NULL, 0),
+               y = og_op2(t, "Sub", x, most);
+    gale__free(data);
+    gale_value level = there_and_back(t, og_op2(t, "Mul", y, og_data(t, GALE_F32, 1, &side, factors)), 0.03f, 250);
+    y = og_op2(t, "Add", og_op2(t, "MatMul", level, weights(t, 2, square, 1)), y);
+    og_output(t, quantise(t, "QuantizeLinear", y, 0.2f, 99));
+}
+
 /* Numbers that have no level, those in the middle between two, and there and back within a kernel. */
 static void corners(og *t, gale_type type, bool again)
 {
@@ -165,6 +181,19 @@ TEST(networks_run_on_units)
     og_end(&t);
 }
 
+/* Levels are written by the kernel that makes what they are made of. */
+TEST(levels_are_written_beside_values)
+{
+    og t;
+    og_begin(&t);
+    norms(&t, 4096, 384);
+    work w = plan_of(&t, &nvidia);
+    double values = 4096 * 384 * (1 + 4 + 1 + 1 + 4 + 1.0);
+    if (!CHECK_EQ(w.kernels, 2) || !CHECK_EQ(w.units, 1) || !CHECK(w.bytes < values + 2e5))
+        printf("  %d kernels, %d int8, %.2f MB\n", w.kernels, w.units, w.bytes / 1e6);
+    og_end(&t);
+}
+
 /* --- results --- */
 
 static gale_device *open_device(const char *chain)
@@ -224,6 +253,10 @@ TEST(results_are_those_of_the_cpu)
             products(&t, 33, 40);
             compare(&t, "products", cpu, device);
             og_end(&t);
+            og_begin(&t);
+            norms(&t, 33, 48);
+            compare(&t, "norms", cpu, device);
+            og_end(&t);
         }
         for (int k = 0; k < 8; k += test_brief() ? 3 : 1) {
             og t;
@@ -271,4 +304,5 @@ TEST(every_allocation_may_fail)
     gale_device_close(&null);
 }
 
-TESTS(ROW(networks_run_on_units), ROW(results_are_those_of_the_cpu), ROW(every_allocation_may_fail))
+TESTS(ROW(networks_run_on_units), ROW(levels_are_written_beside_values), ROW(results_are_those_of_the_cpu),
+    ROW(every_allocation_may_fail))

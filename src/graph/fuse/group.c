@@ -418,6 +418,42 @@ static void find_over_reduce(gale__fusion *f)
     }
 }
 
+/* The one value in memory that a chain of element-wise operations is made of, constants aside; NIL: there are more, or
+ * other things between. */
+static gale__node made_of(const grouper *s, gale__node n, int *budget)
+{
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    gale__node from = GALE__NIL;
+    if (p->op >= GALE__SCALAR_COUNT || --*budget < 0) return GALE__NIL;
+    for (int i = 0; i < p->n_in; i++) {
+        gale__node x = p->in[i];
+        if (gale__prim_at(s->g, x)->invariant) continue;
+        gale__node leaf = s->fusion->root[x] ? x : made_of(s, x, budget);
+        if (leaf < 0 || (from >= 0 && leaf != from)) return GALE__NIL;
+        from = leaf;
+    }
+    return from;
+}
+
+/* Levels that are made of a value in memory, element by element, are written by the kernel that makes that value,
+ * unless it is a product: the value is not read once more. */
+static void join_levels(grouper *s)
+{
+    gale__fusion *f = s->fusion;
+    for (gale__node n = 0; n < s->g->count; n++) f->with[n] = GALE__NIL;
+    if (!f->options.bytes || f->options.no_fusion) return;
+    for (gale__node n = 0; n < s->g->count; n++) {
+        const gale__prim_node *p = gale__prim_at(s->g, n);
+        int budget = 16;
+        if (!f->live[n] || !f->root[n] || p->invariant || p->op != GALE__CAST || !is_byte(p->type)) continue;
+        gale__node from = made_of(s, n, &budget);
+        if (from < 0 || f->with[from] >= 0 || gale__prim_at(s->g, from)->op >= GALE__SCALAR_COUNT) continue;
+        if (s->job[from] != HAS_REDUCE || !gale__prim_same_shape(s->g, from, n)) continue;
+        f->with[from] = n;
+        f->joined[n] = 1;
+    }
+}
+
 static gale_status allocate(grouper *s)
 {
     gale__fusion *f = s->fusion;
@@ -432,11 +468,13 @@ static gale_status allocate(grouper *s)
     f->is_output = gale__arena_alloc(&f->arena, n + 1);
     f->group = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->group);
     f->emitted_in = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->emitted_in);
+    f->with = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->with);
+    f->joined = gale__arena_alloc(&f->arena, n + 1);
     s->job = gale__arena_alloc(&f->arena, n + pieces + 1);
     s->reduce = gale__arena_alloc(&f->arena, (n + pieces + 1) * sizeof *s->reduce);
     s->zone = gale__arena_alloc(&f->arena, n + 1);
     if (!f->live || !f->root || !f->dense || !f->last || !f->over_reduce || !f->is_output || !f->group ||
-        !f->emitted_in || !s->job || !s->reduce || !s->zone)
+        !f->emitted_in || !f->with || !f->joined || !s->job || !s->reduce || !s->zone)
         return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) f->group[i] = GALE__GROUP_NONE, f->emitted_in[i] = -1;
     s->next_job = s->g->count;
@@ -463,5 +501,6 @@ gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_o
         visit_inputs(&s, n);
     }
     find_over_reduce(f);
+    join_levels(&s);
     return GALE_OK;
 }
