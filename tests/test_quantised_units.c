@@ -271,6 +271,72 @@ TEST(results_are_those_of_the_cpu)
     gale_device_close(&cpu);
 }
 
+/* Attention as exporters write it, heads side by side at the end, times a factor for each column or not. */
+static void attention(og *t, bool factors, gale_type type, bool levels)
+{
+    enum { BATCH = 2, ROWS = 19, HEADS = 3, SIZE = 16, WIDTH = HEADS * SIZE };
+    const int64_t square[2] = {WIDTH, WIDTH}, row[1] = {WIDTH};
+    const int8_t zero = 100;
+    float w[WIDTH * WIDTH];
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), part[3];
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < WIDTH * WIDTH; k++) w[k] = (float)any(-99, 99) / 200;
+        gale_value y = og_op2(t, "MatMul", x, og_data(t, GALE_F32, 2, square, w));
+        y = og_reshape(t, y, OG_INTS(t, BATCH, ROWS, HEADS, SIZE));
+        part[i] = i == 1 ? OG_TRANSPOSE(t, y, 0, 2, 3, 1) : OG_TRANSPOSE(t, y, 0, 2, 1, 3);
+    }
+    gale_value y = og_op2(t, "MatMul", og_softmax(t, og_op2(t, "MatMul", part[0], part[1]), -1), part[2]);
+    y = og_reshape(t, OG_TRANSPOSE(t, y, 0, 2, 1, 3), OG_INTS(t, BATCH, ROWS, WIDTH));
+    if (factors) y = og_op2(t, "Mul", y, og_data(t, GALE_F32, 1, row, w));
+    gale_value in[3] = {y, og_number(t, 0.003f), og_data(t, type, 0, NULL, &zero)};
+    og_output(t, levels ? og_op(t, "QuantizeLinear", in, 3, NULL, 0) : y);
+}
+
+static gale_tensor *run_attention(gale_device *device, bool factors, gale_type type, bool levels, int *kernels)
+{
+    const gale_program_options f16 = {.precision = GALE_PRECISION_F16};
+    gale_program *p = NULL;
+    gale__instance *i = NULL;
+    gale_tensor *y = NULL;
+    og t;
+    seed = 3;
+    og_begin(&t);
+    attention(&t, factors, type, levels);
+    if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) &&
+        CHECK_OK(gale_program_create(t.graph, device, &f16, &p)) &&
+        CHECK_OK(gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST)) &&
+        CHECK_OK(gale__program_instance(p, t.inputs, &i))) {
+        *kernels = i->plan->kernels;
+        gale__instance_release(p, i);
+    }
+    gale_program_destroy(&p);
+    og_end(&t);
+    return y;
+}
+
+/* Attention writes the levels that its result has when it goes through memory, and no kernel only quantises. */
+TEST(attention_writes_levels)
+{
+    gale_device *device = open_device("opencl");
+    if (!device) SKIP("no OpenCL");
+    device->info.caps.matrix_quads = true; /* emulated, too, it is known which thread holds what */
+    for (int k = 0; k < 4; k++) {
+        gale_type type = k & 2 ? GALE_I8 : GALE_U8;
+        int kernels[2] = {0, 0}, most = k & 2 ? 127 : 255, wrong = 0;
+        gale_tensor *y = run_attention(device, k & 1, type, false, &kernels[0]),
+                    *q = run_attention(device, k & 1, type, true, &kernels[1]);
+        CHECK_EQ(kernels[1], kernels[0] - 1);
+        for (size_t i = 0; y && q && i < gale_tensor_size_bytes(q); i++) {
+            float level = rintf(((const float *)gale_tensor_data(y))[i] / 0.003f) + 100;
+            level = level > (float)most ? (float)most : level < (float)(most - 255) ? (float)(most - 255) : level;
+            wrong += ((const uint8_t *)gale_tensor_data(q))[i] != (uint8_t)(int)level;
+        }
+        if (!CHECK_EQ(wrong, 0)) printf("  case %d\n", k);
+        gale_tensor_destroy(&y), gale_tensor_destroy(&q);
+    }
+    gale_device_close(&device);
+}
+
 /* Making the plan, its n-th allocation failing; true once n is past the last. */
 static bool plan_faulty(gale_device *null, uint64_t n)
 {
@@ -305,4 +371,4 @@ TEST(every_allocation_may_fail)
 }
 
 TESTS(ROW(networks_run_on_units), ROW(levels_are_written_beside_values), ROW(results_are_those_of_the_cpu),
-    ROW(every_allocation_may_fail))
+    ROW(attention_writes_levels), ROW(every_allocation_may_fail))

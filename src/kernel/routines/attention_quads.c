@@ -1,5 +1,6 @@
 /* Attention with scores in the registers of the threads that computed them, where it is known which those are (ir.h):
  * four threads share two rows.  The weights are the left operand of the second product without having been stored. */
+#include "kernel/ir/ir_util.h"
 #include "kernel/routines/attention_build.h"
 #include <math.h>
 
@@ -102,6 +103,36 @@ static void store_pair(const attention *t, gale__ir_val row, gale__ir_val column
     }
 }
 
+/* The level of a result, which is rounded to its type first, as it is if it goes through memory. */
+static gale__ir_val level_of(const attention *t, gale__ir_val v, gale__ir_val factor)
+{
+    gale__ir *ir = t->ir;
+    v = gale__ir_decode(ir, t->s->type, gale__ir_encode(ir, t->s->type, v));
+    if (t->s->factors)
+        v = gale__ir_decode(ir, t->s->type, gale__ir_encode(ir, t->s->type, f32(ir, GALE__MUL, v, factor)));
+    v = gale__ir_level(ir, GALE__DIV, GALE_F32, v, word_f32(ir, GALE__AW_STEP), false);
+    v = f32(ir, GALE__ADD, gale__ir_level(ir, GALE__RINT, GALE_F32, v, 0, false), word_f32(ir, GALE__AW_ZERO));
+    v = gale__ir_level(ir, GALE__CAST, t->s->levels, v, 0, false);
+    if (t->s->levels == GALE_I8) v = gale__ir_op1(ir, GALE__BITCAST, GALE_U32, v);
+    return bin(ir, GALE__AND, v, u32(ir, 255));
+}
+
+/* Two neighbours of a row as levels, in the row of all heads. */
+static void store_levels(const attention *t, gale__ir_val row, gale__ir_val column, const gale__ir_val *v)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val heads = word(ir, GALE__AW_BESIDE), item = bin(ir, GALE__IR_DIV, t->head, heads),
+                 head = bin(ir, GALE__SUB, t->head, mul(ir, item, heads)), factor[2] = {0, 0};
+    gale__ir_val at = add(ir, mul(ir, head, t->c), column);
+    gale__ir_val to = add(ir, mul(ir, add(ir, mul(ir, item, t->m), row), mul(ir, heads, t->c)), at);
+    begin_if(ir, both(ir, test(ir, GALE__LT, row, t->m), test(ir, GALE__LT, column, t->c)));
+    if (t->s->factors) gale__ir_load_as(ir, EXTRA + t->s->masked + t->s->hides, GALE_F32, 2, at, factor);
+    gale__ir_val low = level_of(t, v[0], factor[0]), high = level_of(t, v[1], factor[1]);
+    gale__ir_store(
+        ir, RESULT, GALE_U16, 1, over(ir, to, 2), bin(ir, GALE__OR, low, bin(ir, GALE__IR_SHL, high, u32(ir, 8))));
+    end(ir);
+}
+
 void gale__attention_quads_finish(const attention *t)
 {
     gale__ir *ir = t->ir;
@@ -112,7 +143,8 @@ void gale__attention_quads_finish(const attention *t)
         uint32_t r = at / 2, half = at % 2;
         for (uint32_t i = 0; i < 2; i++)
             v[i] = f32(ir, GALE__MUL, get(ir, t->value_sums, place_of(t, m, r, half, i)), inverse[r]);
-        store_pair(t, t->row[r], column_of(t, m, half), v);
+        if (t->s->levels) store_levels(t, t->row[r], column_of(t, m, half), v);
+        else store_pair(t, t->row[r], column_of(t, m, half), v);
     }
     end(ir);
 }

@@ -444,8 +444,8 @@ static gale_status shift_sum(change *c, gale__pb_node *node)
 
 /* --- The whole. --- */
 
-/* Products of two computed values, as in attention, stay as they are: they are small, lose much, and as floats attention
- * is one kernel. */
+/* Products of two computed values, as in attention, stay as they are: they are small, lose much, and as floats
+ * attention is one kernel. */
 static bool is_changed(const change *c, const gale__pb_node *node)
 {
     return gale__int8_takes(node) && node->input.n > 1 && !is_left(c, node) &&
