@@ -1,7 +1,10 @@
 /* From the emitter's lists to a finished nest: which dimensions are inner, outer dimensions first, names for reports.
  * */
+#include "graph/build/build.h"
 #include "graph/fuse/emitter.h"
 #include <string.h>
+
+enum { ORDINARY_MOST = 65536 };
 
 /* Which instructions vary along inner dimensions; a reduction's operand always counts as inner. */
 static void find_inner(gale__fuse_emitter *e)
@@ -118,6 +121,23 @@ static void order_dims(gale__fuse_emitter *e, gale__nest *nest)
     }
 }
 
+/* Whether all of a short constant, such as the scales of columns, can be divided by with its reciprocal. */
+static bool is_ordinary(const gale__prim_graph *g, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(g, n);
+    void *copy = NULL;
+    const void *data = NULL;
+    int64_t count = gale__prim_elements(g, n);
+    if (p->op != GALE__PRIM_CONST || p->type != GALE_F32 || p->splat || count > ORDINARY_MOST) return false;
+    bool ok = gale__prim_read(p, &copy, &data) == GALE_OK;
+    for (int64_t i = 0; ok && i < count; i++) {
+        float v = ((const float *)data)[i];
+        ok = v > 0x1p-60f && v < 0x1p60f;
+    }
+    gale__free(copy);
+    return ok;
+}
+
 gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, gale__nest_store stores[2], int n_stores, gale__fused *out)
 {
     gale__arena *a = &e->fusion->arena;
@@ -140,7 +160,8 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, gale__nest_store store
     if (!nest->code || !nest->accesses || !nest->stores || !nest->buffers || !out->buffers) return GALE_NO_MEMORY;
     for (int i = 0; i < e->n_buffers; i++)
         nest->buffers[i] = (gale__nest_buffer){gale__fuse_root_elements(e->g, e->buffers[i]),
-            (gale_type)gale__prim_at(e->g, e->buffers[i])->type, e->buffers[i] == e->root || e->buffers[i] == e->with};
+            (gale_type)gale__prim_at(e->g, e->buffers[i])->type, e->buffers[i] == e->root || e->buffers[i] == e->with,
+            false, e->fusion->options.bytes && is_ordinary(e->g, e->buffers[i])};
     gale__nest_settle(nest);
     if (e->fusion->options.bytes) GALE_TRY(gale__nest_requantise(nest, a));
     gale__nest_loosen(nest);
