@@ -163,8 +163,8 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, gale__nest_store store
             (gale_type)gale__prim_at(e->g, e->buffers[i])->type, e->buffers[i] == e->root || e->buffers[i] == e->with,
             false, e->fusion->options.bytes && is_ordinary(e->g, e->buffers[i])};
     gale__nest_settle(nest);
-    if (e->fusion->options.bytes) GALE_TRY(gale__nest_requantise(nest, a));
     gale__nest_loosen(nest);
+    if (e->fusion->options.bytes) GALE_TRY(gale__nest_requantise(nest, a));
     gale__nest_mark_levels(nest);
     out->kind = GALE__FUSED_NEST;
     out->op = join_names(e);

@@ -102,6 +102,6 @@ void gale__nest_mark_levels(gale__nest *n)
     for (int i = n->n_code - 1; i >= 0; i--)
         if (f[i].used) look_back(n, i, f);
     for (int i = 0; i < n->n_code; i++)
-        if (n->code[i].op < GALE__SCALAR_COUNT && n->code[i].acc != GALE__NEST_NEAR && is_level(n, i, f))
+        if (n->code[i].op < GALE__SCALAR_COUNT && n->code[i].acc < GALE__NEST_NEAR && is_level(n, i, f))
             n->code[i].acc = GALE__NEST_LEVEL;
 }

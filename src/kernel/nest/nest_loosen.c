@@ -151,20 +151,27 @@ static bool carries(const gale__nest_instr *in)
            gale__compute_type((gale_type)in->type) == GALE_F32;
 }
 
-/* Operations whose results, and what is made of them, are rounded to halves before anything else can tell. */
+/* Operations whose results, and what is made of them, are rounded to halves before anything else can tell.  digits:
+ * small results count, since they are not only added to a large number. */
 static void mark_rounded(gale__nest *n)
 {
-    uint8_t seen[GALE__NEST_CODE_MAX] = {0};
+    uint8_t seen[GALE__NEST_CODE_MAX] = {0}, digits[GALE__NEST_CODE_MAX] = {0};
     for (int s = 0; s < n->n_stores; s++) {
+        digits[n->stores[s].value] = 1;
         if (!is_half((int)n->accesses[n->stores[s].access].type)) seen[n->stores[s].value] = 1;
         if (n->stores[s].index >= 0) seen[n->stores[s].value] = seen[n->stores[s].index] = 1;
     }
     for (int i = n->n_code - 1; i >= 0; i--) {
         gale__nest_instr *in = &n->code[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
+        double v;
         bool hides = (in->op == GALE__CAST && is_half(in->type)) || (carries(in) && !seen[i]);
-        for (int k = 0; k < gale__nest_arity(in); k++) seen[operand[k]] |= !hides;
-        if (!seen[i] && hides_in_halves(in) && in->acc != GALE__NEST_NEAR) in->acc = 1;
+        for (int k = 0; k < gale__nest_arity(in); k++) {
+            seen[operand[k]] |= !hides;
+            digits[operand[k]] |=
+                in->op != GALE__ADD || !gale__nest_float_const(n, operand[1 - k], &v) || fabs(v) < 0.5;
+        }
+        if (!seen[i] && hides_in_halves(in)) in->acc = digits[i] ? 1 : 2;
     }
 }
 
@@ -183,7 +190,7 @@ static void mark_all(gale__nest *n, facts *f)
     for (int i = 0; i < n->n_code; i++) {
         int op = n->code[i].op;
         bool own = op == GALE__EXP || op == GALE__LOG || op == GALE__POW || op == GALE__DIV;
-        if (n->code[i].type == GALE_F32 && own && n->code[i].acc != GALE__NEST_NEAR) n->code[i].acc = mark_of(n, i, f);
+        if (n->code[i].type == GALE_F32 && own) n->code[i].acc = mark_of(n, i, f);
     }
 }
 
@@ -206,6 +213,5 @@ void gale__nest_loosen(gale__nest *n)
     }
     for (int i = n->n_code - 1; i >= 0; i--) ask_of_operands(n, i, f);
     for (int i = 0; i < n->n_code; i++)
-        if (n->code[i].op != GALE__NEST_REDUCE && n->code[i].acc != GALE__NEST_NEAR && is_loose(n, i, f))
-            n->code[i].acc = mark_of(n, i, f);
+        if (n->code[i].op != GALE__NEST_REDUCE && is_loose(n, i, f)) n->code[i].acc = mark_of(n, i, f);
 }
