@@ -353,15 +353,6 @@ static bool over_reduction(const grouper *s, gale__node n, int64_t elements, int
 
 enum { SPREAD = 16 };
 
-/* A constant row with one number: what reads it loads as much, and computes it as fast. */
-static bool is_row_with_number(const gale__prim_graph *g, const gale__prim_node *p)
-{
-    int others = 0;
-    for (int i = 0; i < p->n_in; i++)
-        others += source_elements(g, p->in[i]) > 1 && !gale__prim_at(g, p->in[i])->invariant;
-    return light(p->op) && !others;
-}
-
 /* A value with few elements that many elements read, such as a gate per channel, is not recomputed for each of them. */
 static void store_spread(const grouper *s, gale__node n)
 {
@@ -370,8 +361,7 @@ static void store_spread(const grouper *s, gale__node n)
     while (gale__prim_at(s->g, x)->op == GALE__PRIM_RESHAPE || gale__prim_at(s->g, x)->op == GALE__PRIM_PERMUTE)
         x = gale__prim_at(s->g, x)->in[0];
     const gale__prim_node *p = gale__prim_at(s->g, x);
-    if (!s->fusion->options.store_operands || p->op >= GALE__SCALAR_COUNT || p->op == GALE__CAST || p->invariant ||
-        is_row_with_number(s->g, p))
+    if (!s->fusion->options.store_operands || p->op >= GALE__SCALAR_COUNT || p->op == GALE__CAST || p->invariant)
         return;
     if (s->zone[n] || gale__prim_elements(s->g, n) < SPREAD * gale__prim_elements(s->g, x)) return;
     if (gale__prim_elements(s->g, x) > 1 && !over_reduction(s, x, gale__prim_elements(s->g, n), &budget))

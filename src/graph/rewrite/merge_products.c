@@ -7,7 +7,7 @@
 #include "graph/run/tensor.h"
 #include <string.h>
 
-enum { BRANCHES_MAX = 8, VIEWS_MAX = 12, STEPS_MAX = 4, NODES_MADE = 10, VALUES_MADE = 24 };
+enum { BRANCHES_MAX = 8, VIEWS_MAX = 12, STEPS_MAX = 4, NODES_MADE = 12, VALUES_MADE = 24 };
 
 /* A node that reads a value, and the next one that does. */
 typedef struct reader {
@@ -142,13 +142,15 @@ static bool read_scales(
     return *scale && (*scale)->type == GALE_F32 && (*zero || input(n, 2) < 0) && along_columns(n);
 }
 
-/* Scales of a sum: a constant, or one times what is known later. */
-static bool read_factor(const merger *m, gale_value v, int64_t columns, step *out)
+/* Scales of a sum: a constant, or one times the scale of a dynamic quantisation, which is there before the product. */
+static bool read_factor(const merger *m, gale_value v, const branch *b, step *out)
 {
     const gale__op_node *n = maker_of(m, v);
-    out->by[0] = by_column(m, v, columns);
+    out->by[0] = by_column(m, v, b->weight->dims[1]);
     for (int i = 0; n && is_op(n, "Mul") && i < 2 && !out->by[0]; i++) {
-        out->by[0] = by_column(m, n->in[i], columns);
+        const gale__op_node *range = maker_of(m, n->in[1 - i]);
+        if (!range || !is_op(range, "DynamicQuantizeLinear") || range - m->graph->nodes > b->product) continue;
+        out->by[0] = by_column(m, n->in[i], b->weight->dims[1]);
         out->with = n->in[1 - i];
     }
     return out->by[0] && out->by[0]->type == GALE_F32;
@@ -157,7 +159,6 @@ static bool read_factor(const merger *m, gale_value v, int64_t columns, step *ou
 /* The operators that follow the sum of bytes. */
 static void find_steps(const merger *m, branch *b)
 {
-    int64_t columns = b->weight->dims[1];
     while (b->n_steps < STEPS_MAX) {
         int next = only_reader(m, b->out);
         const gale__op_node *n = next < 0 ? NULL : &m->graph->nodes[next];
@@ -166,7 +167,7 @@ static void find_steps(const merger *m, branch *b)
         if (is_op(n, "QuantizeLinear") || is_op(n, "DequantizeLinear")) {
             if (n->in[0] != b->out || !read_scales(m, n, 1, &s.by[0], &s.by[1])) return;
         } else if (is_op(n, "Mul")) {
-            if (n->in[0] == n->in[1] || !read_factor(m, n->in[n->in[0] == b->out], columns, &s)) return;
+            if (n->in[0] == n->in[1] || !read_factor(m, n->in[n->in[0] == b->out], b, &s)) return;
         } else if (!is_op(n, "Cast")) return;
         b->steps[b->n_steps++] = s;
         b->out = n->out[0];
@@ -295,8 +296,6 @@ gale_value gale__merge_value(gale_graph *g, gale_tensor *constant)
     return g->n_values++;
 }
 
-enum { INPUTS_MOST = 4 };
-
 /* A node with one new result, in place of `like`. */
 static gale_status make_node(
     merger *m, const gale__op_node *like, const char *name, const gale_value *in, int n_in, gale__op_node *out)
@@ -352,7 +351,7 @@ static gale_status make_product(merger *m, const branch *b, int n, gale__op_node
         set_axis(*made, 1);
         w = (*made)++->out[0];
     }
-    const gale_value in[INPUTS_MOST] = {like->in[0], w, input(like, 2), zero};
+    const gale_value in[4] = {like->in[0], w, input(like, 2), zero};
     return make_node(m, like, like->op->name, in, is_op(like, "MatMul") ? 2 : 4, (*made)++);
 }
 
