@@ -314,7 +314,7 @@ static gale_tensor *run_attention(gale_device *device, bool factors, gale_type t
     return y;
 }
 
-/* Attention writes the levels that its result has when it goes through memory, and no kernel only quantises. */
+/* Attention writes levels as if its result had not been rounded before, and no kernel only quantises. */
 TEST(attention_writes_levels)
 {
     gale_device *device = open_device("opencl");
@@ -322,16 +322,20 @@ TEST(attention_writes_levels)
     device->info.caps.matrix_quads = true; /* emulated, too, it is known which thread holds what */
     for (int k = 0; k < 4; k++) {
         gale_type type = k & 2 ? GALE_I8 : GALE_U8;
-        int kernels[2] = {0, 0}, most = k & 2 ? 127 : 255, wrong = 0;
+        int kernels[2] = {0, 0}, most = k & 2 ? 127 : 255, wrong = 0, below = 0;
         gale_tensor *y = run_attention(device, k & 1, type, false, &kernels[0]),
                     *q = run_attention(device, k & 1, type, true, &kernels[1]);
         CHECK_EQ(kernels[1], kernels[0] - 1);
         for (size_t i = 0; y && q && i < gale_tensor_size_bytes(q); i++) {
             float level = rintf(((const float *)gale_tensor_data(y))[i] / 0.003f) + 100;
             level = level > (float)most ? (float)most : level < (float)(most - 255) ? (float)(most - 255) : level;
-            wrong += ((const uint8_t *)gale_tensor_data(q))[i] != (uint8_t)(int)level;
+            uint8_t byte = ((const uint8_t *)gale_tensor_data(q))[i];
+            float have = k & 2 ? (float)(int8_t)byte : (float)byte;
+            CHECK(fabsf(have - level) <= 1);
+            wrong += have != level;
+            below += level < (float)most;
         }
-        if (!CHECK_EQ(wrong, 0)) printf("  case %d\n", k);
+        if (!CHECK(wrong * 50 < below) || !CHECK(below > 900)) printf("  case %d: %d, %d\n", k, wrong, below);
         gale_tensor_destroy(&y), gale_tensor_destroy(&q);
     }
     gale_device_close(&device);

@@ -150,7 +150,7 @@ bool gale__attention_shape_for(const gale__attention *a, const gale_device_caps 
     s.mask_wide = s.masked && lies_in(&c->mask, c->n, 4);
     s.wide_result = c->c % 8 == 0;
     s.levels = (gale_type)a->levels, s.factors = a->factors;
-    if (s.levels && (!s.quads || !s.wide_result)) return false;
+    if (s.levels && (!s.quads || !s.wide_result || s.c16 > 2 * s.d16)) return false;
     find_axes(a, &s);
     if (!choose_sizes(a, caps, &s) || !loops_end(a, caps, &s) || s.heads * s.blocks > INT32_MAX / 2) return false;
     *out = s;
@@ -178,7 +178,7 @@ static void set_words(const gale__attention *a, const gale__attention_shape *s, 
     const gale__cpu_attention *c = &a->a;
     const uint32_t first[] = {(uint32_t)c->m, (uint32_t)c->n, (uint32_t)c->d, (uint32_t)c->c, bits_of(c->scale),
         bits_of(c->fill), (uint32_t)c->seen, (uint32_t)s->blocks, (uint32_t)(s->blocks * s->heads), (uint32_t)a->beside,
-        bits_of(a->step), bits_of(a->zero)};
+        bits_of(a->levels ? 1 / a->step : 0), bits_of(a->zero)};
     memcpy(words, first, sizeof first);
     for (uint32_t i = 0; i < s->axes; i++) words[GALE__AW_EXTENT + i] = (uint32_t)s->extent[i];
     for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) {

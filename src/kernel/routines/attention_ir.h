@@ -51,7 +51,7 @@ enum {
     GALE__AW_BLOCKS,
     GALE__AW_GROUPS,
     GALE__AW_BESIDE,
-    GALE__AW_STEP,
+    GALE__AW_STEPS, /* levels to one */
     GALE__AW_ZERO,
     GALE__AW_EXTENT,
     GALE__AW_VIEWS = GALE__AW_EXTENT + GALE__CPU_LEAD,
