@@ -89,7 +89,8 @@ static void products(og *t, int64_t n, int64_t side)
     gale__free(data), gale__free(w);
 }
 
-/* What a row is beside its largest number goes on both as it is and, with a factor for each channel, as levels. */
+/* What a row is beside its largest number goes on both as it is and, with a factor for each channel, as levels; the
+ * product has a scale for each column on its way. */
 static void norms(og *t, int64_t n, int64_t side)
 {
     int64_t dims[2] = {n, side}, square[2] = {side, side};
@@ -102,6 +103,12 @@ static void norms(og *t, int64_t n, int64_t side)
     gale__free(data);
     gale_value level = there_and_back(t, og_op2(t, "Mul", y, og_data(t, GALE_F32, 1, &side, factors)), 0.03f, 250);
     y = og_op2(t, "Add", og_op2(t, "MatMul", level, weights(t, 2, square, 1)), y);
+    gale_attr along = GALE_INT("axis", -1);
+    void *zeros = bytes(side, 90, 130);
+    gale_value in[3] = {y, og_data(t, GALE_F32, 1, &side, factors), og_data(t, GALE_U8, 1, &side, zeros)};
+    gale__free(zeros);
+    in[0] = og_op(t, "QuantizeLinear", in, 3, &along, 1);
+    y = og_op(t, "DequantizeLinear", in, 3, &along, 1);
     og_output(t, quantise(t, "QuantizeLinear", y, 0.2f, 99));
 }
 
