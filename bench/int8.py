@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""8 bits against half precision on one device: ResNet-50 with random weights, quantised by ONNX Runtime (QDQ, u8
-activations, s8 weights with a scale per channel, random calibration data), and optionally an encoder.
+"""8 bits against half precision on one device: ResNet-50 and an encoder of 6 layers, both with random weights.  ResNet-50
+is quantised by ONNX Runtime (QDQ, u8 activations, s8 weights with a scale per channel, random calibration data), the
+encoder so, by `gale convert --precision int8 --calibrate`, and dynamically by ONNX Runtime.
 
-    bench/int8.py FOLDER [--gale build/gale] [--provider cuda] [--batch 1,16] [--encoder MODEL.onnx] [--tokens 32x128]
+    bench/int8.py FOLDER [--gale build/gale] [--provider cuda] [--batch 1,16] [--encoder MODEL.onnx] [--tokens 1x20,32x128]
 
 Models are written to FOLDER once.  For each the time of `gale bench` in fp16, of the quantised model, and of the
 quantised model with fp16 around its products is printed, and how far the device's results of the quantised model are
-from those of the CPU.  Needs numpy, onnx and onnxruntime."""
+from those of the CPU.  An empty --batch or --tokens leaves one of them out.  Needs numpy, onnx and onnxruntime."""
 import argparse
 import pathlib
 import re
@@ -15,25 +16,34 @@ import subprocess
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 
 class Network:
-    """ResNet-50 as a list of nodes."""
+    """A list of nodes and weights."""
 
     def __init__(self):
         self.random = np.random.default_rng(0)
         self.nodes, self.weights = [], []
 
-    def weight(self, array):
+    def weight(self, array, kind=np.float32):
         name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(array.astype(np.float32), name))
+        self.weights.append(numpy_helper.from_array(np.asarray(array, kind), name))
         return name
 
     def op(self, kind, inputs, **attributes):
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=f"{kind}_{name}", **attributes))
         return name
+
+    def write(self, path, inputs, outputs):
+        graph = helper.make_graph(self.nodes, "network", *[[helper.make_tensor_value_info(*v) for v in values]
+                                                           for values in (inputs, outputs)], self.weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+class ResNet(Network):
+    """ResNet-50."""
 
     def conv(self, x, channels, out, side, stride, relu=True):
         shape = (out, channels, side, side)
@@ -60,10 +70,44 @@ class Network:
         x = self.op("Flatten", [self.op("GlobalAveragePool", [x])], axis=1)
         last = self.weight(self.random.standard_normal((1000, channels)) * 0.03)
         self.nodes.append(helper.make_node("Gemm", [x, last, self.weight(np.zeros(1000))], ["y"], transB=1, name="last"))
-        info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
-                for n, s in (("x", ["n", 3, 224, 224]), ("y", ["n", 1000]))]
-        graph = helper.make_graph(self.nodes, "resnet50", info[:1], info[1:], self.weights)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        self.write(path, [("x", TensorProto.FLOAT, ["n", 3, 224, 224])], [("y", TensorProto.FLOAT, ["n", 1000])])
+
+
+class Encoder(Network):
+    """BERT with the sizes of all-MiniLM-L6-v2, written as PyTorch exports it."""
+
+    def dense(self, x, rows, columns):
+        y = self.op("MatMul", [x, self.weight(self.random.standard_normal((rows, columns)) * rows**-0.5)])
+        return self.op("Add", [self.weight(self.random.standard_normal(columns) * 0.1), y])
+
+    def norm(self, x, size):
+        return self.op("LayerNormalization", [x, self.weight(self.random.uniform(0.5, 1.5, size)),
+                                              self.weight(np.zeros(size))], axis=-1, epsilon=1e-12)
+
+    def layer(self, x, mask, size, heads, wide):
+        split = self.weight([0, 0, heads, size // heads], np.int64)
+        q, k, v = (self.op("Transpose", [self.op("Reshape", [self.dense(x, size, size), split])], perm=perm)
+                   for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
+        scores = self.op("Div", [self.op("MatMul", [q, k]), self.weight((size // heads)**0.5)])
+        y = self.op("MatMul", [self.op("Softmax", [self.op("Add", [scores, mask])], axis=-1), v])
+        y = self.op("Reshape", [self.op("Transpose", [y], perm=[0, 2, 1, 3]), self.weight([0, 0, size], np.int64)])
+        x = self.norm(self.op("Add", [self.dense(y, size, size), x]), size)
+        y = self.dense(x, size, wide)
+        t = self.op("Add", [self.op("Erf", [self.op("Div", [y, self.weight(2**0.5)])]), self.weight(1)])
+        y = self.op("Mul", [self.op("Mul", [y, t]), self.weight(0.5)])
+        return self.norm(self.op("Add", [self.dense(y, wide, size), x]), size)
+
+    def save(self, path, layers=6, size=384, heads=12, wide=1536, words=30522):
+        names = ["input_ids", "attention_mask", "token_type_ids"]
+        rows = [self.op("Gather", [self.weight(self.random.standard_normal((n, size))), name])
+                for n, name in ((words, names[0]), (2, names[2]))]
+        mask = self.op("Cast", [self.op("Unsqueeze", [names[1], self.weight([1, 2], np.int64)])], to=TensorProto.FLOAT)
+        mask = self.op("Mul", [self.op("Sub", [self.weight(1), mask]), self.weight(-10000)])
+        x = self.norm(self.op("Add", rows), size)
+        for _ in range(layers):
+            x = self.layer(x, mask, size, heads, wide)
+        self.nodes.append(helper.make_node("Identity", [x], ["y"]))
+        self.write(path, [(n, TensorProto.INT64, ["n", "t"]) for n in names], [("y", TensorProto.FLOAT, ["n", "t", size])])
 
 
 class Samples(CalibrationDataReader):
@@ -116,6 +160,21 @@ def report(options, name, model, quantised, shapes):
           f"{both:.2f} ms ({half / both:.2f}); off by {distance(options, quantised, shapes):.2g}", flush=True)
 
 
+def quantised_encoders(options, model):
+    """The encoder in 8 bits, each of the ways: the name and the file."""
+    folder = pathlib.Path(options.folder)
+    tokens = np.random.default_rng(5).integers(1, 30000, (4, 32))
+    feed = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
+    paths = {kind: folder / f"encoder-{kind}.onnx" for kind in ("static", "gale", "dynamic")}
+    if not paths["dynamic"].exists():
+        quantise(model, paths["static"], feed, True)
+        np.savez(folder / "tokens.npz", **feed)
+        gale(options, "convert", model, "--precision", "int8", "--calibrate", folder / "tokens.npz", "-o",
+             paths["gale"], "--overwrite")
+        quantize_dynamic(model, paths["dynamic"], weight_type=QuantType.QInt8)
+    return paths.items()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
@@ -123,25 +182,25 @@ def main():
     parser.add_argument("--provider", default="cuda")
     parser.add_argument("--batch", default="1,16")
     parser.add_argument("--encoder", help="an ONNX encoder with input_ids, attention_mask and token_type_ids")
-    parser.add_argument("--tokens", default="32x128")
+    parser.add_argument("--tokens", default="1x20,32x128")
     options = parser.parse_args()
     folder = pathlib.Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
     model, quantised = folder / "resnet50.onnx", folder / "resnet50-int8.onnx"
-    if not quantised.exists():
-        Network().save(model)
+    if options.batch and not quantised.exists():
+        ResNet().save(model)
         picture = np.random.default_rng(3).standard_normal((1, 3, 224, 224)).astype(np.float32)
         quantise(model, quantised, {"x": picture}, False)
-    for batch in options.batch.split(","):
+    for batch in options.batch.split(",") if options.batch else []:
         report(options, f"ResNet-50, batch {batch}", model, quantised, ["--shape", f"{batch}x3x224x224"])
-    if options.encoder:
-        target = folder / "encoder-int8.onnx"
-        tokens = np.random.default_rng(5).integers(1, 30000, (4, 32))
-        feed = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
-        if not target.exists():
-            quantise(options.encoder, target, feed, True)
-        shapes = [word for name in feed for word in ("--shape", f"{name}={options.tokens}")]
-        report(options, f"encoder, {options.tokens}", options.encoder, target, shapes)
+    model = pathlib.Path(options.encoder or folder / "encoder.onnx")
+    if options.tokens and not model.exists():
+        Encoder().save(model)
+    for tokens in options.tokens.split(",") if options.tokens else []:
+        shapes = [word for name in ("input_ids", "attention_mask", "token_type_ids")
+                  for word in ("--shape", f"{name}={tokens}")]
+        for kind, path in quantised_encoders(options, model):
+            report(options, f"encoder, {kind}, {tokens}", model, path, shapes)
 
 
 if __name__ == "__main__":

@@ -318,6 +318,33 @@ TEST(biases)
     }
 }
 
+/* Of a product of two computed values, as in attention, neither is quantised; what weights multiply is. */
+TEST(products_of_values)
+{
+    maker m;
+    gale__onnx *f = NULL;
+    gale__int8_ranges ranges = {0};
+    gale_tensor *t = NULL;
+    make_begin(&m, 13);
+    make_input(&m, "x", 1, "16,16");
+    make_output(&m, "y", 1, NULL);
+    make_initializer(&m, make_floats(&m, "w", "16,16", noise(256, 1), 256));
+    make_node(&m, "MatMul", "x,w", "a");
+    make_node(&m, "MatMul", "a,x", "y");
+    CHECK_OK(make_file(&m, &f));
+    CHECK_OK(gale__int8_ranges_of(root(f), &ranges));
+    CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, 2, (int64_t[]){16, 16}, noise(256, 9), &t));
+    CHECK_OK(gale__int8_ranges_note(&ranges, "x", t));
+    CHECK_OK(gale__int8_ranges_note(&ranges, "a", t));
+    gale__int8 how = {.ranges = &ranges};
+    CHECK_OK(gale__edit_int8(f, root(f), &how));
+    CHECK(how.n_weights == 1 && how.n_values == 1);
+    CHECK_EQ(count_ops(root(f)->graph, "QuantizeLinear"), 1);
+    gale_tensor_destroy(&t);
+    gale__int8_ranges_finish(&ranges);
+    gale__onnx_close(&f);
+}
+
 TEST(left_out)
 {
     static const char *const names[] = {"layer/gemm", "layer/*", "Gemm", "b"};
@@ -436,7 +463,7 @@ TEST(every_allocation_fails)
 }
 
 static const test_row rows[] = {ROW(weights), ROW(activations), ROW(outliers), ROW(uneven_channels), ROW(biases),
-    ROW(left_out), ROW(embeddings), ROW(language_model), ROW(every_allocation_fails)};
+    ROW(products_of_values), ROW(left_out), ROW(embeddings), ROW(language_model), ROW(every_allocation_fails)};
 
 int main(int argc, char **argv)
 {

@@ -76,18 +76,82 @@ static void across(og *t)
     attend(t, q, k, og_op2(t, "Mul", project(t, y, true), og_number(t, 3)));
 }
 
+/* --- Products of bytes. --- */
+
+static gale_value bytes(og *t, gale_type type, int rank, int64_t columns, int low, int high)
+{
+    const int64_t dims[2] = {WIDTH, columns};
+    int8_t data[WIDTH * WIDTH];
+    for (int64_t i = 0; i < (rank == 2 ? WIDTH : 1) * columns; i++)
+        data[i] = (int8_t)(low + (int)((og_random(t) + 1) / 2 * (float)(high - low)));
+    return og_data(t, type, rank, dims + 2 - rank, data);
+}
+
+static gale_value quantised(og *t, const char *op, gale_value x, gale_value scale, gale_value zero)
+{
+    return og_op(t, op, (gale_value[]){x, scale, zero}, 3, NULL, 0);
+}
+
+/* Weights with a scale for each column, or one and a zero point; the result is quantised on its way or not. */
+static gale_value project_bytes(og *t, gale_value x, bool by_column, bool levels)
+{
+    gale_value w = bytes(t, GALE_I8, 2, HEADS * SIZE, -100, 100), zero = GALE_NONE, scale = og_number(t, 0.003f);
+    if (by_column) scale = weights(t, 1, 1, HEADS * SIZE);
+    else zero = bytes(t, GALE_I8, 0, 1, -9, 9);
+    gale_value y = og_op2(t, "MatMul", x, quantised(t, "DequantizeLinear", w, scale, zero));
+    if (levels) {
+        gale_value step = og_number(t, 0.01f + 0.01f * og_random(t)), middle = bytes(t, GALE_U8, 0, 1, 90, 120);
+        y = quantised(t, "DequantizeLinear", quantised(t, "QuantizeLinear", y, step, middle), step, middle);
+    }
+    return og_op2(t, "Add", y, weights(t, 1, 1, HEADS * SIZE));
+}
+
+static void of_bytes(og *t, bool by_column, bool levels)
+{
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), scale = og_number(t, 0.01f), zero = bytes(t, GALE_U8, 0, 1, 70, 90);
+    x = quantised(t, "DequantizeLinear", quantised(t, "QuantizeLinear", x, scale, zero), scale, zero);
+    gale_value q = project_bytes(t, x, by_column, levels), k = project_bytes(t, x, by_column, levels);
+    attend(t, q, k, project_bytes(t, x, by_column, levels));
+}
+
+static void of_bytes_by_number(og *t) { of_bytes(t, false, false); }
+static void of_bytes_to_levels(og *t) { of_bytes(t, true, true); }
+
+static gale_value project_whole(og *t, const gale_value x[3], bool with_zero)
+{
+    gale_value zero = with_zero ? bytes(t, GALE_I8, 1, HEADS * SIZE, -9, 9) : bytes(t, GALE_I8, 0, 1, 0, 0),
+               in[4] = {x[0], bytes(t, GALE_I8, 2, HEADS * SIZE, -100, 100), x[2], zero};
+    gale_value sum = og_op(t, "MatMulInteger", in, 4, NULL, 0),
+               y = og_op(t, "Cast", &sum, 1, (gale_attr[]){GALE_STRING_ATTR("to", "f32")}, 1);
+    y = og_op2(t, "Mul", y, og_op2(t, "Mul", x[1], og_number(t, 0.003f + 0.002f * og_random(t))));
+    return og_op2(t, "Add", y, weights(t, 1, 1, HEADS * SIZE));
+}
+
+static void of_whole(og *t, bool with_zero)
+{
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), parts[3] = {GALE_NONE, GALE_NONE, GALE_NONE};
+    og_note(t, gale_graph_op(t->graph, "DynamicQuantizeLinear", &x, 1, NULL, 0, parts, 3));
+    gale_value q = project_whole(t, parts, with_zero), k = project_whole(t, parts, with_zero);
+    attend(t, q, k, project_whole(t, parts, with_zero));
+}
+
+static void of_whole_numbers(og *t) { of_whole(t, false); }
+static void of_whole_numbers_with_zeros(og *t) { of_whole(t, true); }
+
 static const struct {
     const char *name;
     void (*make)(og *);
     int products; /* of three */
 } graphs[] = {{"biases", with_biases, 1}, {"no biases", without_biases, 1}, {"two biases", with_two_biases, 1},
-    {"shapes", with_shapes, 1}, {"an output", queries_are_an_output, 2}, {"across", across, 3}};
+    {"shapes", with_shapes, 1}, {"an output", queries_are_an_output, 2}, {"across", across, 3},
+    {"bytes", of_bytes_by_number, 1}, {"bytes to levels", of_bytes_to_levels, 1},
+    {"whole numbers", of_whole_numbers, 1}, {"whole numbers with zero points", of_whole_numbers_with_zeros, 1}};
 enum { GRAPHS = sizeof graphs / sizeof *graphs };
 
 static int products_of(const gale_program *p)
 {
     int n = 0;
-    for (int i = 0; i < p->graph->n_nodes; i++) n += !strcmp(p->graph->nodes[i].name, "MatMul");
+    for (int i = 0; i < p->graph->n_nodes; i++) n += !strncmp(p->graph->nodes[i].name, "MatMul", 6);
     return n;
 }
 
@@ -132,6 +196,8 @@ TEST(faults)
     og t;
     og_begin(&t);
     with_two_biases(&t);
+    of_bytes_to_levels(&t);
+    of_whole_numbers(&t);
     CHECK_OK(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
     gale_status status = GALE_NO_MEMORY;
     uint64_t n = 1;

@@ -89,6 +89,29 @@ static void products(og *t, int64_t n, int64_t side)
     gale__free(data), gale__free(w);
 }
 
+/* What a row is beside its largest number goes on both as it is and, with a factor for each channel, as levels; the
+ * product has a scale for each column on its way. */
+static void norms(og *t, int64_t n, int64_t side)
+{
+    int64_t dims[2] = {n, side}, square[2] = {side, side};
+    float factors[512];
+    void *data = bytes(n * side, 0, 255);
+    for (int64_t i = 0; i < side; i++) factors[i] = 0.5f + (float)any(0, 99) / 100;
+    gale_value x = quantise(t, "DequantizeLinear", og_given(t, GALE_U8, 2, dims, data), 0.02f, 0),
+               most = og_op(t, "ReduceMax", (gale_value[]){x, OG_INTS(t, 1)}, 2, NULL, 0),
+               y = og_op2(t, "Sub", x, most);
+    gale__free(data);
+    gale_value level = there_and_back(t, og_op2(t, "Mul", y, og_data(t, GALE_F32, 1, &side, factors)), 0.03f, 250);
+    y = og_op2(t, "Add", og_op2(t, "MatMul", level, weights(t, 2, square, 1)), y);
+    gale_attr along = GALE_INT("axis", -1);
+    void *zeros = bytes(side, 90, 130);
+    gale_value in[3] = {y, og_data(t, GALE_F32, 1, &side, factors), og_data(t, GALE_U8, 1, &side, zeros)};
+    gale__free(zeros);
+    in[0] = og_op(t, "QuantizeLinear", in, 3, &along, 1);
+    y = og_op(t, "DequantizeLinear", in, 3, &along, 1);
+    og_output(t, quantise(t, "QuantizeLinear", y, 0.2f, 99));
+}
+
 /* Numbers that have no level, those in the middle between two, and there and back within a kernel. */
 static void corners(og *t, gale_type type, bool again)
 {
@@ -165,6 +188,19 @@ TEST(networks_run_on_units)
     og_end(&t);
 }
 
+/* Levels are written by the kernel that makes what they are made of. */
+TEST(levels_are_written_beside_values)
+{
+    og t;
+    og_begin(&t);
+    norms(&t, 4096, 384);
+    work w = plan_of(&t, &nvidia);
+    double values = 4096 * 384 * (1 + 4 + 1 + 1 + 4 + 1.0);
+    if (!CHECK_EQ(w.kernels, 2) || !CHECK_EQ(w.units, 1) || !CHECK(w.bytes < values + 2e5))
+        printf("  %d kernels, %d int8, %.2f MB\n", w.kernels, w.units, w.bytes / 1e6);
+    og_end(&t);
+}
+
 /* --- results --- */
 
 static gale_device *open_device(const char *chain)
@@ -224,6 +260,10 @@ TEST(results_are_those_of_the_cpu)
             products(&t, 33, 40);
             compare(&t, "products", cpu, device);
             og_end(&t);
+            og_begin(&t);
+            norms(&t, 33, 48);
+            compare(&t, "norms", cpu, device);
+            og_end(&t);
         }
         for (int k = 0; k < 8; k += test_brief() ? 3 : 1) {
             og t;
@@ -236,6 +276,76 @@ TEST(results_are_those_of_the_cpu)
         gale_device_close(&device);
     }
     gale_device_close(&cpu);
+}
+
+/* Attention as exporters write it, heads side by side at the end, times a factor for each column or not. */
+static void attention(og *t, bool factors, gale_type type, bool levels)
+{
+    enum { BATCH = 2, ROWS = 19, HEADS = 3, SIZE = 16, WIDTH = HEADS * SIZE };
+    const int64_t square[2] = {WIDTH, WIDTH}, row[1] = {WIDTH};
+    const int8_t zero = 100;
+    float w[WIDTH * WIDTH];
+    gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), part[3];
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < WIDTH * WIDTH; k++) w[k] = (float)any(-99, 99) / 200;
+        gale_value y = og_op2(t, "MatMul", x, og_data(t, GALE_F32, 2, square, w));
+        y = og_reshape(t, y, OG_INTS(t, BATCH, ROWS, HEADS, SIZE));
+        part[i] = i == 1 ? OG_TRANSPOSE(t, y, 0, 2, 3, 1) : OG_TRANSPOSE(t, y, 0, 2, 1, 3);
+    }
+    gale_value y = og_op2(t, "MatMul", og_softmax(t, og_op2(t, "MatMul", part[0], part[1]), -1), part[2]);
+    y = og_reshape(t, OG_TRANSPOSE(t, y, 0, 2, 1, 3), OG_INTS(t, BATCH, ROWS, WIDTH));
+    if (factors) y = og_op2(t, "Mul", y, og_data(t, GALE_F32, 1, row, w));
+    gale_value in[3] = {y, og_number(t, 0.003f), og_data(t, type, 0, NULL, &zero)};
+    og_output(t, levels ? og_op(t, "QuantizeLinear", in, 3, NULL, 0) : y);
+}
+
+static gale_tensor *run_attention(gale_device *device, bool factors, gale_type type, bool levels, int *kernels)
+{
+    const gale_program_options f16 = {.precision = GALE_PRECISION_F16};
+    gale_program *p = NULL;
+    gale__instance *i = NULL;
+    gale_tensor *y = NULL;
+    og t;
+    seed = 3;
+    og_begin(&t);
+    attention(&t, factors, type, levels);
+    if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) &&
+        CHECK_OK(gale_program_create(t.graph, device, &f16, &p)) &&
+        CHECK_OK(gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST)) &&
+        CHECK_OK(gale__program_instance(p, t.inputs, &i))) {
+        *kernels = i->plan->kernels;
+        gale__instance_release(p, i);
+    }
+    gale_program_destroy(&p);
+    og_end(&t);
+    return y;
+}
+
+/* Attention writes levels as if its result had not been rounded before, and no kernel only quantises. */
+TEST(attention_writes_levels)
+{
+    gale_device *device = open_device("opencl");
+    if (!device) SKIP("no OpenCL");
+    device->info.caps.matrix_quads = true; /* emulated, too, it is known which thread holds what */
+    for (int k = 0; k < 4; k++) {
+        gale_type type = k & 2 ? GALE_I8 : GALE_U8;
+        int kernels[2] = {0, 0}, most = k & 2 ? 127 : 255, wrong = 0, below = 0;
+        gale_tensor *y = run_attention(device, k & 1, type, false, &kernels[0]),
+                    *q = run_attention(device, k & 1, type, true, &kernels[1]);
+        CHECK_EQ(kernels[1], kernels[0] - 1);
+        for (size_t i = 0; y && q && i < gale_tensor_size_bytes(q); i++) {
+            float level = rintf(((const float *)gale_tensor_data(y))[i] / 0.003f) + 100;
+            level = level > (float)most ? (float)most : level < (float)(most - 255) ? (float)(most - 255) : level;
+            uint8_t byte = ((const uint8_t *)gale_tensor_data(q))[i];
+            float have = k & 2 ? (float)(int8_t)byte : (float)byte;
+            CHECK(fabsf(have - level) <= 1);
+            wrong += have != level;
+            below += level < (float)most;
+        }
+        if (!CHECK(wrong * 50 < below) || !CHECK(below > 900)) printf("  case %d: %d, %d\n", k, wrong, below);
+        gale_tensor_destroy(&y), gale_tensor_destroy(&q);
+    }
+    gale_device_close(&device);
 }
 
 /* Making the plan, its n-th allocation failing; true once n is past the last. */
@@ -271,4 +381,5 @@ TEST(every_allocation_may_fail)
     gale_device_close(&null);
 }
 
-TESTS(ROW(networks_run_on_units), ROW(results_are_those_of_the_cpu), ROW(every_allocation_may_fail))
+TESTS(ROW(networks_run_on_units), ROW(levels_are_written_beside_values), ROW(results_are_those_of_the_cpu),
+    ROW(attention_writes_levels), ROW(every_allocation_may_fail))

@@ -85,15 +85,27 @@ LOWER(DequantizeLinear)
     L->out[0] = gale__prim_cast(L->g, y, type);
 }
 
+/* The elements of x in the order in which they are in memory, for what does not depend on it: a long row is reduced by
+ * many threads at once. */
+static gale__node as_row(gale__lower *L, gale__node x)
+{
+    gale__prim_graph *g = L->g;
+    gale__prim_node p = gale__lower_peek(g, x);
+    gale__node from = p.op == GALE__CAST ? p.in[0] : x;
+    for (p = gale__lower_peek(g, from); p.op == GALE__PRIM_RESHAPE || p.op == GALE__PRIM_PERMUTE;
+         p = gale__lower_peek(g, from))
+        from = p.in[0];
+    const int64_t n = gale__lower_good(L) ? gale__prim_elements(g, from) : 0;
+    return gale__prim_reshape(g, gale__prim_cast(g, from, gale__lower_type_of(g, x)), 1, &n);
+}
+
 /* The range always holds 0, so that 0 is exact; nothing but zeros has scale 1. */
 void gale__lower_quantise_range(gale__lower *L, gale__node x, gale__node *y, gale__node *scale, gale__node *zero)
 {
     gale__prim_graph *g = L->g;
-    gale__prim_node p = gale__lower_peek(g, x);
-    uint32_t all = (1u << p.rank) - 1;
-    gale__node none = gale__prim_scalar(g, GALE_F32, 0);
-    gale__node high = gale__prim_binary(g, GALE__MAX, gale__prim_reduce(g, GALE__RMAX, x, all, false), none);
-    gale__node low = gale__prim_binary(g, GALE__MIN, gale__prim_reduce(g, GALE__RMIN, x, all, false), none);
+    gale__node none = gale__prim_scalar(g, GALE_F32, 0), row = as_row(L, x);
+    gale__node high = gale__prim_binary(g, GALE__MAX, gale__prim_reduce(g, GALE__RMAX, row, 1, false), none);
+    gale__node low = gale__prim_binary(g, GALE__MIN, gale__prim_reduce(g, GALE__RMIN, row, 1, false), none);
     gale__node same = gale__prim_binary(g, GALE__EQ, high, low), one = gale__prim_scalar(g, GALE_F32, 1);
     *scale = gale__prim_select(
         g, same, one, gale__prim_div(g, gale__prim_sub(g, high, low), gale__prim_scalar(g, GALE_F32, 255)));

@@ -299,7 +299,7 @@ static int emit_fresh(gale__fuse_emitter *e, gale__node n, const gale__map *m, b
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
     if (p->op == GALE__PRIM_INPUT || (p->op == GALE__PRIM_CONST && !p->splat)) return load(e, n, m);
-    if (e->fusion->root[n] && n != e->root) return load(e, n, m);
+    if (e->fusion->root[n] && n != e->root && n != e->with) return load(e, n, m);
     note_region(e, p);
     if (p->op == GALE__PRIM_CONST)
         return gale__fuse_emit_const(e, (gale_type)p->type, compute_bits((gale_type)p->type, p->data));
@@ -307,7 +307,7 @@ static int emit_fresh(gale__fuse_emitter *e, gale__node n, const gale__map *m, b
     if (p->op == GALE__PRIM_REDUCE) return gale__fuse_emit_reduce(e, n, m, sum_path);
     if (p->op == GALE__PRIM_IOTA) return emit_iota(e, n, m);
     if (p->op == GALE__PRIM_COPY) return gale__fuse_emit_value(e, p->in[0], m, false);
-    if (n != e->root && too_dear(e, n)) return gale__fuse_emit_load_instead(e, n, m);
+    if (n != e->root && n != e->with && too_dear(e, n)) return gale__fuse_emit_load_instead(e, n, m);
     if (p->op == GALE__PRIM_TAKE) return emit_take(e, n, m);
     return emit_scalar(e, n, m);
 }
@@ -378,11 +378,27 @@ static void split_factor(gale__fuse_emitter *e)
     f->f[at + 1] = e->split.inner;
 }
 
+/* Where a root is stored; piece: of which this is one, NULL: it is at the root's own place. */
+static gale_status add_store(
+    gale__fuse_emitter *e, gale__node root, const gale__map *m, const gale__fused_piece *piece, gale__nest_store *out)
+{
+    int64_t strides[GALE_MAX_RANK];
+    gale__nest_guard room[GALE__GUARDS];
+    gale__fuse_root_strides(e->fusion, root, strides);
+    gale__nest_access access = {
+        .buffer = buffer_of(e, root), .type = (gale_type)gale__prim_at(e->g, root)->type, .guards = room};
+    if (access.buffer < 0) return e->status;
+    gale__map_access(m, strides, &access);
+    if (piece && piece->axis >= 0) access.offset += piece->offset * strides[piece->axis];
+    *out = (gale__nest_store){out->value, add_access(e, &access), -1, 0};
+    return out->access < 0 ? e->status : GALE_OK;
+}
+
 static gale_status emit_once(gale__fuse_emitter *e, const gale__fused_piece *piece, gale__fused *out, bool *restart)
 {
     const gale__prim_node *p = gale__prim_at(e->g, piece->value), *r = gale__prim_at(e->g, e->root);
     int dim_of_axis[GALE_MAX_RANK + 1];
-    int64_t strides[GALE_MAX_RANK], dims[GALE_MAX_RANK];
+    int64_t dims[GALE_MAX_RANK];
     bool part = piece->value == e->root && piece->axis >= 0;
     memcpy(dims, p->dims, sizeof dims);
     if (part) dims[piece->axis] = piece->extent;
@@ -393,20 +409,17 @@ static gale_status emit_once(gale__fuse_emitter *e, const gale__fused_piece *pie
     gale__map_identity(m, &e->domain, p->rank, dims, dim_of_axis);
     if (part) m->axis[piece->axis].c0 = piece->offset;
     else if (piece->axis < 0 && !unroll(e, m)) return gale__fail(GALE_INTERNAL, "a rolled value cannot be planned");
-    int v = gale__fuse_emit_value(e, piece->value, m, false);
+    gale__nest_store stores[2];
+    int n_stores = 1 + (e->with >= 0), v = 0;
+    for (int i = 0; i < n_stores && v >= 0; i++)
+        v = stores[i].value = gale__fuse_emit_value(e, i ? e->with : piece->value, m, false);
     *restart = v == RESTART;
     if (v == RESTART) return GALE_OK;
     if (v < 0) return e->status;
-    gale__fuse_root_strides(e->fusion, e->root, strides);
-    gale__nest_guard room[GALE__GUARDS];
-    gale__nest_access access = {.buffer = buffer_of(e, e->root), .type = (gale_type)r->type, .guards = room};
-    if (access.buffer < 0) return e->status;
-    gale__map_access(m, strides, &access);
-    if (piece->axis >= 0 && !part) access.offset += piece->offset * strides[piece->axis];
-    int at = add_access(e, &access);
-    if (at < 0) return e->status;
+    for (int i = 0; i < n_stores; i++)
+        GALE_TRY(add_store(e, i ? e->with : e->root, m, part ? NULL : piece, &stores[i]));
     note_region(e, r);
-    return gale__fuse_emit_finish(e, v, at, out);
+    return gale__fuse_emit_finish(e, stores, n_stores, out);
 }
 
 static void reset(gale__fuse_emitter *e, gale__fusion *f, gale__node root)
@@ -414,6 +427,7 @@ static void reset(gale__fuse_emitter *e, gale__fusion *f, gale__node root)
     e->fusion = f;
     e->g = f->g;
     e->root = root;
+    e->with = f->with[root];
     e->n_added = e->n_maps = e->n_code = e->n_accesses = e->n_buffers = e->n_memos = e->depth = e->recursion =
         e->reducing = e->n_names = e->n_regions = 0;
     e->status = GALE_OK;
@@ -434,6 +448,7 @@ gale_status gale__fuse_emit(gale__fusion *f, gale__node root, const gale__fused_
         if (restart) split_factor(e);
     } while (restart && status == GALE_OK);
     out->root = root;
+    out->also = e->with;
     if (status == GALE_OK) gale__nest_canonicalize(&out->nest);
     return status;
 }

@@ -1,7 +1,10 @@
 /* From the emitter's lists to a finished nest: which dimensions are inner, outer dimensions first, names for reports.
  * */
+#include "graph/build/build.h"
 #include "graph/fuse/emitter.h"
 #include <string.h>
+
+enum { ORDINARY_MOST = 65536 };
 
 /* Which instructions vary along inner dimensions; a reduction's operand always counts as inner. */
 static void find_inner(gale__fuse_emitter *e)
@@ -27,7 +30,7 @@ static void find_inner(gale__fuse_emitter *e)
 }
 
 /* Reductions of values that do not vary inside (a constant, say) take an inner copy of them. */
-static gale_status copy_outer_operands(gale__fuse_emitter *e, int *value)
+static gale_status copy_outer_operands(gale__fuse_emitter *e, gale__nest_store *stores, int n_stores)
 {
     for (int i = 0; i < e->n_code; i++) {
         if (e->code[i].op != GALE__NEST_REDUCE || e->code[e->code[i].a].inner) continue;
@@ -36,7 +39,7 @@ static gale_status copy_outer_operands(gale__fuse_emitter *e, int *value)
             return gale__fail(GALE_LIMIT, "a fused kernel exceeds %d instructions", e->n_code);
         memmove(&e->code[i + 1], &e->code[i], (size_t)(e->n_code - i) * sizeof *e->code);
         e->n_code++;
-        if (*value >= i) (*value)++;
+        for (int k = 0; k < n_stores; k++) stores[k].value += stores[k].value >= i;
         for (int k = i + 1; k < e->n_code; k++) {
             int32_t *ops[3] = {&e->code[k].a, &e->code[k].b, &e->code[k].c};
             for (int o = 0; o < 3; o++)
@@ -63,15 +66,20 @@ static bool walks_inside(const gale__fuse_emitter *e, const gale__nest_access *a
 
 /* A reduced value that is spread again over what it was reduced over: it is stored at every inner point, so it takes an
  * inner copy. */
-static gale_status copy_spread_value(gale__fuse_emitter *e, int *value, const gale__nest_access *store)
+static gale_status copy_spread_value(gale__fuse_emitter *e, gale__nest_store *store)
 {
-    if (e->code[*value].inner || !walks_inside(e, store)) return GALE_OK;
+    if (e->code[store->value].inner || !walks_inside(e, &e->accesses[store->access])) return GALE_OK;
     int copy = gale__fuse_emit_append(e,
-        (gale__nest_instr){
-            .op = GALE__CAST, .type = e->code[*value].type, .inner = 1, .a = *value, .b = -1, .c = -1, .access = -1},
+        (gale__nest_instr){.op = GALE__CAST,
+            .type = e->code[store->value].type,
+            .inner = 1,
+            .a = store->value,
+            .b = -1,
+            .c = -1,
+            .access = -1},
         false);
     if (copy < 0) return e->status;
-    *value = copy;
+    store->value = copy;
     return GALE_OK;
 }
 
@@ -113,13 +121,30 @@ static void order_dims(gale__fuse_emitter *e, gale__nest *nest)
     }
 }
 
-gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_access, gale__fused *out)
+/* Whether all of a short constant, such as the scales of columns, can be divided by with its reciprocal. */
+static bool is_ordinary(const gale__prim_graph *g, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(g, n);
+    void *copy = NULL;
+    const void *data = NULL;
+    int64_t count = gale__prim_elements(g, n);
+    if (p->op != GALE__PRIM_CONST || p->type != GALE_F32 || p->splat || count > ORDINARY_MOST) return false;
+    bool ok = gale__prim_read(p, &copy, &data) == GALE_OK;
+    for (int64_t i = 0; ok && i < count; i++) {
+        float v = ((const float *)data)[i];
+        ok = v > 0x1p-60f && v < 0x1p60f;
+    }
+    gale__free(copy);
+    return ok;
+}
+
+gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, gale__nest_store stores[2], int n_stores, gale__fused *out)
 {
     gale__arena *a = &e->fusion->arena;
     gale__nest *nest = &out->nest;
     find_inner(e);
-    GALE_TRY(copy_outer_operands(e, &value));
-    GALE_TRY(copy_spread_value(e, &value, &e->accesses[store_access]));
+    GALE_TRY(copy_outer_operands(e, stores, n_stores));
+    for (int i = 0; i < n_stores; i++) GALE_TRY(copy_spread_value(e, &stores[i]));
     order_dims(e, nest);
     nest->fast = e->fusion->options.fast;
     nest->steady = e->fusion->options.steady;
@@ -127,19 +152,19 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_a
     nest->code = gale__arena_copy(a, e->code, (size_t)e->n_code * sizeof *e->code);
     nest->n_accesses = e->n_accesses;
     nest->accesses = gale__nest_accesses_copy(a, e->accesses, e->n_accesses);
-    nest->n_stores = 1;
-    nest->stores = gale__arena_alloc(a, sizeof *nest->stores);
+    nest->n_stores = n_stores;
+    nest->stores = gale__arena_copy(a, stores, (size_t)n_stores * sizeof *stores);
     nest->n_buffers = e->n_buffers;
     nest->buffers = gale__arena_alloc(a, (size_t)e->n_buffers * sizeof *nest->buffers);
     out->buffers = gale__arena_copy(a, e->buffers, (size_t)e->n_buffers * sizeof *e->buffers);
     if (!nest->code || !nest->accesses || !nest->stores || !nest->buffers || !out->buffers) return GALE_NO_MEMORY;
-    nest->stores[0] = (gale__nest_store){value, store_access, -1, 0};
     for (int i = 0; i < e->n_buffers; i++)
         nest->buffers[i] = (gale__nest_buffer){gale__fuse_root_elements(e->g, e->buffers[i]),
-            (gale_type)gale__prim_at(e->g, e->buffers[i])->type, i == nest->accesses[store_access].buffer};
+            (gale_type)gale__prim_at(e->g, e->buffers[i])->type, e->buffers[i] == e->root || e->buffers[i] == e->with,
+            false, e->fusion->options.bytes && is_ordinary(e->g, e->buffers[i])};
     gale__nest_settle(nest);
-    if (e->fusion->options.bytes) GALE_TRY(gale__nest_requantise(nest, a));
     gale__nest_loosen(nest);
+    if (e->fusion->options.bytes) GALE_TRY(gale__nest_requantise(nest, a));
     gale__nest_mark_levels(nest);
     out->kind = GALE__FUSED_NEST;
     out->op = join_names(e);

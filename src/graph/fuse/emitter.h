@@ -22,7 +22,7 @@ enum { ADDED = GALE_MAX_RANK, MAX_AXES = GALE_MAX_RANK + GALE__NEST_DIMS };
 typedef struct gale__fuse_emitter {
     gale__fusion *fusion;
     const gale__prim_graph *g;
-    gale__node root;
+    gale__node root, with; /* with: NIL, or what the kernel writes besides */
     gale__map_domain domain;
     int axis_of[GALE__NEST_DIMS], place_of[GALE__NEST_DIMS]; /* of each dimension: which factors it is one of */
     int n_added;                                             /* reduced axes that became dimensions of their own */
@@ -66,6 +66,6 @@ gale__map *gale__fuse_emit_map(gale__fuse_emitter *e);
 int gale__fuse_emit_reduce(gale__fuse_emitter *e, gale__node n, const gale__map *m, bool sum_path);
 /* Appends an axis of the domain as dimensions, one for each factor. */
 bool gale__fuse_emit_axis(gale__fuse_emitter *e, int axis, int64_t extent, bool inner);
-/* emit_nest.c: the finished nest, its value stored through access number `store_access`. */
-gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, int value, int store_access, gale__fused *out);
+/* emit_nest.c: the finished nest, which stores these values. */
+gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, gale__nest_store stores[2], int n_stores, gale__fused *out);
 #endif

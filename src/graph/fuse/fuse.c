@@ -95,7 +95,7 @@ static gale_status emit_roll(gale__fusion *f, gale__node n)
 static gale_status emit_root(gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
-    gale__fused k = {.root = n, .op = p->region >= 0 ? f->g->regions[p->region].name : "Identity"};
+    gale__fused k = {.root = n, .also = GALE__NIL, .op = p->region >= 0 ? f->g->regions[p->region].name : "Identity"};
     if (p->region >= 0) k.regions[k.n_regions++] = p->region;
     if (p->op == GALE__PRIM_LOOP) return k.kind = GALE__FUSED_LOOP, add_kernel(f, &k);
     if (p->op == GALE__PRIM_LOOP_OUT || gale__prim_elements(f->g, n) == 0) return GALE_OK;
@@ -119,7 +119,7 @@ static gale_status emit_all(gale__fusion *f)
     f->n_kernels = 0;
     for (gale__node n = 0; n < f->g->count; n++) f->emitted_in[n] = -1;
     for (gale__node n = f->g->count - 1; n >= 0 && status == GALE_OK; n--)
-        if (f->live[n] && f->root[n]) status = emit_root(f, n);
+        if (f->live[n] && f->root[n] && !f->joined[n]) status = emit_root(f, n);
     gale__fuse_emitter_finish(f);
     for (int i = 0, j = f->n_kernels - 1; i < j; i++, j--) {
         gale__fused k = f->kernels[i];

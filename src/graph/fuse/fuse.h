@@ -18,7 +18,7 @@ typedef enum gale__fused_kind {
 enum { GALE__FUSED_REGIONS = 6 }; /* that are distinguished; a kernel may have more */
 typedef struct gale__fused {
     gale__fused_kind kind;
-    gale__node root;                      /* what it writes */
+    gale__node root, also;                /* what it writes; also: NIL, or a second value */
     gale__nest nest;                      /* K_NEST */
     gale__node *buffers;                  /* K_NEST: the value behind each of nest.buffers */
     const char *op;                       /* operators it stands for: "MatMul+Relu" */
@@ -47,6 +47,8 @@ typedef struct gale__fusion {
     uint8_t *live, *root, *dense; /* by node; dense: identity layout is needed */
     uint8_t *last;                /* by node: is stored channels-last (layout.c) */
     uint8_t *over_reduce, *is_output;
+    gale__node *with;    /* by root: another root that is written by its kernel, NIL: none */
+    uint8_t *joined;     /* by root: is written by the kernel of another */
     int32_t *group;      /* by node */
     int32_t *emitted_in; /* REDUCE: the root that folded it */
     void *emitter;       /* working memory of emit.c */

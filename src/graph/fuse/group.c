@@ -203,16 +203,18 @@ static bool widens(const grouper *s, const gale__prim_node *p)
     return p->type == GALE_F32 && (from == GALE_F16 || from == GALE_BF16);
 }
 
-/* An input of n, views aside, is a reduction that n's kernel cannot take: n then goes with the reduction. */
+/* An input of n, views aside, is a reduction that n's kernel cannot take: n then goes with the reduction, unless there
+ * is much more of it, or the reduction is computed once and for all. */
 static bool splits_kernel(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
     int32_t job = s->fusion->group[n];
-    if (job < 0 || !s->job[job] || widens(s, p)) return false;
+    if (job < 0 || !s->job[job] || widens(s, p) || blows_up(s->g, n)) return false;
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
         while (gale__prim_is_view(gale__prim_at(s->g, x)->op)) x = gale__prim_at(s->g, x)->in[0];
-        if (gale__prim_at(s->g, x)->op != GALE__PRIM_REDUCE) continue;
+        const gale__prim_node *from = gale__prim_at(s->g, x);
+        if (from->op != GALE__PRIM_REDUCE || (from->invariant && !p->invariant)) continue;
         if (gale__fuse_is_contraction(s->g, x) || (s->job[job] & HAS_CONTRACTION) ||
             !same_axes(s->g, s->reduce[job], x))
             return true;
@@ -418,6 +420,65 @@ static void find_over_reduce(gale__fusion *f)
     }
 }
 
+/* The one value in memory that a chain of element-wise operations is made of, constants aside; NIL: there are more, or
+ * other things between. */
+static gale__node made_of(const grouper *s, gale__node n, int *budget)
+{
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    gale__node from = GALE__NIL;
+    if (p->op >= GALE__SCALAR_COUNT || --*budget < 0) return GALE__NIL;
+    for (int i = 0; i < p->n_in; i++) {
+        gale__node x = p->in[i];
+        if (gale__prim_at(s->g, x)->invariant) continue;
+        gale__node leaf = s->fusion->root[x] ? x : made_of(s, x, budget);
+        if (leaf < 0 || (from >= 0 && leaf != from)) return GALE__NIL;
+        from = leaf;
+    }
+    return from;
+}
+
+/* A root that the kernel of another one can write as well: levels made of a value in memory, element by element, unless
+ * that is a product; NIL: none. */
+static gale__node join_levels(const grouper *s, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    int budget = 16;
+    if (p->op != GALE__CAST || !is_byte(p->type)) return GALE__NIL;
+    gale__node from = made_of(s, n, &budget);
+    bool ok = from >= 0 && gale__prim_at(s->g, from)->op < GALE__SCALAR_COUNT && s->job[from] == HAS_REDUCE &&
+              gale__prim_same_shape(s->g, from, n);
+    return ok ? from : GALE__NIL;
+}
+
+/* The same for the first parts of two reductions of one value, as its least and its greatest number. */
+static gale__node join_parts(const grouper *s, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(s->g, n),
+                          *r = p->op == GALE__PRIM_COPY ? gale__prim_at(s->g, p->in[0]) : p;
+    if (p->op != GALE__PRIM_COPY || r->op != GALE__PRIM_REDUCE) return GALE__NIL;
+    for (gale__node m = n - 1; m >= 0 && m > n - 16; m--) {
+        const gale__prim_node *q = gale__prim_at(s->g, m);
+        if (q->op != GALE__PRIM_COPY || !s->fusion->root[m] || !s->fusion->live[m]) continue;
+        const gale__prim_node *o = gale__prim_at(s->g, q->in[0]);
+        if (o->op == GALE__PRIM_REDUCE && o->in[0] == r->in[0] && o->attr[1] == r->attr[1]) return m;
+    }
+    return GALE__NIL;
+}
+
+static void join_roots(grouper *s)
+{
+    gale__fusion *f = s->fusion;
+    for (gale__node n = 0; n < s->g->count; n++) f->with[n] = GALE__NIL;
+    for (gale__node n = 0; n < s->g->count && f->options.bytes && !f->options.no_fusion; n++) {
+        if (!f->live[n] || !f->root[n] || gale__prim_at(s->g, n)->invariant) continue;
+        gale__node from = join_levels(s, n);
+        if (from < 0) from = join_parts(s, n);
+        if (from < 0 || f->with[from] >= 0 || f->joined[from]) continue;
+        f->with[from] = n;
+        f->joined[n] = 1;
+    }
+}
+
 static gale_status allocate(grouper *s)
 {
     gale__fusion *f = s->fusion;
@@ -432,11 +493,13 @@ static gale_status allocate(grouper *s)
     f->is_output = gale__arena_alloc(&f->arena, n + 1);
     f->group = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->group);
     f->emitted_in = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->emitted_in);
+    f->with = gale__arena_alloc(&f->arena, (n + 1) * sizeof *f->with);
+    f->joined = gale__arena_alloc(&f->arena, n + 1);
     s->job = gale__arena_alloc(&f->arena, n + pieces + 1);
     s->reduce = gale__arena_alloc(&f->arena, (n + pieces + 1) * sizeof *s->reduce);
     s->zone = gale__arena_alloc(&f->arena, n + 1);
     if (!f->live || !f->root || !f->dense || !f->last || !f->over_reduce || !f->is_output || !f->group ||
-        !f->emitted_in || !s->job || !s->reduce || !s->zone)
+        !f->emitted_in || !f->with || !f->joined || !s->job || !s->reduce || !s->zone)
         return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) f->group[i] = GALE__GROUP_NONE, f->emitted_in[i] = -1;
     s->next_job = s->g->count;
@@ -463,5 +526,6 @@ gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_o
         visit_inputs(&s, n);
     }
     find_over_reduce(f);
+    join_roots(&s);
     return GALE_OK;
 }

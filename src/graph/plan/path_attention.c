@@ -1,5 +1,6 @@
 /* Which attentions the routines accept: f32 on the CPU, f16 and bf16 on matrix units, all axes in their standard
  * order, operands in memory with any strides. */
+#include "graph/build/build.h"
 #include "graph/plan/paths.h"
 #include <math.h>
 #include <string.h>
@@ -127,4 +128,75 @@ bool gale__claim_attention_kernels(gale__claim *c)
     a->type = type;
     a->mask_type = mask;
     return is_countable(c) && gale__attention_fits(a, &c->device->info.caps);
+}
+
+/* --- Levels of a result. --- */
+
+static bool is_half(int type) { return type == GALE_F16 || type == GALE_BF16; }
+
+/* What was widened to f32, or NIL. */
+static gale__node narrow_of(const gale__claim *c, gale__node n)
+{
+    gale__prim_node p = gale__claim_node(c, n);
+    return p.op == GALE__CAST && p.type == GALE_F32 && is_half(gale__claim_node(c, p.in[0]).type) ? p.in[0] : GALE__NIL;
+}
+
+/* x as a value of halves times a constant for each column, rounded; x itself where it is nothing of the kind. */
+static gale__node split_factors(const gale__claim *c, gale__node x, gale__node *factors)
+{
+    gale__prim_node p = gale__claim_node(c, x);
+    *factors = GALE__NIL;
+    if (p.op != GALE__CAST || gale__claim_node(c, p.in[0]).op != GALE__MUL) return x;
+    p = gale__claim_node(c, p.in[0]);
+    for (int i = 0; i < 2; i++) {
+        gale__node by = p.in[1 - i], from = narrow_of(c, p.in[i]);
+        while (gale__claim_node(c, by).op == GALE__PRIM_EXPAND || gale__claim_node(c, by).op == GALE__PRIM_RESHAPE)
+            by = gale__claim_node(c, by).in[0];
+        gale__prim_node constant = gale__claim_node(c, by);
+        if (from < 0 || constant.op != GALE__PRIM_CONST || constant.splat || constant.type != GALE_F32) continue;
+        *factors = by;
+        return from;
+    }
+    return x;
+}
+
+/* The attention whose heads, [.., heads, rows, columns], stand side by side in x; NIL: none. */
+static gale__node attention_of(const gale__claim *c, gale__node x, int64_t *heads)
+{
+    gale__prim_node joined = gale__claim_node(c, x),
+                    turned = gale__claim_node(c, joined.n_in ? joined.in[0] : GALE__NIL);
+    if (joined.op != GALE__PRIM_RESHAPE || turned.op != GALE__PRIM_PERMUTE || turned.rank < 3) return GALE__NIL;
+    int last = turned.rank - 1;
+    for (int a = 0; a <= last; a++)
+        if (turned.attr[a] != (a == last - 2 ? last - 1 : a == last - 1 ? last - 2 : a)) return GALE__NIL;
+    gale__prim_node p = gale__claim_node(c, turned.in[0]);
+    if (p.op != GALE__PRIM_ROUTINE || !is_half(p.type) ||
+        gale__fast_paths_at((int)p.attr[GALE__ROUTINE_ROW])->run.kernels != &gale__attention_kernels)
+        return GALE__NIL;
+    *heads = p.dims[last - 2];
+    return joined.dims[joined.rank - 1] == *heads * p.dims[last] ? turned.in[0] : GALE__NIL;
+}
+
+/* An attention that nothing but QuantizeLinear reads writes the levels itself. */
+bool gale__claim_attention_levels(gale__claim *c)
+{
+    gale__prim_node out = gale__claim_node(c, c->out);
+    gale__node factors, x = split_factors(c, narrow_of(c, c->in[0]), &factors);
+    int64_t heads = 0;
+    gale__node from = x < 0 ? GALE__NIL : attention_of(c, x, &heads);
+    double step, zero = 0;
+    if (from < 0 || (out.type != GALE_U8 && out.type != GALE_I8) || !gale__prim_is_splat(c->g, c->in[1], &step) ||
+        (c->n_in > 2 && c->in[2] >= 0 && !gale__prim_is_splat(c->g, c->in[2], &zero)))
+        return false;
+    gale__prim_node p = gale__claim_node(c, from), joined = gale__claim_node(c, x);
+    if (factors >= 0 && gale__prim_elements(c->g, factors) != joined.dims[joined.rank - 1]) return false;
+    gale__attention *a = gale__claim_args(c, sizeof *a);
+    if (!a || step < 0x1p-60 || step > 0x1p60) return false;
+    memcpy(a, &p.attr[GALE__ROUTINE_ARGS], sizeof *a);
+    memcpy(&c->operations, &p.attr[GALE__ROUTINE_OPERATIONS], sizeof c->operations);
+    a->levels = out.type, a->beside = heads, a->factors = factors >= 0, a->step = step, a->zero = zero;
+    bool ok = true;
+    for (int i = 0; i < p.n_in; i++) ok = ok && gale__claim_operand(c, p.in[i]);
+    if (factors >= 0) ok = ok && gale__claim_operand(c, factors);
+    return ok && gale__attention_fits(a, &c->device->info.caps);
 }

@@ -180,7 +180,9 @@ static gale_status place_all(gale__planner *p)
         gale__node n = f->kernels[i].root;
         p->position = p->clock[i];
         if (f->kernels[i].kind != GALE__FUSED_LOOP) {
+            gale__node also = f->kernels[i].also;
             GALE_TRY(place_root(p, n, &uses[n]));
+            if (also >= 0) GALE_TRY(place_root(p, also, &uses[also]));
             continue;
         }
         for (gale__node o = n + 1; o < g->count; o++)

@@ -37,8 +37,8 @@ void gale__planner_note_reads(const gale__nest *nest, int first, uint8_t *writer
     for (int i = 0; i < nest->n_buffers; i++)
         if (nest->buffers[i].written) written = i;
     for (int i = 0; i < nest->n_buffers; i++) {
-        writer[first + i] = (uint8_t)(first + written);
-        if (i != written && read_where_written(nest, i)) *aligned |= (uint64_t)1 << (first + i);
+        writer[first + i] = (uint8_t)(first + (nest->buffers[i].written ? i : written));
+        if (!nest->buffers[i].written && read_where_written(nest, i)) *aligned |= (uint64_t)1 << (first + i);
     }
 }
 

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP, CONTRACTION, MAP, WIDE, NARROW, LEVELS };
-enum { AS_MADE, STAYS_F32, MADE_NARROW, TO_NARROW, TO_NARROW_CLAMPED }; /* what becomes of results */
+enum { KEEP, CONTRACTION, MAP, WIDE, NARROW, LEVELS, SUMS };
+enum { AS_MADE, STAYS_F32, MADE_SUM, MADE_NARROW, TO_NARROW, TO_NARROW_CLAMPED }; /* what becomes of results */
+enum { IS_NARROW = 1, IS_SUM };                                                   /* marks of values */
 
 typedef struct entry {
     const char *op;
@@ -176,9 +177,9 @@ static bool is_f32(const gale__narrowing *s, gale__node x)
     return x >= 0 && gale__prim_at(s->g, x)->type == GALE_F32;
 }
 
-/* What an operator's inputs of f32 are: narrow already, constants, or neither. */
+/* What an operator's inputs are: narrow already; f32, constants or neither; sums of whole numbers. */
 typedef struct kinds {
-    int narrow, f32, unsuited, wide;
+    int narrow, f32, unsuited, wide, sums;
 } kinds;
 
 static kinds look(gale__narrowing *s, const gale__op_node *n, int class_, const gale__node *in)
@@ -187,7 +188,8 @@ static kinds look(gale__narrowing *s, const gale__op_node *n, int class_, const 
     for (int i = 0; i < n->n_in; i++) {
         gale_value v = n->in[i];
         if (v < 0 || in[i] < 0) continue;
-        k.narrow += s->narrow[v];
+        k.narrow += s->narrow[v] == IS_NARROW;
+        k.sums += s->narrow[v] == IS_SUM;
         if (is_added(n->op, i) && is_f32(s, in[i])) k.unsuited += !passes(s, in[i], bias_suits);
         if (!is_f32(s, in[i]) || !is_data(n->op, i)) continue;
         k.f32++;
@@ -220,7 +222,7 @@ static void take_unrounded(gale__narrowing *s, const gale__op_node *n, gale__nod
     int last = -1;
     for (int i = 0; i < n->n_in; i++) {
         gale_value v = n->in[i];
-        if (v < 0 || in[i] < 0 || !s->narrow[v] || s->readers[v] != 1) continue;
+        if (v < 0 || in[i] < 0 || s->narrow[v] != IS_NARROW || s->readers[v] != 1) continue;
         const gale__prim_node *p = gale__prim_at(s->g, in[i]);
         if (p->op == GALE__CAST && is_f32(s, p->in[0]) && (last < 0 || in[i] > in[last])) last = i;
     }
@@ -233,14 +235,21 @@ static void widen_all(gale__narrowing *s, const gale__op_node *n, gale__node *in
         if (n->in[i] >= 0 && in[i] >= 0 && !is_f32(s, in[i])) in[i] = gale__narrowing_declared(s, n->in[i], in[i]);
 }
 
-/* Whether what a DequantizeLinear makes should be narrow, like the values around it.  Weights are left to products. */
-static bool makes_narrow(const gale__narrowing *s, const gale__node *in)
+/* Scales by which no level becomes infinite. */
+static bool scale_suits(gale_type type, const float *x, size_t n)
 {
-    double scale;
+    for (size_t i = 0; i < n; i++)
+        if (!(fabs((double)x[i]) * 256 < gale__type_max(type))) return false;
+    return true;
+}
+
+/* Whether what a DequantizeLinear makes should be narrow, like the values around it.  Weights are left to products. */
+static bool makes_narrow(gale__narrowing *s, const gale__node *in)
+{
     if (!s->g->zeros_apart || in[0] < 0 || gale__prim_at(s->g, in[0])->invariant) return false;
-    int type = gale__prim_at(s->g, in[0])->type;
-    return (type == GALE_I8 || type == GALE_U8) && gale__prim_is_splat(s->g, in[1], &scale) &&
-           fabs(scale) * 256 < gale__type_max(s->graph->narrow);
+    const gale__prim_node *p = gale__prim_at(s->g, in[0]), *scale = gale__prim_at(s->g, in[1]);
+    return (p->type == GALE_I8 || p->type == GALE_U8) && scale->op == GALE__PRIM_CONST && scale->type == GALE_F32 &&
+           passes(s, in[1], scale_suits);
 }
 
 int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in)
@@ -249,7 +258,9 @@ int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__nod
     int class_ = s->off ? KEEP : class_of(n->op), how = STAYS_F32;
     if (class_ == LEVELS) return makes_narrow(s, in) ? TO_NARROW : STAYS_F32;
     kinds k = look(s, n, class_, in);
-    if ((k.unsuited && class_ != WIDE) || k.narrow + k.f32 == 0) class_ = KEEP;
+    if (class_ == SUMS && (strcmp(n->op->name, "Cast") || k.sums)) return MADE_SUM;
+    if (class_ == MAP && k.sums) how = TO_NARROW; /* scaled, it is the result of a product */
+    if (class_ == SUMS || (k.unsuited && class_ != WIDE) || k.narrow + k.f32 == 0) class_ = KEEP;
     if (class_ == CONTRACTION || (class_ == NARROW && k.narrow && !k.wide)) {
         narrow_all(s, n, in);
         return MADE_NARROW;
@@ -272,11 +283,14 @@ void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how
         if (narrows && is_f32(s, out[i]))
             out[i] = how == TO_NARROW ? gale__prim_cast(s->g, out[i], s->graph->narrow) : clamped(s, out[i]);
         if (out[i] < 0) return; /* there was no memory for the cast */
-        s->narrow[n->out[i]] = (how == MADE_NARROW || narrows) && gale__prim_at(s->g, out[i])->type == s->graph->narrow;
+        int type = gale__prim_at(s->g, out[i])->type;
+        bool is_sum = how == MADE_SUM && (type == GALE_I32 || type == GALE_F32),
+             is_narrow = (how == MADE_NARROW || narrows) && type == (int)s->graph->narrow;
+        s->narrow[n->out[i]] = is_sum ? IS_SUM : is_narrow ? IS_NARROW : 0;
     }
 }
 
 gale__node gale__narrowing_declared(gale__narrowing *s, gale_value value, gale__node x)
 {
-    return s->narrow && s->narrow[value] && x >= 0 ? gale__prim_cast(s->g, x, GALE_F32) : x;
+    return s->narrow && s->narrow[value] == IS_NARROW && x >= 0 ? gale__prim_cast(s->g, x, GALE_F32) : x;
 }

@@ -12,8 +12,8 @@ void gale__precision_finish(gale_graph *graph);
 typedef struct gale__narrowing {
     gale__prim_graph *g;
     const gale_graph *graph;
-    uint8_t *narrow;     /* by value: f32 in the graph, narrow here; NULL: nothing is */
-    int32_t *readers;    /* by value */
+    uint8_t *narrow;  /* by value: f32 in the graph, narrow here, or a sum that is not scaled yet; NULL: nothing is */
+    int32_t *readers; /* by value */
     uint8_t *multiplied; /* by value: a contraction reads it */
     bool off;            /* operators stay in f32 for now */
 } gale__narrowing;

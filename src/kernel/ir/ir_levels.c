@@ -1,6 +1,7 @@
 /* Levels of 8 bits and floats, converted by sums: beside 1.5 * 2^23 a float has no room for a fraction, so that adding
  * it rounds to even, and the low bits of the sum are the integer. */
 #include "kernel/ir/ir_util.h"
+#include <string.h>
 
 #define BESIDE 12582912.0f     /* 1.5 * 2^23 */
 #define BESIDE_BITS 0x4b400000 /* its code */
@@ -31,6 +32,24 @@ static gale__ir_val round_level(gale__ir *ir, gale__ir_val a)
         ir, GALE__SUB, GALE_F32, op2(ir, GALE__ADD, GALE_F32, a, gale__ir_f32(ir, BESIDE)), gale__ir_f32(ir, BESIDE));
 }
 
+static bool is_beside(const gale__ir *ir, gale__ir_val v)
+{
+    float number;
+    memcpy(&number, &ir->code[v].imm, sizeof number);
+    return ir->code[v].op == GALE__IR_CONST && ir->code[v].type == GALE_F32 && number == BESIDE;
+}
+
+/* The sum that round_level rounded v with, where v is nothing but that and perhaps a zero point; 0: it is not. */
+static gale__ir_val sum_of(const gale__ir *ir, gale__ir_val v, gale__ir_val *zero)
+{
+    const gale__ir_instr *x = &ir->code[v];
+    *zero = 0;
+    if (x->op == GALE__ADD && ir->code[x->a].op == GALE__SUB) *zero = x->b, x = &ir->code[x->a];
+    if (x->op != GALE__SUB || !is_beside(ir, x->b)) return 0;
+    const gale__ir_instr *sum = &ir->code[x->a];
+    return sum->op == GALE__ADD && is_beside(ir, sum->b) ? x->a : 0;
+}
+
 /* Saturates; NaN gives 0. */
 static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, bool near)
 {
@@ -42,7 +61,10 @@ static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, bool nea
         v = op2(ir, GALE__IR_MAX, t, v, gale__ir_f32(ir, is_signed ? -128 : 0));
         v = gale__ir_op3(ir, GALE__SELECT, t, number, v, gale__ir_f32(ir, 0));
     }
-    gale__ir_val bits = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op2(ir, GALE__ADD, t, v, gale__ir_f32(ir, BESIDE)));
+    gale__ir_val zero = 0, sum = near ? sum_of(ir, v, &zero) : 0;
+    if (!sum) sum = op2(ir, GALE__ADD, t, v, gale__ir_f32(ir, BESIDE)), zero = 0;
+    gale__ir_val bits = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, sum);
+    if (zero) bits = op2(ir, GALE__ADD, GALE_I32, bits, gale__ir_op1(ir, GALE__IR_CONVERT, GALE_I32, zero));
     bits = op2(ir, GALE__SUB, GALE_I32, bits, gale__ir_i32(ir, BESIDE_BITS));
     return is_signed ? bits : gale__ir_op1(ir, GALE__BITCAST, GALE_U32, bits);
 }

@@ -203,7 +203,8 @@ static gale__ir_val signed_as(gale__ir *ir, gale__ir_val sign, gale__ir_val v)
 }
 
 /* erf |x| = 1 - 2^-q(|x|) with a polynomial q: within 7e-7 of it, and within 1e-5 of its value (a fit of the least
- * largest error over |x| < 4.3).  Near 0, where the difference has no digits, 2 / sqrt(pi) times x. */
+ * largest error over |x| < 4.3).  Near 0, where the difference has no digits, 2 / sqrt(pi) times x; NORMAL: these
+ * digits do not count. */
 static gale__ir_val fast_erf(gale__ir *ir, gale__ir_val x)
 {
     static const double factors[4] = {
@@ -213,6 +214,7 @@ static gale__ir_val fast_erf(gale__ir *ir, gale__ir_val x)
     for (int i = 0; i < 4; i++) q = gale__ir_op3(ir, GALE__FMA, t, q, size, number(ir, t, factors[i]));
     gale__ir_val rest = gale__ir_op1(ir, GALE__IR_FAST_EXP2, t, op2f(ir, GALE__MUL, q, size));
     gale__ir_val v = signed_as(ir, x, op2f(ir, GALE__SUB, number(ir, t, 1), rest));
+    if (ir->math & GALE__IR_NORMAL) return v;
     gale__ir_val small = compare(ir, GALE__LT, size, number(ir, t, 0x1p-8));
     return pick(ir, small, op2f(ir, GALE__MUL, x, number(ir, t, 1.1283791670955126)), v);
 }

@@ -90,6 +90,7 @@ typedef struct gale__nest_buffer {
     int64_t elements;
     gale_type type;
     bool written, constant;
+    bool ordinary;   /* f32 that are neither tiny nor huge: 2^-60 to 2^60 */
 } gale__nest_buffer; /* in the order of pointer parameters; constant: the same at every run, and may be laid out
                         beforehand */
 
@@ -120,7 +121,12 @@ void gale__nest_settle(gale__nest *nest);
  * (nest_loosen.c). */
 void gale__nest_loosen(gale__nest *nest);
 /* Marks conversions between floats and levels of 8 bits, and what is rounded to them (nest_levels.c). */
-enum { GALE__NEST_LEVEL = 3, GALE__NEST_NEAR }; /* NEAR: known to be within the levels' range */
+enum {
+    GALE__NEST_LEVEL = 3,
+    GALE__NEST_NEAR,
+    GALE__NEST_ROUGH
+}; /* NEAR: known to be within the levels' range; ROUGH: and
+     off by a little anyway */
 void gale__nest_mark_levels(gale__nest *nest);
 /* Values quantised and dequantised within the nest do not become integers on the way (nest_requant.c).  New
  * instructions come from the arena. */

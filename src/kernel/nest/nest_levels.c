@@ -9,7 +9,7 @@
 #define SMALL 0x1p21 /* integers up to here fit beside the bits that make a float of them */
 
 typedef struct facts {
-    float size;    /* of an integer: at most this; INFINITY: unknown */
+    float size;    /* of an integer, or of a float made of one: at most this; INFINITY: unknown */
     uint8_t whole; /* a float without a fraction, or one too large to have any */
     uint8_t loose; /* everything made of it is a level in the end */
     uint8_t used;
@@ -43,16 +43,18 @@ static void look_forward(const gale__nest *n, int i, facts *f)
     else if (in->op == GALE__CAST && in->type == GALE_I32 && is_byte(n->code[in->a].type)) f[i].size = f[in->a].size;
     else if ((in->op == GALE__ADD || in->op == GALE__SUB) && in->type == GALE_I32)
         f[i].size = f[in->a].size + f[in->b].size;
+    else if (in->op == GALE__CAST && in->type == GALE_F32 && f[in->a].size < SMALL)
+        f[i].size = f[in->a].size, f[i].whole = 1;
     else if (in->op == GALE__RINT && in->type == GALE_F32) f[i].whole = 1;
     else if (in->op == GALE__ADD && in->type == GALE_F32) f[i].whole = f[in->a].whole && f[in->b].whole;
 }
 
 /* A float that becomes a level, with or without a zero point in between, hides what happens to large ones. */
-static bool hides(const gale__nest *n, const gale__nest_instr *user, const facts *of_user)
+static bool hides(const gale__nest_instr *user, const facts *of_user, const facts *f)
 {
     if (user->op == GALE__CAST) return is_byte(user->type);
     return user->op == GALE__ADD && user->type == GALE_F32 && of_user->loose && of_user->used &&
-           (const_whole(n, user->a) || const_whole(n, user->b));
+           (f[user->a].size < SMALL || f[user->b].size < SMALL);
 }
 
 static void look_back(const gale__nest *n, int i, facts *f)
@@ -62,14 +64,17 @@ static void look_back(const gale__nest *n, int i, facts *f)
     for (int k = 0; k < gale__nest_arity(in); k++) {
         f[operand[k]].used = 1;
         bool rounded = in->op == GALE__RINT && f[i].loose && f[i].used;
-        if (!hides(n, in, &f[i]) && !rounded) f[operand[k]].loose = 0;
+        if (!hides(in, &f[i], f) && !rounded) f[operand[k]].loose = 0;
     }
 }
 
 /* A divisor whose reciprocal, and products with it, are far from the ends of the range. */
 static bool ordinary(const gale__nest *n, int i)
 {
+    const gale__nest_instr *in = &n->code[i];
     double v;
+    if (in->op == GALE__NEST_LOAD && !n->accesses[in->access].n_guards)
+        return n->buffers[n->accesses[in->access].buffer].ordinary;
     return const_of(n, i, &v) && fabs(v) > 0x1p-60 && fabs(v) < 0x1p60;
 }
 
@@ -97,6 +102,6 @@ void gale__nest_mark_levels(gale__nest *n)
     for (int i = n->n_code - 1; i >= 0; i--)
         if (f[i].used) look_back(n, i, f);
     for (int i = 0; i < n->n_code; i++)
-        if (n->code[i].op < GALE__SCALAR_COUNT && n->code[i].acc != GALE__NEST_NEAR && is_level(n, i, f))
+        if (n->code[i].op < GALE__SCALAR_COUNT && n->code[i].acc < GALE__NEST_NEAR && is_level(n, i, f))
             n->code[i].acc = GALE__NEST_LEVEL;
 }

@@ -1,8 +1,8 @@
 /* Relaxed accuracy for 8-bit results.  A float that only becomes an 8-bit integer may be off by a small part of a
  * level, so the values it depends on may be computed by the device's own exp, log, power and division, whose errors
  * are bounded.  Ranges are propagated forwards, allowed errors backwards; an operation is marked (acc = 1) if its
- * bound fits.  Kernels that store only halves use the device's own exp, division, erf and tanh throughout.  Devices
- * without such bounds ignore the mark. */
+ * bound fits.  The device's own exp, division, erf and tanh will also do where all that becomes of the result is
+ * rounded to halves.  Devices without such bounds ignore the mark. */
 #include "base/num.h"
 #include "kernel/nest/nest_range.h"
 #include <math.h>
@@ -134,20 +134,45 @@ static bool is_loose(const gale__nest *n, int i, const facts *f)
     }
 }
 
-/* Results that are all rounded to 16 bits hide the errors of the device's own functions, which are 2^-20 of a value. */
-static bool stores_halves(const gale__nest *n)
-{
-    for (int s = 0; s < n->n_stores; s++) {
-        int type = n->accesses[n->stores[s].access].type;
-        if ((type != GALE_F16 && type != GALE_BF16) || n->stores[s].index >= 0) return false;
-    }
-    return true;
-}
-
+/* What is rounded to 16 bits hides the errors of the device's own functions, which are 2^-20 of a value. */
 static bool hides_in_halves(const gale__nest_instr *in)
 {
     bool own = in->op == GALE__EXP || in->op == GALE__DIV || in->op == GALE__ERF || in->op == GALE__TANH;
     return own && gale__compute_type((gale_type)in->type) == GALE_F32;
+}
+
+static bool is_half(int type) { return type == GALE_F16 || type == GALE_BF16; }
+
+/* Whether an error of an operand is an error of the result, of about its size. */
+static bool carries(const gale__nest_instr *in)
+{
+    bool rounds = in->op >= GALE__FLOOR && in->op <= GALE__TRUNC;
+    return (in->op < GALE__SCALAR_COUNT || in->op == GALE__NEST_REDUCE) && !rounds &&
+           gale__compute_type((gale_type)in->type) == GALE_F32;
+}
+
+/* Operations whose results, and what is made of them, are rounded to halves before anything else can tell.  digits:
+ * small results count, since they are not only added to a large number. */
+static void mark_rounded(gale__nest *n)
+{
+    uint8_t seen[GALE__NEST_CODE_MAX] = {0}, digits[GALE__NEST_CODE_MAX] = {0};
+    for (int s = 0; s < n->n_stores; s++) {
+        digits[n->stores[s].value] = 1;
+        if (!is_half((int)n->accesses[n->stores[s].access].type)) seen[n->stores[s].value] = 1;
+        if (n->stores[s].index >= 0) seen[n->stores[s].value] = seen[n->stores[s].index] = 1;
+    }
+    for (int i = n->n_code - 1; i >= 0; i--) {
+        gale__nest_instr *in = &n->code[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        double v;
+        bool hides = (in->op == GALE__CAST && is_half(in->type)) || (carries(in) && !seen[i]);
+        for (int k = 0; k < gale__nest_arity(in); k++) {
+            seen[operand[k]] |= !hides;
+            digits[operand[k]] |=
+                in->op != GALE__ADD || !gale__nest_float_const(n, operand[1 - k], &v) || fabs(v) < 0.5;
+        }
+        if (!seen[i] && hides_in_halves(in)) in->acc = digits[i] ? 1 : 2;
+    }
 }
 
 /* How an operation that may be the device's own is marked. */
@@ -165,7 +190,7 @@ static void mark_all(gale__nest *n, facts *f)
     for (int i = 0; i < n->n_code; i++) {
         int op = n->code[i].op;
         bool own = op == GALE__EXP || op == GALE__LOG || op == GALE__POW || op == GALE__DIV;
-        if (n->code[i].type == GALE_F32 && own && n->code[i].acc != GALE__NEST_NEAR) n->code[i].acc = mark_of(n, i, f);
+        if (n->code[i].type == GALE_F32 && own) n->code[i].acc = mark_of(n, i, f);
     }
 }
 
@@ -177,11 +202,7 @@ void gale__nest_loosen(gale__nest *n)
         mark_all(n, f);
         return;
     }
-    if (stores_halves(n)) {
-        for (int i = 0; i < n->n_code; i++)
-            if (hides_in_halves(&n->code[i]) && n->code[i].acc != GALE__NEST_NEAR) n->code[i].acc = 1;
-        return;
-    }
+    mark_rounded(n);
     bool bytes = false;
     for (int s = 0; s < n->n_stores; s++) bytes |= gale_type_size((gale_type)n->code[n->stores[s].value].type) == 1;
     if (!bytes) return;
@@ -192,6 +213,5 @@ void gale__nest_loosen(gale__nest *n)
     }
     for (int i = n->n_code - 1; i >= 0; i--) ask_of_operands(n, i, f);
     for (int i = 0; i < n->n_code; i++)
-        if (n->code[i].op != GALE__NEST_REDUCE && n->code[i].acc != GALE__NEST_NEAR && is_loose(n, i, f))
-            n->code[i].acc = mark_of(n, i, f);
+        if (n->code[i].op != GALE__NEST_REDUCE && is_loose(n, i, f)) n->code[i].acc = mark_of(n, i, f);
 }

@@ -20,6 +20,7 @@ typedef struct writer {
     int n;
     int32_t now[GALE__NEST_CODE_MAX]; /* by instruction of `from` */
     uint16_t uses[GALE__NEST_CODE_MAX];
+    uint8_t rough[GALE__NEST_CODE_MAX];    /* made by a device's own functions, where it has any */
     int16_t level_of[GALE__NEST_CODE_MAX]; /* by DIV, RINT and CAST: number of the level, 1 for the first */
     level levels[GALE__NEST_CODE_MAX / 4];
     int n_levels;
@@ -113,10 +114,22 @@ static const level *came_from(const writer *w, int i)
     return number && w->levels[number - 1].zero == zero ? &w->levels[number - 1] : NULL;
 }
 
+/* What a float was before it was rounded to a half, if it is off by a little anyway: levels are rounder still. */
+static int unrounded(const writer *w, int i)
+{
+    const gale__nest_instr *code = w->from->code, *in = &code[i];
+    if (!w->rough[i] || in->op != GALE__CAST || in->type != GALE_F32 || code[in->a].op != GALE__CAST) return i;
+    return code[code[in->a].a].type == GALE_F32 ? code[in->a].a : i;
+}
+
 static void write_instr(writer *w, int i)
 {
     gale__nest_instr in = w->from->code[i];
+    const int32_t operand[3] = {in.a, in.b, in.c};
     int arity = gale__nest_arity(&in);
+    w->rough[i] = in.op < GALE__SCALAR_COUNT && (in.acc == 1 || in.acc == 2);
+    for (int k = 0; k < arity; k++) w->rough[i] |= w->rough[operand[k]];
+    if (w->level_of[i] && in.op == GALE__DIV) in.a = unrounded(w, in.a);
     const level *trip = came_from(w, i);
     if (arity > 0) in.a = w->now[in.a];
     if (arity > 1) in.b = w->now[in.b];
@@ -124,7 +137,7 @@ static void write_instr(writer *w, int i)
     if (trip) in.a = w->now[trip->rint];
     if (w->level_of[i]) {
         if (in.op == GALE__DIV) in.a = limit(w, &w->levels[w->level_of[i] - 1], in.a);
-        in.acc = GALE__NEST_NEAR;
+        in.acc = w->rough[i] ? GALE__NEST_ROUGH : GALE__NEST_NEAR;
     }
     w->now[i] = push(w, in);
 }

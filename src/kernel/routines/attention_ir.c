@@ -149,6 +149,8 @@ bool gale__attention_shape_for(const gale__attention *a, const gale_device_caps 
     for (int i = 0; i < 3; i++) s.load[i] = load_for(view_of(a, i), i == GALE__ATTENTION_V ? c->c : c->d);
     s.mask_wide = s.masked && lies_in(&c->mask, c->n, 4);
     s.wide_result = c->c % 8 == 0;
+    s.levels = (gale_type)a->levels, s.factors = a->factors;
+    if (s.levels && (!s.quads || !s.wide_result || s.c16 > 2 * s.d16)) return false;
     find_axes(a, &s);
     if (!choose_sizes(a, caps, &s) || !loops_end(a, caps, &s) || s.heads * s.blocks > INT32_MAX / 2) return false;
     *out = s;
@@ -175,7 +177,8 @@ static void set_words(const gale__attention *a, const gale__attention_shape *s, 
 {
     const gale__cpu_attention *c = &a->a;
     const uint32_t first[] = {(uint32_t)c->m, (uint32_t)c->n, (uint32_t)c->d, (uint32_t)c->c, bits_of(c->scale),
-        bits_of(c->fill), (uint32_t)c->seen, (uint32_t)s->blocks, (uint32_t)(s->blocks * s->heads)};
+        bits_of(c->fill), (uint32_t)c->seen, (uint32_t)s->blocks, (uint32_t)(s->blocks * s->heads), (uint32_t)a->beside,
+        bits_of(a->levels ? 1 / a->step : 0), bits_of(a->zero)};
     memcpy(words, first, sizeof first);
     for (uint32_t i = 0; i < s->axes; i++) words[GALE__AW_EXTENT + i] = (uint32_t)s->extent[i];
     for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) {
@@ -192,10 +195,14 @@ static void set_words(const gale__attention *a, const gale__attention_shape *s, 
 static void set_key(const gale__attention_shape *s, char key[64])
 {
     static const char *const names[GALE_TYPE_COUNT] = {[GALE_F16] = "f16", [GALE_BF16] = "bf16", [GALE_F32] = "f32"};
-    snprintf(key, 64, "gale_attention_%s%s_%u_%ux%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u%u%u_%u", names[s->type],
+    snprintf(key, 64, "gale_attend_%s%s_%u_%ux%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u%u%u_%u%s%s", names[s->type],
         s->quads ? "q" : "", s->lanes, s->warps, s->n16, s->d16, s->c16, s->stages, s->load[0], s->load[1], s->load[2],
         s->masked ? names[s->mask_type] : "", s->mask_wide, s->hides, s->hidden, s->causal, s->online, s->wide_result,
-        s->shuffles, s->weights_over_scores, s->whole, s->blind, s->axes);
+        s->shuffles, s->weights_over_scores, s->whole, s->blind, s->axes,
+        s->levels == GALE_U8   ? "u"
+        : s->levels == GALE_I8 ? "i"
+                               : "",
+        s->factors ? "f" : "");
 }
 
 static bool describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out)
@@ -205,7 +212,7 @@ static bool describe(const void *args, const gale_device_caps *caps, int i, gale
     if (i || !gale__attention_shape_for(a, caps, &s)) return false;
     int64_t groups = s.blocks * s.heads, y = up(groups, 65535);
     *out = (gale__routine_launch){.groups = {up(groups, y), (uint32_t)y, 1}, .n_words = GALE__AW_COUNT};
-    out->n_refs = 4 + s.masked + s.hides;
+    out->n_refs = 4 + s.masked + s.hides + s.factors;
     for (int b = 0; b < out->n_refs; b++) out->refs[b] = (int8_t)b;
     set_words(a, &s, out->words);
     set_key(&s, out->key);

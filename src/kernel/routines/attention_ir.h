@@ -32,6 +32,8 @@ typedef struct gale__attention_shape {
     bool whole;  /* all rows see all keys of each step */
     bool masked, mask_wide, hides, hidden, causal, wide_result, shuffles;
     bool blind;               /* rows without a visible key yield 0, not NaN */
+    gale_type levels;         /* of 8 bits, heads side by side; 0: the result is of `type` */
+    bool factors;             /* of columns, before levels are made */
     bool weights_over_scores; /* weights take over the memory of the scores they were made from */
     uint32_t axes;            /* leading axes that remain after merging those that are contiguous in all operands */
     int64_t extent[GALE__CPU_LEAD], stride[GALE__ATTENTION_VIEWS][GALE__CPU_LEAD], heads, blocks;
@@ -48,6 +50,9 @@ enum {
     GALE__AW_SEEN,
     GALE__AW_BLOCKS,
     GALE__AW_GROUPS,
+    GALE__AW_BESIDE,
+    GALE__AW_STEPS, /* levels to one */
+    GALE__AW_ZERO,
     GALE__AW_EXTENT,
     GALE__AW_VIEWS = GALE__AW_EXTENT + GALE__CPU_LEAD,
     GALE__AW_VIEW = GALE__CPU_LEAD + 3,

@@ -1,5 +1,6 @@
 /* Attention with scores in the registers of the threads that computed them, where it is known which those are (ir.h):
  * four threads share two rows.  The weights are the left operand of the second product without having been stored. */
+#include "kernel/ir/ir_util.h"
 #include "kernel/routines/attention_build.h"
 #include <math.h>
 
@@ -102,17 +103,72 @@ static void store_pair(const attention *t, gale__ir_val row, gale__ir_val column
     }
 }
 
+/* The level of a result.  It is off by a little, since the exponentials are, so its quotient need not be exact; NaN
+ * gives level 0. */
+static gale__ir_val level_of(const attention *t, gale__ir_val v, gale__ir_val factor)
+{
+    gale__ir *ir = t->ir;
+    float low = t->s->levels == GALE_I8 ? -128 : 0;
+    gale__ir_val zero = word_f32(ir, GALE__AW_ZERO), none = f32(ir, GALE__SUB, gale__ir_f32(ir, 0), zero);
+    if (t->s->factors) v = f32(ir, GALE__MUL, v, factor);
+    v = f32(ir, GALE__MUL, v, word_f32(ir, GALE__AW_STEPS));
+    v = pick(ir, test(ir, GALE__EQ, v, v), v, none);
+    v = f32(ir, GALE__IR_MAX, v, f32(ir, GALE__SUB, gale__ir_f32(ir, low), zero));
+    v = f32(ir, GALE__IR_MIN, v, f32(ir, GALE__SUB, gale__ir_f32(ir, low + 255), zero));
+    v = f32(ir, GALE__ADD, gale__ir_level(ir, GALE__RINT, GALE_F32, v, 0, true), zero);
+    v = gale__ir_level(ir, GALE__CAST, t->s->levels, v, 0, true);
+    if (t->s->levels == GALE_I8) v = gale__ir_op1(ir, GALE__BITCAST, GALE_U32, v);
+    return bin(ir, GALE__AND, v, u32(ir, 255));
+}
+
+/* Two neighbours of row r of the subgroup's 16 as levels, in the place of its queries. */
+static void put_levels(const attention *t, gale__ir_val r, gale__ir_val column, const gale__ir_val *v)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val head = bin(ir, GALE__IR_REM, t->head, word(ir, GALE__AW_BESIDE)), factor[2] = {0, 0};
+    gale__ir_val last = bin(ir, GALE__SUB, t->c, u32(ir, 2)),
+                 at = add(ir, mul(ir, head, t->c), least(ir, column, last));
+    if (t->s->factors) gale__ir_load_as(ir, EXTRA + t->s->masked + t->s->hides, GALE_F32, 2, at, factor);
+    gale__ir_val low = level_of(t, v[0], factor[0]), high = level_of(t, v[1], factor[1]);
+    gale__ir_op3(ir, GALE__IR_SET, GALE_U32, t->queries,
+        add(ir, times(ir, add(ir, times(ir, t->warp, 16), r), t->s->key_row), over(ir, column, 2)),
+        bin(ir, GALE__OR, low, bin(ir, GALE__IR_SHL, high, u32(ir, 8))));
+}
+
+/* Threads take 8 neighbours each, to the row of all heads. */
+static void store_levels(const attention *t)
+{
+    gale__ir *ir = t->ir;
+    uint32_t per = t->s->c16 / 8;
+    gale__ir_val heads = word(ir, GALE__AW_BESIDE), item = bin(ir, GALE__IR_DIV, t->head, heads),
+                 head = bin(ir, GALE__IR_REM, t->head, heads), part[4], pairs[2];
+    sub_barrier(ir);
+    gale__ir_val i = begin_for(ir, t->lane, u32(ir, 16 * per), t->s->lanes), column = times(ir, rest(ir, i, per), 8);
+    gale__ir_val r = add(ir, times(ir, t->warp, 16), over(ir, i, per)), row = add(ir, t->first, r);
+    begin_if(ir, both(ir, test(ir, GALE__LT, row, t->m), test(ir, GALE__LT, column, t->c)));
+    gale__ir_get_lanes(ir, t->queries, GALE_U16, 4, add(ir, times(ir, r, t->s->key_row), over(ir, column, 2)), part);
+    for (int k = 0; k < 2; k++)
+        pairs[k] = bin(ir, GALE__OR, part[2 * k], bin(ir, GALE__IR_SHL, part[2 * k + 1], u32(ir, 16)));
+    gale__ir_val to = add(ir, mul(ir, add(ir, mul(ir, add(ir, mul(ir, item, t->m), row), heads), head), t->c), column);
+    gale__ir_store_as(ir, RESULT, GALE_U32, 2, over(ir, to, 4), pairs);
+    end(ir);
+    end(ir);
+}
+
 void gale__attention_quads_finish(const attention *t)
 {
     gale__ir *ir = t->ir;
     gale__ir_val inverse[2], v[2];
     for (int r = 0; r < 2; r++) inverse[r] = gale__attention_inverse(t, r);
+    if (t->s->levels) sub_barrier(ir); /* all have read the queries */
     gale__ir_val m = unrolled(ir, t->s->c16 / 16, 1);
     for (uint32_t at = 0; at < 4; at++) {
         uint32_t r = at / 2, half = at % 2;
         for (uint32_t i = 0; i < 2; i++)
             v[i] = f32(ir, GALE__MUL, get(ir, t->value_sums, place_of(t, m, r, half, i)), inverse[r]);
-        store_pair(t, t->row[r], column_of(t, m, half), v);
+        if (t->s->levels) put_levels(t, plus(ir, over(ir, t->lane, 4), 8 * r), column_of(t, m, half), v);
+        else store_pair(t, t->row[r], column_of(t, m, half), v);
     }
     end(ir);
+    if (t->s->levels) store_levels(t);
 }

@@ -444,9 +444,17 @@ static gale_status shift_sum(change *c, gale__pb_node *node)
 
 /* --- The whole. --- */
 
+/* Products of two computed values, as in attention, stay as they are: they are small, lose much, and as floats
+ * attention is one kernel. */
+static bool is_changed(const change *c, const gale__pb_node *node)
+{
+    return gale__int8_takes(node) && node->input.n > 1 && !is_left(c, node) &&
+           (weight_of(c, &node->input.at[0]) || weight_of(c, &node->input.at[1]));
+}
+
 static gale_status change_node(change *c, gale__pb_node node)
 {
-    if (gale__int8_takes(&node) && node.input.n && !is_left(c, &node)) {
+    if (is_changed(c, &node)) {
         gale__pb_text *in = gale__arena_copy(c->arena, node.input.at, node.input.n * sizeof *in);
         const float *factors;
         if (!in) return GALE_NO_MEMORY;
