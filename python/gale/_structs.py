@@ -179,7 +179,7 @@ class gale_exr_look(c.Structure):
 
 
 class gale_exr_source(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("type", c.c_int), ("data", c.c_void_p)]
+    _fields_ = [("name", c.c_char_p), ("type", c.c_int), ("data", c.c_void_p), ("x_sampling", c.c_int), ("y_sampling", c.c_int)]
 
 
 class gale_exr_new_part(c.Structure):

@@ -357,6 +357,7 @@ static void find_a_panels(gale__cpu_contract *c, int value)
     c->a_panels = (gale__cpu_panels){x->buffer, bytes, panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
 }
 
+static int64_t batches_of(const gale__cpu_contract *c) { return c->by_batch ? 1 << 20 : c->batch.count; }
 /* Windows of narrow lanes in units, where only the rows' sums are needed and the zero point of lanes is one number. */
 static gale_status choose_narrow_window(gale__cpu_contract *c)
 {
@@ -367,14 +368,13 @@ static gale_status choose_narrow_window(gale__cpu_contract *c)
     if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
     int64_t kc = c->kc;
     c->kc = c->k.count;
-    GALE_TRY(gale__cpu_window_init(w, &c->k, w->units, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->unit));
+    GALE_TRY(gale__cpu_window_init(w, &c->k, w->units, c->a.rows.count, batches_of(c), c->gemm, c->unit));
     if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     else c->kc = kc;
     return GALE_OK;
 }
 
-/* Lanes are read in place when taps share them, or when the other factor stays in the cache and there are no
- * panels. */
+/* Lanes are read in place when taps share them, or when the other factor stays in the cache and has no panels. */
 static gale_status choose_window(gale__cpu_contract *c, int value)
 {
     gale__cpu_window *w = &c->window;
@@ -385,7 +385,7 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
                  c->b.rows.count >= MANY_LANES * c->a.rows.count;
     w->access = shares || (small && w->x.unit == 1 && !c->panels.bytes) ? w->access : NULL;
     if (!w->access) return GALE_OK;
-    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, c->by_batch ? 1 << 20 : 1, c->gemm, c->size));
+    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, batches_of(c), c->gemm, c->size));
     if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }

@@ -266,13 +266,14 @@ static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int
 
 static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Parts of a block read the same band: it is filled, and packed, once for all of them. */
-static void share_bands(gale__cpu_window *w, int64_t units, size_t size)
+/* Parts of a block read the same band: it is filled, and packed, once for all of them.  Batches do not wait for each
+ * other, so where there are several each part fills its own. */
+static void share_bands(gale__cpu_window *w, int64_t batches, int64_t units, size_t size)
 {
     size_t band = whole_lines(w->band_bytes),
            panels = w->flat ? whole_lines((size_t)((units + 1) * w->block_lanes) * size) : 0;
     w->shared_band = w->shared_panels = 0;
-    if (w->parts < 2 || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES) return;
+    if (w->parts < 2 || batches > 1 || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES) return;
     w->shared_band = band;
     w->shared_panels = panels;
 }
@@ -297,7 +298,7 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
     }
     w->temp_bytes = (size_t)w->phase * (w->steps > 1 ? UNIT_ROOM : 8);
     if (w->across) w->temp_bytes = (size_t)row_places(w) * 3;
-    share_bands(w, w->units ? w->units : k->count, size);
+    share_bands(w, batches, w->units ? w->units : k->count, size);
     if (w->flat && gemm.slim) GALE_TRY(make_panel_offsets(w, kc, gemm.nr));
     GALE_TRY(make_direct(w, k, m));
     return make_offsets(w, k);

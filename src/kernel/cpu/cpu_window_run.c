@@ -288,10 +288,29 @@ static void share_bands(run *r, char *shared)
     gale__parallel((size_t)(blocks * groups * parts(c->k.count, c->kc)), panels_task, r);
 }
 
-size_t gale__cpu_window_shared_at(const gale__cpu_contract *c)
+/* Blocks of all batches, such as the groups of a convolution, are tasks of one loop. */
+static bool is_joint(const gale__cpu_contract *c)
+{
+    return !c->by_batch && c->batch.count > 1 && !c->window.shared_band;
+}
+
+static size_t rows_bytes(const gale__cpu_contract *c)
 {
     size_t rows = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c));
-    return c->a_panels.bytes ? 0 : (rows + 63) / 64 * 64;
+    return (rows + 63) / 64 * 64;
+}
+
+size_t gale__cpu_window_shared_at(const gale__cpu_contract *c)
+{
+    return c->a_panels.bytes ? 0 : rows_bytes(c) * (size_t)(is_joint(c) ? c->batch.count : 1);
+}
+
+/* Where the packed rows of the batch are: panels of a constant, or what was packed for this run. */
+static const char *rows_of(const run *r, const char *piece)
+{
+    const gale__cpu_contract *c = r->contract;
+    if (!c->a_panels.bytes) return piece;
+    return (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
 }
 
 static void run_batch(run *r)
@@ -299,12 +318,8 @@ static void run_batch(run *r)
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     char *piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
-    if (c->a_panels.bytes)
-        r->packed = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
-    else {
-        gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece);
-        r->packed = piece;
-    }
+    if (!c->a_panels.bytes) gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece);
+    r->packed = rows_of(r, piece);
     if (w->shared_band) share_bands(r, piece + gale__cpu_window_shared_at(c));
     gale__parallel((size_t)(gale__cpu_window_blocks(w) * w->parts), block_task, r);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
@@ -318,10 +333,32 @@ static void batch_task(void *arg, size_t i, int worker)
     run_batch(&r);
 }
 
+static void joint_task(void *arg, size_t i, int worker)
+{
+    run r = *(const run *)arg;
+    const gale__cpu_contract *c = r.contract;
+    size_t blocks = (size_t)(gale__cpu_window_blocks(&c->window) * c->window.parts);
+    r.batch = (int64_t)(i / blocks);
+    r.packed = rows_of(&r, r.packed + i / blocks * rows_bytes(c));
+    block_task(&r, i % blocks, worker);
+}
+
+static void run_joint(run *r)
+{
+    const gale__cpu_contract *c = r->contract;
+    char *piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    for (int64_t b = 0; b < c->batch.count && !c->a_panels.bytes; b++)
+        gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, b, piece + (size_t)b * rows_bytes(c));
+    r->packed = piece;
+    gale__parallel((size_t)(c->batch.count * gale__cpu_window_blocks(&c->window) * c->window.parts), joint_task, r);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
+}
+
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     run r = {.contract = c, .buffers = buffers, .aliased = aliased};
-    if (c->by_batch) gale__parallel((size_t)c->batch.count, batch_task, &r);
+    if (is_joint(c)) run_joint(&r);
+    else if (c->by_batch) gale__parallel((size_t)c->batch.count, batch_task, &r);
     else
         for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);
 }
