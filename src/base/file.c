@@ -253,8 +253,7 @@ static gale_status open_part(gale__file_out *o, uint64_t *have)
 
 gale_status gale__file_resume(const char *path, gale__file_out *out, uint64_t *have)
 {
-    struct stat st;
-    if (!stat(path, &st) && S_ISDIR(st.st_mode)) return gale__fail(GALE_IO, "%s: is a folder, not a file", path);
+    if (gale__folder_exists(path)) return gale__fail(GALE_IO, "%s: is a folder, not a file", path);
     gale__file_out o = {.path = gale__strdup(path), .fd = -1};
     gale__str name = {0};
     gale__str_addf(&name, "%s.part", path);

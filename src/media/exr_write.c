@@ -47,7 +47,8 @@ static gale_status check_sampling(const gale_exr_new_part *p, const gale_exr_sou
         return gale__fail(GALE_UNSUPPORTED,
             "EXR: channel %s is subsampled, which cannot be written as %s; use zip or piz", s->name, p->compression);
     if (p->data.x0 % x || p->data.y0 % y || w % x || h % y)
-        return gale__fail(GALE_INVALID, "EXR: the data window is no multiple of the sampling of channel %s", s->name);
+        return gale__fail(
+            GALE_INVALID, "EXR: the data window is not a multiple of the sampling of channel %s", s->name);
     return GALE_OK;
 }
 

@@ -252,6 +252,14 @@ static int find_branches(const merger *m, int node, branch out[BRANCHES_MAX])
     return n;
 }
 
+/* A row of a constant with so many elements; one alone is repeated. */
+static void put_row(uint8_t *to, const uint8_t *from, int64_t elements, size_t row, size_t size)
+{
+    if (elements == 1)
+        for (size_t i = 0; i < row; i++) memcpy(to + i * size, from, size);
+    else memcpy(to, from, row * size);
+}
+
 /* The constants' columns side by side, as a constant of the graph; of something left out, zeros; one number for all
  * columns is repeated. */
 static gale_status join_columns(
@@ -269,10 +277,10 @@ static gale_status join_columns(
     uint8_t *all = gale__calloc(rows * columns + 1, size), *one = gale__alloc(most);
     gale_status status = all && one ? GALE_OK : GALE_NO_MEMORY;
     for (int i = 0; i < n && status == GALE_OK; i++) {
-        size_t row = (size_t)b[i].weight->dims[1], by = parts[i] && gale__tensor_elements(parts[i]) == 1 ? 0 : size;
+        size_t row = (size_t)b[i].weight->dims[1];
         if (parts[i]) status = gale_tensor_to_cpu(parts[i], one, parts[i]->size_bytes);
-        for (size_t k = 0; parts[i] && k < rows * row && status == GALE_OK; k++)
-            memcpy(all + (k / row * columns + at + k % row) * size, one + k * by, size);
+        for (size_t r = 0; parts[i] && r < rows && status == GALE_OK; r++)
+            put_row(all + (r * columns + at) * size, one + r * row * size, gale__tensor_elements(parts[i]), row, size);
         at += row;
     }
     const int64_t dims[2] = {(int64_t)rows, (int64_t)columns};

@@ -124,9 +124,9 @@ typedef struct gale__ir_instr {
 typedef enum gale__ir_math_flags {
     GALE__IR_FAST = 1,
     GALE__IR_CORNERS = 2,
-    GALE__IR_LOOSE = 4, /* the device's own where a nest marks an operation */
-    GALE__IR_NORMAL =
-        8, /* beside FAST: operands of LOG, POW and DIV are known to be of ordinary size, small ERF need no digits */
+    GALE__IR_LOOSE = 4,    /* the device's own where a nest marks an operation */
+    GALE__IR_NORMAL = 8,   /* beside FAST: operands of LOG, POW and DIV are known to be of ordinary size, and the digits
+                              of a small ERF do not count */
     GALE__IR_CONTRACT = 16 /* a product and a sum may be one operation */
 } gale__ir_math_flags;
 
