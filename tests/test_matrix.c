@@ -10,6 +10,7 @@ typedef struct matrix_case {
     nest_case c;
     gale__schedule wish; /* tile_m 0: as chosen */
     int async;           /* which operands must be copied directly; -1: any */
+    bool relay;          /* groups compute one tile after another where the device can and has one unit */
 } matrix_case;
 static matrix_case *cases;
 static int n_cases;
@@ -147,6 +148,8 @@ static void make_cases(void)
     product("f16, both along k, 64 columns", SIZE(1, 300, 64, 128), GALE_F16, 2, 0, 0, PLAIN)->async = 3;
     product("bf16, both along k, batches", SIZE(3, 130, 120, 328), GALE_BF16, 2, 0, 0, PLAIN)->async = 3;
     convolution("convolution, channels last, longer", 24, 72, 9, 1, 1, true)->async = 3;
+    product("f16, tiles in turn", SIZE(5, 100, 104, 136), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->relay = true;
+    product("bf16, tiles in turn, longer", SIZE(4, 70, 100, 328), GALE_BF16, 2, 0, 0, PLAIN)->relay = true;
     wish(product("tiles 64 x 64", SIZE(1, 100, 136, 72), GALE_F16, 0, 0, 0, AFTER), 64, 64, 32, 32, 32, 2);
     wish(product("tiles 64 x 64, three stages", SIZE(1, 64, 72, 200), GALE_F16, 2, 0, 0, PLAIN), 64, 64, 16, 32, 32, 3);
     wish(product("tiles 64 x 32, four stages", SIZE(1, 80, 40, 104), GALE_BF16, 1, 0, 0, PLAIN), 64, 32, 32, 32, 16, 4);
@@ -176,10 +179,11 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     if (c->wish.tile_m) {
         s->tile_m = c->wish.tile_m, s->tile_n = c->wish.tile_n, s->tile_k = c->wish.tile_k;
         s->micro_m = c->wish.micro_m, s->micro_n = c->wish.micro_n, s->stages = c->wish.stages;
-        s->slice = i % 2 ? s->micro_m : 16, s->groups = 0;
+        s->slice = i % 2 ? s->micro_m : 16, s->groups = s->relay = 0;
         if (!gale__schedule_matrix_columns(s)) s->steps = 1;
         s->exact = 0;
     }
+    if (c->relay && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->relay, 1);
     snprintf(name, sizeof name, "k%d", i);
     if (!CHECK_OK(gale__schedule_build(&c->c.nest, s, name, ir))) return false;
     if (CHECK_OK(gale__ir_validate(ir))) return true;
@@ -249,16 +253,21 @@ static gale_module *build_text(gale_device *device, const built *list, int diale
     return module;
 }
 
-static void run_target(int target)
+/* units: as many as the schedules shall believe the device has; 0: what it has. */
+static void run_target(int target, uint32_t units)
 {
     gale_device *device = ir_device(target);
     if (!device) return;
     gale_device_caps caps = caps_of(&gale_device_get_info(device)->caps);
+    if (units) caps.compute_units = units;
     int dialect = ir_targets[target].dialect, every = test_brief() && caps.software ? 6 : test_light() ? 3 : 1;
     built *list = calloc(CASES, sizeof *list);
     printf("%s: %d contractions, %s\n", ir_targets[target].provider, n_cases,
         caps.n_matrix ? "by matrix units" : "by plain threads");
-    for (int i = 0; i < n_cases; i++) list[i].made = i % every == 0 && build_case(i, &caps, &list[i].s, &list[i].ir);
+    for (int i = 0; i < n_cases; i++) {
+        bool wanted = cases[i].relay ? caps.matrix_groups : i % every == 0;
+        list[i].made = wanted && build_case(i, &caps, &list[i].s, &list[i].ir);
+    }
     gale_module *all = dialect >= 0 ? build_text(device, list, dialect, &caps) : NULL;
     for (int i = 0; i < n_cases; i++) {
         gale_module *module = all;
@@ -274,9 +283,10 @@ static void run_target(int target)
     free(list);
 }
 
-TEST(opencl) { run_target(0); }
-TEST(vulkan) { run_target(1); }
-TEST(cuda) { run_target(2); }
+TEST(opencl) { run_target(0, 0); }
+TEST(vulkan) { run_target(1, 0); }
+TEST(cuda) { run_target(2, 0); }
+TEST(cuda_one_unit) { run_target(2, 1); }
 
 /* --- printing --- */
 
@@ -359,7 +369,8 @@ TEST(nvrtc)
     caps.arch = 90, caps.matrix_groups = true, caps.shared_most_bytes = 227 << 10;
     bool newer = archs[count - 1] >= 100;
     compile_cases(&caps,
-        (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n96k16.f32.f16", "m64n128k16.f32.bf16", NULL},
+        (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n96k16.f32.f16", "m64n128k16.f32.bf16",
+            "registers_inc(216);", "gate_copies(&v", NULL},
         (const char *const[]){newer ? "sm_90a" : NULL, NULL});
 }
 
@@ -457,8 +468,8 @@ TEST(close)
     ir_close_devices();
 }
 
-static const test_row rows[] = {
-    ROW(choices), ROW(nvrtc), ROW(opencl_with_ptx), ROW(spirv), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(close)};
+static const test_row rows[] = {ROW(choices), ROW(nvrtc), ROW(opencl_with_ptx), ROW(spirv), ROW(opencl), ROW(vulkan),
+    ROW(cuda), ROW(cuda_one_unit), ROW(close)};
 int main(int argc, char **argv)
 {
     make_cases();

@@ -90,15 +90,24 @@ typedef enum gale__ir_op {
     GALE__IR_SUMS_ADD,    /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
     GALE__IR_SUMS_STORE,  /* a: SUMS; b: work-group array of their type; c: first element (a multiple of 4); imm: which,
                              and in the upper half elements from row to row (a multiple of 4) */
-    GALE__IR_GROUP_ADD,   /* four subgroups at once, where the device has matrix_groups.  a: SUMS, imm of them for 16 x
-                             (16 imm) results of each; b: work-group array of U16; c, d: first elements of 64 x 16 [m][k]
-                             and (16 imm) x 16 [n][k], rows of 64 whose groups of 8 are exchanged: group g of row r lies
-                             where g ^ (r & 7) would.  Bytes: an array of U8, 32 of k, rows of 128 in groups of 16; type
-                             is that of c, mem that of d.  It may take until GROUP_WAIT. */
+    GALE__IR_GROUP_ADD,   /* four subgroups at once, where the device has matrix_groups.  a: SUMS, n of them for 16 x
+                             (16 n) results of each; imm: n, and in the upper half the first of them; b: work-group array
+                             of U16; c, d: first elements of 64 x 16 [m][k] and (16 n) x 16 [n][k], rows of 64 whose
+                             groups of 8 are exchanged: group g of row r lies where g ^ (r & 7) would.  Bytes: an array
+                             of U8, 32 of k, rows of 128 in groups of 16; type is that of c, mem that of d.  It may take
+                             until GROUP_WAIT. */
     GALE__IR_GROUP_BEGIN, /* before the first GROUP_ADD of several */
     GALE__IR_GROUP_END,   /* after the last */
-    GALE__IR_GROUP_WAIT,  /* until they are done */
+    GALE__IR_GROUP_WAIT,  /* until at most imm such series are not done */
     GALE__IR_GROUP_FENCE, /* what this thread copied will be seen by GROUP_ADD, after a BARRIER */
+    GALE__IR_GATE_INIT, /* gates, where the device has matrix_groups: elements of a work-group array of U64.  a: array;
+                           b: which; imm: arrivals that open it.  By one thread, before a BARRIER */
+    GALE__IR_GATE_ARRIVE, /* a, b: this thread arrives */
+    GALE__IR_GATE_COPIES, /* a, b: this thread arrives once its copies so far are there */
+    GALE__IR_GATE_WAIT,   /* a, b; c (U32): how often it has opened before, modulo 2: until it opens next.  A gate that
+                             has never opened is open for c = 1 */
+    GALE__IR_REGISTERS,   /* imm: registers of each thread of these four subgroups from here on; mem 1: more than before
+                           */
     GALE__IR_STORE_ADD,   /* a: element index; b: U32; imm: pointer parameter; mem: U32: adds to what is there, whoever
                              else adds at the same time */
     GALE__IR_SET_ADD,     /* a: work-group array of U32; b: index; c: U32: the same */

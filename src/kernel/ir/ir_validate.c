@@ -247,8 +247,9 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
     if (from->op != GALE__IR_SUMS || (uint32_t)in->imm >= from->imm + (in->op == GALE__IR_GROUP_ADD))
         return bad(c, v, "no such sums");
     if (in->op == GALE__IR_GROUP_ADD)
-        return in->imm && in->imm <= from->imm && threads == 32 && c->ir->group[0] % 128 == 0 && is_shared(c, in->b) &&
-                       is_index(c, in->c) && is_index(c, in->d) && summed(from, in->type, group_columns(in))
+        return (uint32_t)in->imm && (uint32_t)in->imm + (in->imm >> 32) <= from->imm && threads == 32 &&
+                       c->ir->group[0] % 128 == 0 && is_shared(c, in->b) && is_index(c, in->c) && is_index(c, in->d) &&
+                       summed(from, in->type, group_columns(in))
                    ? GALE_OK
                    : bad(c, v, "array, index or type");
     if (in->op == GALE__IR_SUMS_ADD)
@@ -260,6 +261,13 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
                                              !is_index(c, in->c) || !(in->imm >> 32) || (in->imm >> 32) % 4))
         return bad(c, v, "array, index or row");
     return GALE_OK;
+}
+
+static gale_status check_gate(const checker *c, gale__ir_val v, const gale__ir_instr *in)
+{
+    if (!is_shared(c, in->a) || type_of(c, in->a) != GALE_U64 || !is_index(c, in->b)) return bad(c, v, "no such gate");
+    if (in->op == GALE__IR_GATE_INIT && !in->imm) return bad(c, v, "nobody arrives");
+    return in->op != GALE__IR_GATE_WAIT || is_index(c, in->c) ? GALE_OK : bad(c, v, "the count must be U32");
 }
 
 static gale_status check_meeting(const checker *c, gale__ir_val v, const gale__ir_instr *in)
@@ -384,6 +392,10 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_SUMS_STORE:
     case GALE__IR_GROUP_ADD:
     case GALE__IR_MATRIX_SUMS: return check_matrix(c, v, in);
+    case GALE__IR_GATE_INIT:
+    case GALE__IR_GATE_ARRIVE:
+    case GALE__IR_GATE_COPIES:
+    case GALE__IR_GATE_WAIT: return check_gate(c, v, in);
     case GALE__IR_ARRIVE:
     case GALE__IR_AWAIT: return check_meeting(c, v, in);
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);

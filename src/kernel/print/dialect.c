@@ -194,8 +194,14 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "static __device__ __forceinline__ u64 group_part(const void*p){return (u64)(shared_at(p)>>4&0x3fffu)|1ull<<16|64ull<<32|1ull<<62;}\n" \
     "#define group_begin() asm volatile(\"wgmma.fence.sync.aligned;\":::\"memory\")\n" \
     "#define group_end() asm volatile(\"wgmma.commit_group.sync.aligned;\":::\"memory\")\n" \
-    "#define group_wait() asm volatile(\"wgmma.wait_group.sync.aligned 0;\":::\"memory\")\n" \
-    "#define group_fence() asm volatile(\"fence.proxy.async.shared::cta;\":::\"memory\")\n"
+    "#define group_wait(n) asm volatile(\"wgmma.wait_group.sync.aligned %0;\"::\"n\"(n):\"memory\")\n" \
+    "#define group_fence() asm volatile(\"fence.proxy.async.shared::cta;\":::\"memory\")\n" \
+    "#define gate_init(g,n) asm volatile(\"mbarrier.init.shared.b64 [%0],%1;\"::\"r\"(shared_at(g)),\"r\"(n):\"memory\")\n" \
+    "#define gate_arrive(g) asm volatile(\"{.reg .b64 t;mbarrier.arrive.shared.b64 t,[%0];}\"::\"r\"(shared_at(g)):\"memory\")\n" \
+    "#define gate_copies(g) asm volatile(\"cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\"::\"r\"(shared_at(g)):\"memory\")\n" \
+    "#define gate_wait(g,c) asm volatile(\"{.reg .pred p;W%=:mbarrier.try_wait.parity.shared.b64 p,[%0],%1;@!p bra W%=;}\"::\"r\"(shared_at(g)),\"r\"(c):\"memory\")\n" \
+    "#define registers_inc(n) asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\"::\"n\"(n))\n" \
+    "#define registers_dec(n) asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\"::\"n\"(n))\n"
 
 #define CL_WIDE_TYPES(type) "typedef " type "2 __attribute__((may_alias)) " type "2_o;typedef " type "4 __attribute__((may_alias)) " type "4_o;\n"
 #define CL_WIDE \

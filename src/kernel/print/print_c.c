@@ -274,14 +274,14 @@ static const char *operand_name(int type)
 static void emit_group_add(printer *p, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
-    unsigned n = (unsigned)in->imm * 16, sums = (unsigned)in->imm * 8;
+    unsigned n = (uint32_t)in->imm * 16, sums = (uint32_t)in->imm * 8, first = (unsigned)(in->imm >> 32);
     bool bytes = gale__ir_is_byte(in->type);
     gale__str_addf(out, "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;wgmma.mma_async.sync.aligned.m64n%uk%s.%s.%s {",
         n, bytes ? "32.s32" : "16.f32", operand_name(in->type), operand_name(bytes ? in->mem : in->type));
     for (unsigned i = 0; i < sums; i++) gale__str_addf(out, "%s%%%u", i ? "," : "", i);
     gale__str_addf(out, "},%%%u,%%%u,p%s;}\":", sums, sums + 1, bytes ? "" : ",1,1,0,0");
     for (unsigned i = 0; i < sums; i++)
-        gale__str_addf(out, "%s\"+%c\"(v%u[%u].r[%u])", i ? "," : "", bytes ? 'r' : 'f', in->a, i / 8, i % 8);
+        gale__str_addf(out, "%s\"+%c\"(v%u[%u].r[%u])", i ? "," : "", bytes ? 'r' : 'f', in->a, first + i / 8, i % 8);
     gale__str_addf(out, ":\"l\"(group_part(&v%u[%s])),\"l\"(group_part(&v%u[%s])));\n", in->b, p->text[in->c], in->b,
         p->text[in->d]);
 }
@@ -292,6 +292,15 @@ static void emit_sums_add(printer *p, const gale__ir_instr *in)
     gale__str_addf(p->out, "sums_add_%s", operand_name(a));
     if (gale__ir_is_byte(a)) gale__str_addf(p->out, "_%s", operand_name(b));
     gale__str_addf(p->out, "(&v%u[%u],v%u,v%u);\n", in->a, (unsigned)in->imm, in->b, in->c);
+}
+
+static void emit_gate(printer *p, const gale__ir_instr *in)
+{
+    static const char *const names[] = {"init", "arrive", "copies", "wait"};
+    gale__str_addf(p->out, "gate_%s(&v%u[%s]", names[in->op - GALE__IR_GATE_INIT], in->a, p->text[in->b]);
+    if (in->op == GALE__IR_GATE_INIT) gale__str_addf(p->out, ",%uu", (unsigned)in->imm);
+    if (in->op == GALE__IR_GATE_WAIT) gale__str_addf(p->out, ",%s", p->text[in->c]);
+    gale__str_add(p->out, ");\n");
 }
 
 /* Copies and matrices: calls of what the dialect's head_matrix and head_bytes define. */
@@ -313,8 +322,15 @@ static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr 
     case GALE__IR_GROUP_ADD: emit_group_add(p, in); break;
     case GALE__IR_GROUP_BEGIN: gale__str_add(out, "group_begin();\n"); break;
     case GALE__IR_GROUP_END: gale__str_add(out, "group_end();\n"); break;
-    case GALE__IR_GROUP_WAIT: gale__str_add(out, "group_wait();\n"); break;
+    case GALE__IR_GROUP_WAIT: gale__str_addf(out, "group_wait(%u);\n", (unsigned)in->imm); break;
     case GALE__IR_GROUP_FENCE: gale__str_add(out, "group_fence();\n"); break;
+    case GALE__IR_GATE_INIT:
+    case GALE__IR_GATE_ARRIVE:
+    case GALE__IR_GATE_COPIES:
+    case GALE__IR_GATE_WAIT: emit_gate(p, in); break;
+    case GALE__IR_REGISTERS:
+        gale__str_addf(out, "registers_%s(%u);\n", in->mem ? "inc" : "dec", (unsigned)in->imm);
+        break;
     case GALE__IR_SUMS_STORE:
         gale__str_addf(out, "sums_store%s(&v%u[%u],&v%u[%s],%uu);\n", sums, in->a, (unsigned)in->imm, in->b,
             p->text[in->c], (unsigned)(in->imm >> 32));
@@ -384,6 +400,8 @@ static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr
 static gale_status emit(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
+    bool matrix = in->op >= GALE__IR_COPY && in->op <= GALE__IR_REGISTERS;
+    if (matrix || in->op == GALE__IR_MATRIX_SUMS) return emit_matrix(p, v, in);
     switch (in->op) {
     case GALE__IR_STORE: emit_store(p, in); return GALE_OK;
     case GALE__IR_SET: emit_set(p, in); return GALE_OK;
@@ -404,21 +422,6 @@ static gale_status emit(printer *p, gale__ir_val v)
     case GALE__IR_IF:
     case GALE__IR_ELSE:
     case GALE__IR_END: return emit_control(p, v, in);
-    case GALE__IR_COPY:
-    case GALE__IR_COMMIT:
-    case GALE__IR_WAIT:
-    case GALE__IR_GROUP_ADD:
-    case GALE__IR_GROUP_BEGIN:
-    case GALE__IR_GROUP_END:
-    case GALE__IR_GROUP_WAIT:
-    case GALE__IR_GROUP_FENCE:
-    case GALE__IR_MATRIX_A:
-    case GALE__IR_MATRIX_B:
-    case GALE__IR_SUMS:
-    case GALE__IR_SUMS_ZERO:
-    case GALE__IR_SUMS_ADD:
-    case GALE__IR_SUMS_STORE:
-    case GALE__IR_MATRIX_SUMS: return emit_matrix(p, v, in);
     default: return emit_value(p, v);
     }
 }

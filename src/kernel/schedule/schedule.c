@@ -136,6 +136,7 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
         group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n);
     if (s->kind == GALE__SCHEDULE_MATRIX)
         group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->lanes;
+    if (s->relay) group[0] *= GALE__RELAY_SETS;
     group[1] = group[2] = 1;
 }
 
@@ -162,7 +163,9 @@ int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
 /* No axis gets more than every device allows; kernels put the two axes together again. */
 void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32_t groups[3])
 {
-    int64_t n = gale__schedule_groups(nest, s), y = up(n, 65535);
+    int64_t n = gale__schedule_groups(nest, s);
+    if (s->relay && n > s->relay) n = s->relay;
+    int64_t y = up(n, 65535);
     groups[0] = (uint32_t)up(n, y);
     groups[1] = (uint32_t)y;
     groups[2] = 1;

@@ -64,6 +64,8 @@ typedef struct gale__schedule {
     uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once */
     uint8_t
         few[2]; /* MATRIX: fewer rows, columns than the tile has: none is fetched in place of those that are missing */
+    uint16_t
+        relay; /* MATRIX: groups of the launch, each of which computes one tile after another; 0: a group per tile */
 } gale__schedule;
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */

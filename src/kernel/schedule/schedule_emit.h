@@ -53,7 +53,8 @@ gale_status gale__emit_walk_run(gale__emit_walk *w);
 int gale__schedule_vector_dim(const gale__nest *nest, const gale__schedule *s);
 /* How many elements of an access one load or store takes when `vector` neighbours along `dim` are wanted. */
 int gale__schedule_access_width(const gale__nest *nest, const gale__nest_access *a, int dim, int vector);
-int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s); /* groups that have work */
+/* Groups that have work; with `relay`: tiles. */
+int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s);
 bool gale__nest_has_reduce(const gale__nest *nest);
 int64_t gale__nest_count(const gale__nest *nest, int from, int to); /* product of extents; saturates at INT64_MAX */
 /* TILE: which operand walks the rows (0) and the columns (1), and along which dimension its vectors run. */
@@ -151,9 +152,11 @@ typedef struct gale__emit_tiling {
 } gale__emit_tiling;
 /* Which tile this group computes.  Groups without a tile of their own repeat the last one. */
 void gale__emit_tile_place_group(gale__emit_tiling *t);
+void gale__emit_tile_place(gale__emit_tiling *t, gale__ir_val number); /* the tile of that number */
 /* Coordinates of the dimensions of one kind, from their linear index; the rest of coord is left alone. */
 void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind, gale__ir_val *coord);
 void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord); /* 0, and the batch's */
+#define GALE__RELAY_SETS 3 /* of four subgroups: two compute tiles in turn, one copies */
 /* MATRIX: a tile whose sums are complete, and how each subgroup stores its part (schedule_matrix_store.c). */
 typedef struct gale__matrix_tile {
     gale__emit_tiling tiling;
@@ -179,6 +182,8 @@ static inline bool gale__schedule_matrix_along_k(const gale__schedule *s, int wh
  * else -1. */
 int gale__schedule_matrix_core(const gale__nest *nest, int operand);
 int gale__schedule_matrix_access(const gale__nest *nest, int operand);
+/* MATRIX: threads of a group that copy operands. */
+uint32_t gale__schedule_matrix_copiers(const gale__schedule *s);
 /* MATRIX: whether a thread keeps to its columns while results are stored. */
 bool gale__schedule_matrix_columns(const gale__schedule *s);
 /* MATRIX: the dimension along which results are stored by vectors. */

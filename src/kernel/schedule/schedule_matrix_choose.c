@@ -70,6 +70,13 @@ static void choose_copies(const gale__nest *nest, const gale__contraction *c, ga
     }
 }
 
+uint32_t gale__schedule_matrix_copiers(const gale__schedule *s)
+{
+    uint32_t group[3];
+    gale__schedule_group(s, group);
+    return s->relay ? group[0] / GALE__RELAY_SETS : group[0];
+}
+
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results)
 {
     uint32_t part = 0;
@@ -80,7 +87,7 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
     }
     *parts = part * s->stages * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
-    *results = subgroups * s->slice * (s->micro_n + 4u) * 4;
+    *results = subgroups * s->slice * (s->micro_n + 8u) * 4 * (s->relay ? GALE__RELAY_SETS - 1 : 1);
 }
 
 #define SHORT_K 256
@@ -195,10 +202,43 @@ static const struct group_tile *choose_group_tile(const gale__contraction *c, co
     return best;
 }
 
+#define RELAY_STAGES 4
+#define RELAY_FAR_K 1024
+
+/* Copies that pad with anything but 0 are partly stores, which no gate waits for. */
+static bool pads(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
+{
+    for (int w = 0; w < 2; w++) {
+        int access = gale__schedule_matrix_access(nest, gale__schedule_tile_operand(s, c, w));
+        if (nest->accesses[access].n_guards && nest->accesses[access].fill) return true;
+    }
+    return false;
+}
+
+/* A group for each unit that computes one tile after another, where there are tiles enough for the stores of one to
+ * be hidden behind the products of the next (81,920 x 1,152 x 384 in f16 on an H200: 148 us, and 189 us with a group
+ * per tile; 4,096 x 1,536 x 384: 23 us, and 21). */
+static void choose_relay(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+{
+    int64_t tiles = count_tiles(c, s, s->tile_m, s->tile_n), units = caps->compute_units;
+    bool many = tiles >= 4 * units || (tiles > units && c->k >= RELAY_FAR_K);
+    if (s->tile_m != 128 || s->tile_n != 128 || !units || units > UINT16_MAX || !many || s->index64) return;
+    gale__schedule t = *s;
+    t.relay = (uint16_t)units;
+    t.micro_m = 32;
+    t.stages = RELAY_STAGES;
+    uint32_t parts, results, gates = 8 * (2 * RELAY_STAGES + GALE__RELAY_SETS);
+    gale__schedule_matrix_shared(&t, &parts, &results);
+    if (parts + results + gates > caps->shared_most_bytes || pads(nest, c, s)) return;
+    *s = t;
+}
+
 /* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 128
  * bytes.  Where each unit
  * has one group, all of its memory serves to fetch ahead, since nothing else hides how long a copy takes. */
-static bool choose_groups(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+static bool choose_groups(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     if (!caps->matrix_groups || caps->matrix_emulated || s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
@@ -219,6 +259,7 @@ static bool choose_groups(const gale__contraction *c, const gale_device_caps *ca
         gale__schedule_matrix_shared(&t, &parts, &results);
         bool room = alone ? parts <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
         if (parts <= caps->shared_bytes || !room) continue;
+        choose_relay(nest, c, caps, &t);
         *s = t;
         return true;
     }
@@ -228,11 +269,10 @@ static bool choose_groups(const gale__contraction *c, const gale_device_caps *ca
 /* Threads share a part evenly. */
 static bool divides(const gale__schedule *s, int which)
 {
-    uint32_t group[3], size = which ? s->tile_n : s->tile_m;
-    gale__schedule_group(s, group);
+    uint32_t copiers = gale__schedule_matrix_copiers(s), size = which ? s->tile_n : s->tile_m;
     uint32_t per = (s->fast[which] ? s->tile_k : size) / s->wide[which], others = s->fast[which] ? size : s->tile_k;
-    if (!per || group[0] % per) return false;
-    uint32_t across = group[0] / per;
+    if (!per || copiers % per) return false;
+    uint32_t across = copiers / per;
     bool turns = gale__schedule_matrix_bytes(s) && !s->fast[which];
     if (turns && (others % (4 * across) || others / across * s->wide[which] > GALE__EMIT_LANES)) return false;
     return across <= others && others % across == 0 &&
@@ -268,7 +308,7 @@ bool gale__schedule_matrix_columns(const gale__schedule *s)
  * together. */
 static int choose_results(const gale_device_caps *caps, const gale__schedule *s)
 {
-    uint32_t most = caps->software ? 2 : RESULTS_AT_ONCE;
+    uint32_t most = caps->software ? 2 : s->relay ? 2 * RESULTS_AT_ONCE : RESULTS_AT_ONCE;
     if (!gale__schedule_matrix_columns(s)) return 1;
     while (most > 1 && s->slice / (s->lanes / (s->micro_n / s->vector)) % most) most /= 2;
     return (int)most;
@@ -289,7 +329,7 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
-    if (((nest->steady || !choose_groups(&c, caps, &t)) && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) ||
+    if (((nest->steady || !choose_groups(nest, &c, caps, &t)) && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) ||
         !loops_end(&c, caps, &t))
         return false;
     int dim = gale__schedule_matrix_vector_dim(nest, &t, &c);

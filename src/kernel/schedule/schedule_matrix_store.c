@@ -3,7 +3,7 @@
 #include "kernel/schedule/schedule_emit.h"
 #include "kernel/schedule/schedule_ir.h"
 
-#define RESULT_PAD 4 /* as in gale__schedule_matrix_shared */
+#define RESULT_PAD 8 /* as in gale__schedule_matrix_shared: four rows of pairs lie in different banks */
 
 /* Rows `band * slice` and on of this subgroup's part, to where its results lie. */
 static void store_sums(gale__matrix_tile *t, uint32_t band, gale__ir_val at, uint32_t row)
@@ -113,7 +113,9 @@ void gale__matrix_store(gale__matrix_tile *t)
     r.at = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, e->tid, s->lanes), s->slice * r.stride);
     r.column = op32(ir, GALE__MUL, t->column, s->micro_n);
     gale__ir_val band = loop(ir, bands, 1, false);
-    r.row = add32(ir, op32(ir, GALE__MUL, t->row, s->micro_m), op32(ir, GALE__MUL, band, s->slice));
+    /* In a relay a subgroup has 16 of every 64 rows. */
+    r.row = add32(ir, op32(ir, GALE__MUL, t->row, s->relay ? 16 : s->micro_m),
+        op32(ir, GALE__MUL, band, s->relay ? 64 : s->slice));
     for (uint32_t i = 0; i < bands; i++) {
         gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, band, gale__ir_u32(ir, i)));
         store_sums(t, i, r.at, r.stride);

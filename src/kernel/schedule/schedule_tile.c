@@ -70,10 +70,16 @@ void gale__emit_tile_place_group(gale__emit_tiling *t)
 {
     gale__emit *e = &t->emit;
     gale__ir *ir = e->ir;
-    gale__ir_val group = gale__emit_widen(e, gale__emit_group(e)), row, column, rest;
+    gale__ir_val group = gale__emit_widen(e, gale__emit_group(e));
     gale__ir_val top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
-    group = gale__ir_op2(ir, GALE__IR_MIN, e->index, group, top);
-    gale__emit_divmod(e, group, &e->layout.tiles_n, &rest, &column);
+    gale__emit_tile_place(t, gale__ir_op2(ir, GALE__IR_MIN, e->index, group, top));
+}
+
+void gale__emit_tile_place(gale__emit_tiling *t, gale__ir_val number)
+{
+    gale__emit *e = &t->emit;
+    gale__ir_val row, column, rest;
+    gale__emit_divmod(e, number, &e->layout.tiles_n, &rest, &column);
     gale__emit_divmod(e, rest, &e->layout.tiles_m, &t->batch, &row);
     t->origin[0] = gale__emit_mul(e, row, gale__emit_index(e, e->schedule->tile_m));
     t->origin[1] = gale__emit_mul(e, column, gale__emit_index(e, e->schedule->tile_n));

@@ -1,0 +1,54 @@
+/* MATRIX: a tile's operands on their way into work-group memory, and what the kernels with matrix units share. */
+#ifndef GALE_KERNEL_SCHEDULE_MATRIX_H
+#define GALE_KERNEL_SCHEDULE_MATRIX_H
+#include "kernel/schedule/schedule_emit.h"
+#include "kernel/schedule/schedule_ir.h"
+
+/* One operand on its way into work-group memory: rows of k (fast) or of the tile's side. */
+typedef struct gale__matrix_part {
+    gale__emit emit;
+    int which, core, access;                /* access: copied directly; -1: through registers */
+    gale_type type;                         /* of the core */
+    bool turns;                             /* bytes that run along the side in memory, and along k here */
+    uint32_t size, row, at;                 /* side of the tile; elements from row to row; where it begins in a stage */
+    uint32_t per;                           /* vectors along a row */
+    gale__ir_val first_k, first_side, base; /* of this thread; base: element inside the part */
+    uint32_t step_k, step_side;
+    gale__ir_val there[GALE__EMIT_OUTER_BLOCKS]; /* copied: whether the row or column is one; 0: always */
+    gale__ir_val fill;                           /* copied, with padding that is not 0: four bytes of it */
+    gale__ir_val staging[128];                   /* variables */
+} gale__matrix_part;
+
+typedef struct gale__matrix {
+    gale__matrix_tile tile;
+    gale__matrix_part parts[2];
+    uint32_t stage; /* elements of a stage */
+    gale__ir_val shared, read, write;
+} gale__matrix;
+
+/* How a part is divided among the threads that copy it. */
+gale_status gale__matrix_part_begin(gale__matrix *t, int which);
+/* Its rows or columns for the tile at tiling.origin. */
+void gale__matrix_part_place(gale__matrix *t, gale__matrix_part *p);
+/* Copies the part from k on to the stage that begins at `stage`. */
+void gale__matrix_part_copy(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage, gale__ir_val k);
+/* The same through registers, in two steps. */
+void gale__matrix_part_fetch(gale__matrix *t, gale__matrix_part *p, gale__ir_val k);
+void gale__matrix_part_deliver(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage);
+/* Groups that compute one tile after another (schedule_matrix_relay.c). */
+void gale__matrix_relay(gale__matrix *t);
+
+static inline gale__ir_val variable(gale__ir *ir, gale_type type)
+{
+    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = (uint8_t)type, .imm = 1});
+}
+static inline gale__ir_val get(gale__ir *ir, gale__ir_val var)
+{
+    return gale__ir_op2(ir, GALE__IR_GET, gale__ir_type(ir, var), var, gale__ir_u32(ir, 0));
+}
+static inline void set(gale__ir *ir, gale__ir_val var, gale__ir_val v)
+{
+    gale__ir_op3(ir, GALE__IR_SET, gale__ir_type(ir, var), var, gale__ir_u32(ir, 0), v);
+}
+static inline void barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER}); }
+#endif
