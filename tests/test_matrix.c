@@ -329,6 +329,56 @@ static void compile_opencl(const char *text, const char *target)
     else printf("  kept as %s\n", path);
 }
 
+/* What hiprtc declares by itself, as far as these kernels use it. */
+static const char hip_prelude[] =
+    "#define __global__ __attribute__((global))\n#define __device__ __attribute__((device))\n"
+    "#define __shared__ __attribute__((shared))\n#define __forceinline__ inline __attribute__((always_inline))\n"
+    "#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))\n"
+    "#define __align__(n) __attribute__((aligned(n)))\n"
+    "struct place{unsigned x,y,z;};extern const __device__ place threadIdx,blockIdx,gridDim;\n"
+    "__device__ void __syncthreads();__device__ unsigned __umulhi(unsigned,unsigned);\n"
+    "__device__ unsigned min(unsigned,unsigned);__device__ unsigned max(unsigned,unsigned);\n"
+    "__device__ float fmaf(float,float,float);__device__ float rintf(float);__device__ float fabsf(float);\n"
+    "__device__ float __uint_as_float(unsigned);__device__ unsigned __float_as_uint(float);\n"
+    "__device__ float fminf(float,float);__device__ float fmaxf(float,float);__device__ float sqrtf(float);\n"
+    "__device__ double __longlong_as_double(long);__device__ long __double_as_longlong(double);\n"
+    "__device__ float __int_as_float(int);__device__ int __float_as_int(float);\n"
+    "typedef float float2 __attribute__((ext_vector_type(2)));typedef float float4 "
+    "__attribute__((ext_vector_type(4)));\n"
+    "typedef unsigned uint2 __attribute__((ext_vector_type(2)));typedef unsigned uint4 "
+    "__attribute__((ext_vector_type(4)));\n"
+    "typedef unsigned short ushort2 __attribute__((ext_vector_type(2)));\n"
+    "typedef unsigned short ushort4 __attribute__((ext_vector_type(4)));\n"
+    "#define MAKE(t,e) static __device__ inline t##2 make_##t##2(e a,e b){return t##2{a,b};}"
+    "static __device__ inline t##4 make_##t##4(e a,e b,e c,e d){return t##4{a,b,c,d};}\n"
+    "MAKE(float,float) MAKE(uint,unsigned) MAKE(ushort,unsigned short)\n";
+
+/* HIP, by the first clang here that knows the card: as near to hiprtc as a machine without a card gets. */
+static bool compile_hip(const char *text, const char *target)
+{
+    static const char *const compilers[] = {"clang", "clang-19", "clang-17", "clang-16"};
+    gale__str all = {0};
+    char command[500];
+    bool found = false;
+    gale__str_addf(&all, "%s%s", hip_prelude, text);
+    const char *path = ir_save("kernels.hip", all.text, all.length);
+    for (size_t i = 0; path && !found && i < sizeof compilers / sizeof *compilers; i++) {
+        snprintf(command, sizeof command,
+            "%s -x c -target amdgcn-amd-amdhsa -mcpu=%s -nogpulib -S -o /dev/null /dev/null 2>/dev/null", compilers[i],
+            target);
+        if (system(command)) continue;
+        found = true;
+        snprintf(command, sizeof command,
+            "%s -x hip --cuda-device-only --offload-arch=%s -nogpuinc -nogpulib -w -O1 -S -o /dev/null %s",
+            compilers[i], target, path);
+        fflush(stdout);
+        if (!CHECK(system(command) == 0)) printf("  kept as %s\n", path), path = NULL;
+    }
+    if (path) unlink(path);
+    gale__str_finish(&all);
+    return found;
+}
+
 /* All cases as these capabilities have them, in one text. */
 static void compile_cases(const gale_device_caps *caps, const char *const *wanted, const char *const *targets)
 {
@@ -344,7 +394,11 @@ static void compile_cases(const gale_device_caps *caps, const char *const *wante
     }
     if (CHECK_OK(gale__ir_print_c(list, n, dialect, caps, &text))) {
         for (; *wanted; wanted++) CHECK(strstr(text.text, *wanted));
-        for (; *targets; targets++) (strcmp(caps->dialect, "cuda") ? compile_opencl : compile)(text.text, *targets);
+        for (; *targets; targets++) {
+            if (!strcmp(caps->dialect, "cuda")) compile(text.text, *targets);
+            else if (strcmp(caps->dialect, "hip")) compile_opencl(text.text, *targets);
+            else if (!compile_hip(text.text, *targets)) printf("SKIP compiling for %s: no clang knows it\n", *targets);
+        }
     }
     if (getenv("GALE_TEST_KEEP")) printf("%s", text.text);
     for (int i = 0; i < n; i++) gale__ir_finish(&irs[i]);
@@ -383,6 +437,20 @@ TEST(opencl_with_ptx)
     compile_cases(&caps, (const char *const[]){"mma.sync", "sums_add_bf16(&v", "copy_16(&v", "__local", NULL},
         (const char *const[]){clang ? "sm_80" : NULL, NULL});
     if (!clang) printf("SKIP compiling OpenCL C with PTX: clang is not installed\n");
+}
+
+/* MFMA for 64 threads, WMMA for 32; gfx90a has the same instructions as gfx942, and older compilers know it. */
+TEST(hip)
+{
+    gale_device_caps caps = with_units();
+    caps.dialect = "hip", caps.shared_most_bytes = 0, caps.shared_bytes = 64 << 10;
+    if (test_sanitized()) SKIP("what the sanitizer would look at is clang");
+    caps.arch = 94, caps.subgroup = 64;
+    compile_cases(&caps, (const char *const[]){"mfma_f32_16x16x16f16", "sums_add_bf16(&v", "__shared__", NULL},
+        (const char *const[]){"gfx90a", NULL});
+    caps.arch = 110, caps.subgroup = 32;
+    compile_cases(&caps, (const char *const[]){"wmma_f32_16x16x16_f16_w32", "sums_add_f16(&v", NULL},
+        (const char *const[]){"gfx1100", NULL});
 }
 
 static bool knows_matrices(void)
@@ -468,8 +536,8 @@ TEST(close)
     ir_close_devices();
 }
 
-static const test_row rows[] = {ROW(choices), ROW(nvrtc), ROW(opencl_with_ptx), ROW(spirv), ROW(opencl), ROW(vulkan),
-    ROW(cuda), ROW(cuda_one_unit), ROW(close)};
+static const test_row rows[] = {ROW(choices), ROW(nvrtc), ROW(opencl_with_ptx), ROW(hip), ROW(spirv), ROW(opencl),
+    ROW(vulkan), ROW(cuda), ROW(cuda_one_unit), ROW(close)};
 int main(int argc, char **argv)
 {
     make_cases();

@@ -91,11 +91,16 @@ static uint64_t pool_limit(const gale_device_options *options)
     return mb > 0 ? (uint64_t)mb << 20 : 0;
 }
 
-void gale__caps_add_mma(gale_device_caps *caps)
+void gale__caps_add_matrix(gale_device_caps *caps)
 {
     static const gale_type operands[] = {GALE_F16, GALE_BF16};
     for (int i = 0; i < 2; i++)
         caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 16, (uint8_t)operands[i], GALE_F32};
+}
+
+void gale__caps_add_mma(gale_device_caps *caps)
+{
+    gale__caps_add_matrix(caps);
     static const gale_type bytes[] = {GALE_I8, GALE_U8};
     for (int i = 0; i < 2; i++)
         caps->matrix[caps->n_matrix++] = (gale_matrix_shape){16, 16, 32, (uint8_t)bytes[i], GALE_I32};

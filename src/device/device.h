@@ -223,6 +223,7 @@ gale_device *gale__device_hold(gale_device *device); /* released with gale_devic
 gale_status gale__device_next(const gale_device *device, gale_status why, gale_device **out);
 /* The shapes of mma.sync, as NVIDIA's cards have them since 8.0: m16n8k16, two of them side by side. */
 void gale__caps_add_mma(gale_device_caps *caps);
+void gale__caps_add_matrix(gale_device_caps *caps); /* 16 x 16 x 16 of f16 and bf16, in whatever order */
 /* Opens one device by backend and index, no chain. */
 gale_status gale__device_open_one(
     const gale__backend *backend, int index, const gale_device_options *options, gale_device **out);

@@ -131,6 +131,17 @@ static gale_status halves(gale__selftest_net *net, gale_value *out)
     return gale_graph_op(net->graph, "Cast", &h, 1, wide, 1, out, 1);
 }
 
+static gale_status half_product(gale__selftest_net *net, gale_value *out)
+{
+    static const gale_attr narrow[] = {GALE_INT("to", 10)}, wide[] = {GALE_INT("to", 1)};
+    gale_value in[2], h;
+    GALE_TRY(input(net, 2, (int64_t[]){45, 67}, false, &in[0]));
+    GALE_TRY(input(net, 2, (int64_t[]){67, 53}, false, &in[1]));
+    for (int i = 0; i < 2; i++) GALE_TRY(gale_graph_op(net->graph, "Cast", &in[i], 1, narrow, 1, &in[i], 1));
+    GALE_TRY(gale_graph_op(net->graph, "MatMul", in, 2, NULL, 0, &h, 1));
+    return gale_graph_op(net->graph, "Cast", &h, 1, wide, 1, out, 1);
+}
+
 static gale_status einsum_scatter(gale__selftest_net *net, gale_value *out)
 {
     static const int64_t index_dims[2] = {2, 1}, index[2] = {0, 2};

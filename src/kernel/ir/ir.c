@@ -277,7 +277,7 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16) needs.f16 = true;
         if (in->op >= GALE__IR_MIN_NAN && in->op <= GALE__IR_SATURATE) needs.corners = true;
         if (in->op >= GALE__IR_FAST_EXP && in->op <= GALE__IR_FAST_QUOTIENT) needs.fast = true;
-        if (in->op == GALE__IR_COPY) needs.copies = true;
+        if (in->op >= GALE__IR_COPY && in->op <= GALE__IR_WAIT) needs.copies = true;
         bool element = in->op == GALE__IR_GET || in->op == GALE__IR_SET;
         if ((element && in->width > 1) || (in->op == GALE__IR_SHARED && in->a)) needs.wide = true;
         if (in->op == GALE__IR_MATRIX_A || in->op == GALE__IR_MATRIX_B)

@@ -203,6 +203,27 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define registers_inc(n) asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %0;\"::\"n\"(n))\n" \
     "#define registers_dec(n) asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %0;\"::\"n\"(n))\n"
 
+/* AMD's matrix units, one instruction for 16 x 16 x 16.  MFMA, 64 threads: a thread has four neighbours along k of one row
+ * or column, and four rows of one column of the sums.  WMMA, 32 threads: all of k, the same in both halves of the
+ * subgroup, and every second row.  One spelling serves both: N along k from FIRST on, sums R in the rows that ROW gives. */
+#define HIP_FN "static __device__ __forceinline__ "
+#define HIP_MATRIX_LOAD(name, place) \
+    HIP_FN "matrix " name "(const u16*p,u32 row){u32 l=THREAD,side=l&15u;matrix m;\n#pragma unroll\nfor(u32 i=0;i<N;i++)m[i]=(i16)p[" place "];return m;}\n"
+#define HIP_MATRIX \
+    "#define THREAD (threadIdx.x%LANES)\n" \
+    "#if defined(__GFX9__)||__AMDGCN_WAVEFRONT_SIZE==64\n#define LANES 64u\n#define N 4\n#define R 4\n#define FIRST (l/16u*4u)\n#define ROW(i) (l/16u*4u+i)\n" \
+    "#define MMA_F16(a,b,c) __builtin_amdgcn_mfma_f32_16x16x16f16(a,b,c,0,0,0)\n#define MMA_BF16(a,b,c) __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a,b,c,0,0,0)\n" \
+    "#else\n#define LANES 32u\n#define N 16\n#define R 8\n#define FIRST 0u\n#define ROW(i) (2u*i+l/16u)\n" \
+    "#define MMA_F16(a,b,c) __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a,b,c)\n#define MMA_BF16(a,b,c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a,b,c)\n#endif\n" \
+    "typedef i16 matrix __attribute__((ext_vector_type(N)));typedef _Float16 matrix_f16 __attribute__((ext_vector_type(N)));\n" \
+    "typedef f32 sums_of __attribute__((ext_vector_type(R)));typedef struct{sums_of r;}sums;\n" \
+    HIP_MATRIX_LOAD("matrix_a", "side*row+FIRST+i") HIP_MATRIX_LOAD("matrix_a_turned", "(FIRST+i)*row+side") \
+    HIP_MATRIX_LOAD("matrix_b", "(FIRST+i)*row+side") HIP_MATRIX_LOAD("matrix_b_turned", "side*row+FIRST+i") \
+    HIP_FN "void sums_zero(sums*s){s->r=(sums_of)(0.0f);}\n" \
+    HIP_FN "void sums_add_f16(sums*s,matrix a,matrix b){s->r=MMA_F16(__builtin_bit_cast(matrix_f16,a),__builtin_bit_cast(matrix_f16,b),s->r);}\n" \
+    HIP_FN "void sums_add_bf16(sums*s,matrix a,matrix b){s->r=MMA_BF16(a,b,s->r);}\n" \
+    HIP_FN "void sums_store(const sums*s,f32*p,u32 row){u32 l=THREAD;\n#pragma unroll\nfor(u32 i=0;i<R;i++)p[ROW(i)*row+l%16u]=s->r[i];}\n"
+
 #define CL_WIDE_TYPES(type) "typedef " type "2 __attribute__((may_alias)) " type "2_o;typedef " type "4 __attribute__((may_alias)) " type "4_o;\n"
 #define CL_WIDE \
     CL_WIDE_TYPES("float") CL_WIDE_TYPES("int") CL_WIDE_TYPES("uint") CL_WIDE_TYPES("short") CL_WIDE_TYPES("ushort") \
@@ -256,7 +277,7 @@ const gale__dialect_table gale__dialects[] = {
             "#else\n#define WAIT_FOR_LAUNCH const u32 after=0u;\n#endif\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
-        .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .head_matrix = CUDA_MATRIX CUDA_GROUP,
+        .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .copies = true, .head_matrix = CUDA_MATRIX CUDA_GROUP,
         .head_bytes = CUDA_BYTES, .head_together = CUDA_TOGETHER,
         .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
@@ -279,7 +300,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
                     "#define from_upper(w) from_half((w)>>16)\n"
                     "static __device__ __forceinline__ u32 to_half(f32 f){return __builtin_bit_cast(u16,(_Float16)f);}\n",
-        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = "", .head_bytes = "", .head_together = "",
+        .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = HIP_MATRIX, .head_bytes = "", .head_together = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "",
@@ -316,7 +337,7 @@ const gale__dialect_table gale__dialects[] = {
     },
     [GALE__DIALECT_OPENCL_PTX] = {
         .name = "opencl+ptx",
-        .head_f16 = PTX_HALF(CL_PTX_FN), .head_own = PTX_OWN(CL_PTX_FN), .head_matrix = CL_PTX_MATRIX, .head_bytes = CL_PTX_BYTES,
+        .head_f16 = PTX_HALF(CL_PTX_FN), .head_own = PTX_OWN(CL_PTX_FN), .copies = true, .head_matrix = CL_PTX_MATRIX, .head_bytes = CL_PTX_BYTES,
         .head_subgroup = CL_PTX_SUBGROUP,
         .barrier_subgroup = "asm volatile(\"bar.warp.sync 0xffffffff;\":::\"memory\");",
         CL_FORMS,

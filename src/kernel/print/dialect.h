@@ -22,6 +22,7 @@ typedef struct gale__dialect_table {
     const char *head, *head_f64, *head_f16, *head_subgroup,
         *head_own; /* text in front of the kernels; all but the first */
     const char *head_wide, *head_matrix, *head_bytes, *head_together; /* where needed; "": it has none */
+    bool copies;                                                      /* head_matrix has asynchronous copies */
     const char *struct_pointers;                                      /* member of the parameter struct, before [NP] */
     const char *kernel; /* opens a kernel; $i: threads of a group; $0 $1 $2: its sides; the name follows */
     const char *pointer, *pointer_readonly; /* parameter for pointer $i; "" when they travel in the struct */

@@ -535,7 +535,7 @@ static gale_status print_lowered(
 static gale__ir_plainly plainly_for(const gale__ir *ir, const gale__dialect_table *d, const gale_device_caps *caps)
 {
     bool has = *d->head_matrix && caps->arch >= 80;
-    gale__ir_plainly what = gale__ir_plainly_for(ir, caps, has);
+    gale__ir_plainly what = gale__ir_plainly_for(ir, caps, has && d->copies);
     what.matrix |= ir->subgroup && !has;
     return what;
 }
