@@ -159,17 +159,21 @@ const gale__selftest_kernel gale__selftest_kernels[] = {
 #define KERNEL(name, function, compare) {name, function, compare},
 #include "jobs/selftest/selftest_kernels.def"
 #undef KERNEL
-    {0},
 };
 
-gale_status gale__selftest_net_create(gale__selftest_net *net)
+int gale__selftest_count(bool matrix)
+{
+    return (int)(sizeof gale__selftest_kernels / sizeof *gale__selftest_kernels) - !matrix;
+}
+
+gale_status gale__selftest_net_create(gale__selftest_net *net, int count)
 {
     gale_value y;
     *net = (gale__selftest_net){0};
     gale_status status = gale_graph_create(&net->graph);
-    for (const gale__selftest_kernel *k = gale__selftest_kernels; status == GALE_OK && k->name; k++) {
-        status = k->write(net, &y);
-        if (status == GALE_OK) status = gale_graph_output(net->graph, k->name, y);
+    for (int i = 0; status == GALE_OK && i < count; i++) {
+        status = gale__selftest_kernels[i].write(net, &y);
+        if (status == GALE_OK) status = gale_graph_output(net->graph, gale__selftest_kernels[i].name, y);
     }
     if (status != GALE_OK) gale__selftest_net_finish(net);
     return status;

@@ -17,8 +17,9 @@ typedef struct gale__selftest_kernel {
     gale_status (*write)(gale__selftest_net *net, gale_value *out);
     char compare; /* see selftest_kernels.def */
 } gale__selftest_kernel;
-extern const gale__selftest_kernel gale__selftest_kernels[]; /* ends with a NULL name */
+extern const gale__selftest_kernel gale__selftest_kernels[];
+int gale__selftest_count(bool matrix); /* of the kernels, for devices with and without matrix units */
 
-gale_status gale__selftest_net_create(gale__selftest_net *net); /* one output per kernel, in their order */
+gale_status gale__selftest_net_create(gale__selftest_net *net, int count); /* one output per kernel, in their order */
 void gale__selftest_net_finish(gale__selftest_net *net);
 #endif
