@@ -101,7 +101,9 @@ static gale_status levels(gale_program **out)
 }
 
 /* The counts from which histograms and percentiles of each channel are read. */
-static gale_status histogram(gale_program **out) { return gale__exr_counts_program(device, 4, height * width, out); }
+static gale_status histogram(gale_program **out) { return gale__exr_counts_program(device, GALE_F16, out); }
+
+static gale_status statistics(gale_program **out) { return gale__exr_counts_program(device, GALE_F32, out); }
 
 /* An identity of 33 x 33 x 33 entries. */
 static gale_status make_cube(void)
@@ -241,13 +243,15 @@ static gale_status run(const char *word)
         {"mip half rgba", levels, GALE_F16, 4, 0.1},
         {"histogram half rgba", histogram, GALE_F16, 4, 0.1},
         {"histogram half rgba, 1 % noise", histogram, GALE_F16, 4, 0.01},
+        {"statistics f32 rgba", statistics, GALE_F32, 4, 0.1},
         {"local 16 half rgba", local_half, GALE_F16, 4, 0.1},
         {"thumbnail 256 half rgb", thumbnail, GALE_F16, 3, 0.1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale_tensor *in = NULL;
         if (word && !strstr(rows[i].name, word)) continue;
-        gale_status status = make_input(rows[i].type, rows[i].channels, rows[i].noise, rows[i].make == histogram, &in);
+        gale_status status = make_input(rows[i].type, rows[i].channels, rows[i].noise,
+            rows[i].make == histogram || rows[i].make == statistics, &in);
         if (status == GALE_OK) status = measure(rows[i].name, rows[i].make, in);
         gale_tensor_destroy(&in);
         if (status != GALE_OK) printf("%s: %s\n", rows[i].name, gale_error());

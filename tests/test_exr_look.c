@@ -293,6 +293,24 @@ static void options(void)
     check("dither", &p, 0);
 }
 
+/* Entries that have nothing to do with their neighbours, from the fewest to the most along an axis. */
+static void large_tables(void)
+{
+    static const int64_t sizes[] = {33, 2, 129};
+    if (!computes) SKIP("%s computes nothing", device->info.name);
+    for (int k = 0; k < (test_brief() ? 1 : 3); k++) {
+        size_t n = (size_t)(3 * sizes[k] * sizes[k] * sizes[k]);
+        gale__cube cube = {.size = sizes[k], .high = {1, 1, 1}, .values = gale__calloc(n, sizeof(float))};
+        for (size_t i = 0; i < n; i++) cube.values[i] = (float)((uint32_t)(i + 1) * 2654435761u >> 16) / 65535;
+        gale__look_plan p = plan_of(4, GALE_EXR_REINHARD);
+        p.cube = &cube;
+        check("large table", &p, 1);
+        p.kept = 3;
+        check("large table without alpha", &p, 1);
+        gale__cube_finish(&cube);
+    }
+}
+
 static void tables(void)
 {
     static const char *const texts[] = {
@@ -429,5 +447,6 @@ static void matrices(void)
 }
 
 static const suite_case cases[] = {{"tones", tones}, {"options", options}, {"tables", tables},
-    {"damaged tables", damaged_tables}, {"sizes", sizes}, {"levels", levels}, {"matrices", matrices}, {0}};
+    {"large tables", large_tables}, {"damaged tables", damaged_tables}, {"sizes", sizes}, {"levels", levels},
+    {"matrices", matrices}, {0}};
 SUITE(cases)

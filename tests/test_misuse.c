@@ -732,6 +732,8 @@ TEST(exr)
     LACKS(gale_exr_devices_open(NULL, 2, NULL, SOME, SOME, NULL), "inputs");
     LACKS(gale_exr_devices_open(NULL, 0, NULL, NULL, SOME, NULL), "first");
     LACKS(gale_exr_measure(cpu, NULL, 0, NULL, 0, 0, SOME, &count), "file");
+    LACKS(gale_exr_meter_create(NULL, SOME), "device");
+    LACKS(gale_exr_meter_run(NULL, SOME, 0, NULL, 0, 0, SOME, &count), "meter");
     LACKS(gale_exr_histogram_picture(NULL, 1, 8, 8, &p), "stats");
     LACKS(gale_exr_depth(cpu, NULL, NULL, &p), "file");
     LACKS(gale_exr_compare(NULL, SOME, 0, SOME), "a");

@@ -250,12 +250,19 @@ typedef struct gale_exr_stats {
     uint64_t bins[GALE_EXR_BINS]; /* positive samples by base-2 logarithm */
     double bins_low, bins_high;   /* logarithms at both ends; samples beyond them are in the outermost bins */
 } gale_exr_stats;
-/* Level 0 of channels of a part.  Half channels are counted on the device, with one upload and one download for up to
- * 256 MB of channels with equal extents; others by all cores.  names NULL: all channels.  *out (gale_free) has *count
- * entries. */
+/* Level 0 of channels of a part, counted on the device, with one upload and one download for up to 256 MB of channels
+ * with equal extents (floats and integers by all cores where the device has no f64).  names NULL: all channels.  *out
+ * (gale_free) has *count entries. */
 enum { GALE_EXR_MEASURE_STRICT = 1 }; /* a channel that the host would have to count is an error */
 GALE_API gale_status gale_exr_measure(gale_device *device, gale_exr *file, int part, const char *const *names, int n,
     gale_flags flags, gale_exr_stats **out, int *count);
+/* The same for many files: what is planned for channels of some extents serves all that follow.  Threads may share it;
+ * the device must outlive it. */
+typedef struct gale_exr_meter gale_exr_meter;
+GALE_API gale_status gale_exr_meter_create(gale_device *device, gale_exr_meter **out);
+GALE_API gale_status gale_exr_meter_run(gale_exr_meter *meter, gale_exr *file, int part, const char *const *names,
+    int n, gale_flags flags, gale_exr_stats **out, int *count);
+GALE_API void gale_exr_meter_destroy(gale_exr_meter **meter);
 /* Overlaid curves of up to four channels (others are ignored), with logarithmic heights. */
 GALE_API gale_status gale_exr_histogram_picture(
     const gale_exr_stats *stats, int count, int64_t width, int64_t height, gale_picture **out);

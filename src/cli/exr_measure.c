@@ -45,6 +45,7 @@ static void json_stats(gale__json_out *j, const gale_exr_stats *s, bool bins)
 typedef struct measuring {
     const gale__args *a;
     gale_device *device;
+    gale_exr_meter *meter;
     bool histogram, json, strict;
     gale__json_out j;
     gale__str text;
@@ -93,7 +94,7 @@ static gale_status measure_part(measuring *m, const char *path, gale_exr *f, int
 {
     gale_exr_stats *s = NULL;
     int n = 0;
-    GALE_TRY(gale_exr_measure(m->device, f, part, NULL, 0, m->strict ? GALE_EXR_MEASURE_STRICT : 0, &s, &n));
+    GALE_TRY(gale_exr_meter_run(m->meter, f, part, NULL, 0, m->strict ? GALE_EXR_MEASURE_STRICT : 0, &s, &n));
     for (int i = 0; i < n; i++)
         if (m->json) json_stats(&m->j, &s[i], m->histogram);
         else add_row(&m->table, path, &s[i]);
@@ -126,7 +127,7 @@ static gale_status open_device(measuring *m)
     bool strict = gale__args_flag(m->a, "strict"), requested = *gale__env_get(GALE__ENV_PROVIDER);
     GALE_TRY(gale_device_open(strict || requested ? NULL : &(gale_device_options){.chain = "cpu"}, &m->device));
     m->strict = strict && !(requested && gale_device_get_info(m->device)->caps.host_functions);
-    return GALE_OK;
+    return gale_exr_meter_create(m->device, &m->meter);
 }
 
 int gale__exr_stats(const gale__args *a, bool histogram)
@@ -144,6 +145,7 @@ int gale__exr_stats(const gale__args *a, bool histogram)
         if (one != GALE_OK) gale__report(one), failed++;
     }
     gale__inputs_finish(&in);
+    gale_exr_meter_destroy(&m.meter);
     gale_device_close(&m.device);
     if (m.json) gale__json_close(&m.j, ']');
     int code = m.json ? gale__print(&m.text) : gale__report(gale__table_print(&m.table, stdout));

@@ -1,7 +1,7 @@
 /* Statistics of channels.  Samples are counted by their bits as halves (65,536 values), and everything that depends on
  * order (percentiles, bins) is read from these counts.  Of halves they are all there is to know: the device counts the
- * planes of several channels at once, and all numbers follow, so they are the same on every device.  Floats and
- * integers are counted by the cores, together with sums in double precision. */
+ * planes of several channels at once, and all numbers follow, so they are the same on every device.  Of floats, and of
+ * integers as floats, there are sums in double precision beside them; devices without it leave them to the CPU. */
 #include "base/num.h"
 #include "base/thread.h"
 #include "device/device.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CODES = 65536, BLOCK = 1 << 16, VECTOR = 8 /* samples that kernels count at once */ };
+enum { CODES = 65536, VECTOR = 8 /* samples that kernels count at once */ };
 enum { GROUP_BYTES = 1 << 28 /* planes in memory at a time; a file may have hundreds */ };
 const double gale_exr_percents[GALE_EXR_PERCENTILES] = {0.1, 1, 5, 25, 50, 75, 95, 99, 99.9};
 
@@ -22,27 +22,21 @@ typedef struct tally {
     double sum, squares, least, largest;
 } tally;
 
-/* Each core has a tally; blocks have their own sums, which do not depend on who computed them. */
-typedef struct sums {
-    double sum, squares;
-} sums;
-typedef struct counting {
-    const void *data;
-    gale_type type; /* f32 or u32 */
-    size_t n;
-    tally *tallies;
-    sums *blocks;
-} counting;
-
 /* Channels of a part with the same type and extents. */
 typedef struct group {
     gale_exr *f;
     int part, count;
     const gale_exr_channel *const *channels;
-    gale_type type;
+    gale_type type;   /* of the planes: f16 or f32 */
     size_t n, stride; /* samples of a plane, and from one plane to the next */
     char *planes;
 } group;
+
+struct gale_exr_meter {
+    gale_device *device, *cpu; /* the second where the first has no f64; else NULL */
+    gale__mutex lock;
+    gale_program *programs[2]; /* for halves and floats, which plan once for planes of the same extents */
+};
 
 static void count_value(tally *t, double v, uint16_t code, uint64_t n)
 {
@@ -59,30 +53,10 @@ static void count_value(tally *t, double v, uint16_t code, uint64_t n)
     if (v > t->largest) t->largest = v;
 }
 
-static void count_block(void *arg, size_t block, int worker)
-{
-    const counting *c = arg;
-    tally *t = &c->tallies[worker];
-    size_t end = (block + 1) * BLOCK < c->n ? (block + 1) * BLOCK : c->n;
-    for (size_t i = block * BLOCK; i < end; i++) {
-        float v = c->type == GALE_F32 ? ((const float *)c->data)[i] : (float)((const uint32_t *)c->data)[i];
-        count_value(t, (double)v, gale__f32_to_f16(v), 1);
-    }
-    c->blocks[block] = (sums){t->sum, t->squares};
-    t->sum = t->squares = 0;
-}
-
 static void begin_tally(tally *t)
 {
     memset(t, 0, sizeof *t);
     t->least = INFINITY, t->largest = -INFINITY;
-}
-
-static void add_tally(tally *to, const tally *t)
-{
-    for (int i = 0; i < CODES; i++) to->codes[i] += t->codes[i];
-    to->nans += t->nans, to->infinities += t->infinities, to->negatives += t->negatives, to->zeros += t->zeros;
-    to->least = fmin(to->least, t->least), to->largest = fmax(to->largest, t->largest);
 }
 
 /* Halves from the lowest number to the highest: negative ones backwards, then the others. */
@@ -127,72 +101,66 @@ static void conclude(const tally *t, size_t n, gale_exr_stats *s)
     read_bins(t, s);
 }
 
-static gale_status measure_plane(const void *data, gale_type type, size_t n, gale_exr_stats *s)
+/* The program for planes of this type, made when it is first needed. */
+static gale_status find_program(gale_exr_meter *m, gale_type type, gale_program **out)
 {
-    int width = gale__parallel_width();
-    size_t blocks = (n + BLOCK - 1) / BLOCK;
-    counting c = {
-        data, type, n, gale__alloc((size_t)width * sizeof *c.tallies), gale__alloc((blocks + 1) * sizeof *c.blocks)};
-    gale_status status = c.tallies && c.blocks ? GALE_OK : GALE_NO_MEMORY;
-    for (int i = 0; i < width && status == GALE_OK; i++) begin_tally(&c.tallies[i]);
-    if (status == GALE_OK) {
-        gale__parallel(blocks, count_block, &c);
-        for (int i = 1; i < width; i++) add_tally(&c.tallies[0], &c.tallies[i]);
-        for (size_t i = 0; i < blocks; i++)
-            c.tallies[0].sum += c.blocks[i].sum, c.tallies[0].squares += c.blocks[i].squares;
-        conclude(&c.tallies[0], n, s);
-    }
-    gale__free(c.tallies);
-    gale__free(c.blocks);
+    gale_program **kept = &m->programs[type != GALE_F16];
+    gale__mutex_lock(&m->lock);
+    gale_status status =
+        *kept ? GALE_OK : gale__exr_counts_program(type != GALE_F16 && m->cpu ? m->cpu : m->device, type, kept);
+    gale__mutex_unlock(&m->lock);
+    if (status == GALE_OK) *out = *kept;
     return status;
 }
 
-gale_status gale__exr_counts_program(gale_device *device, int64_t planes, int64_t samples, gale_program **out)
-{
-    gale__maker m = {0};
-    gale_value v = GALE_NONE;
-    const int64_t dims[2] = {planes, samples};
-    GALE_TRY(gale_graph_create(&m.graph));
-    m.status = gale_graph_input(m.graph, "planes", GALE_F16, 2, dims, NULL, &v);
-    v = gale__make_1(&m, "CodeCounts", v);
-    if (m.status == GALE_OK) m.status = gale_graph_output(m.graph, "counts", v);
-    if (m.status == GALE_OK) m.status = gale_program_create(m.graph, device, NULL, out);
-    gale_graph_destroy(&m.graph);
-    return m.status;
-}
-
-/* counts: [planes][CODES]. */
-static gale_status count_halves(gale_device *device, const group *g, uint32_t *counts)
+/* counts: [planes][CODES]; numbers: [planes][GALE__EXR_NUMBERS], not for halves. */
+static gale_status count_planes(gale_exr_meter *m, const group *g, uint32_t *counts, double *numbers)
 {
     const int64_t dims[2] = {g->count, (int64_t)g->stride};
     gale_program *program = NULL;
-    gale_tensor *in = NULL, *out = NULL;
+    gale_tensor *in = NULL, *out[2] = {NULL, NULL};
     gale_status status;
-    GALE_GO(gale__exr_counts_program(device, dims[0], dims[1], &program));
-    GALE_GO(gale__tensor_borrow(GALE_F16, 2, dims, g->planes, NULL, NULL, &in));
-    GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
-    GALE_GO(gale_tensor_to_cpu(out, counts, (size_t)g->count * CODES * sizeof *counts));
+    GALE_GO(find_program(m, g->type, &program));
+    GALE_GO(gale__tensor_borrow(g->type, 2, dims, g->planes, NULL, NULL, &in));
+    GALE_GO(gale_program_run(program, &in, out, GALE_RUN_ON_HOST));
+    GALE_GO(gale_tensor_to_cpu(out[0], counts, (size_t)g->count * CODES * sizeof *counts));
+    if (out[1]) GALE_GO(gale_tensor_to_cpu(out[1], numbers, (size_t)g->count * GALE__EXR_NUMBERS * sizeof *numbers));
 done:
     gale_tensor_destroy(&in);
-    gale_tensor_destroy(&out);
-    gale_program_destroy(&program);
+    for (int i = 0; i < 2; i++) gale_tensor_destroy(&out[i]);
     return status;
 }
 
-static gale_status measure_halves(gale_device *device, const group *g, gale_exr_stats *s)
+static void read_counts(tally *t, const group *g, const uint32_t *counts, const double *n)
+{
+    const uint64_t more = g->stride - g->n; /* samples after the plane's: zeros of halves, NaN of floats */
+    bool halves = g->type == GALE_F16;
+    begin_tally(t);
+    for (int code = 0; code < CODES; code++) {
+        uint64_t of = counts[code] - (halves && !code ? more : 0);
+        if (!halves) t->codes[code] = of, t->nans += (code & 0x7fff) > 0x7c00 ? of : 0;
+        else if (of) count_value(t, (double)gale__f16_to_f32((uint16_t)code), (uint16_t)code, of);
+    }
+    if (halves) return;
+    t->nans -= more;
+    t->infinities = (uint64_t)n[GALE__EXR_INFINITIES];
+    t->negatives = (uint64_t)n[GALE__EXR_NEGATIVES], t->zeros = (uint64_t)n[GALE__EXR_ZEROS];
+    t->sum = n[GALE__EXR_SUM], t->squares = n[GALE__EXR_SQUARES];
+    t->least = n[GALE__EXR_LEAST], t->largest = n[GALE__EXR_LARGEST];
+}
+
+static gale_status measure_planes(gale_exr_meter *m, const group *g, gale_exr_stats *s)
 {
     uint32_t *counts = gale__alloc((size_t)g->count * CODES * sizeof *counts);
+    double *numbers = gale__calloc((size_t)g->count * GALE__EXR_NUMBERS, sizeof *numbers);
     tally *t = gale__alloc(sizeof *t);
-    gale_status status = counts && t ? count_halves(device, g, counts) : GALE_NO_MEMORY;
+    gale_status status = counts && numbers && t ? count_planes(m, g, counts, numbers) : GALE_NO_MEMORY;
     for (int i = 0; i < g->count && status == GALE_OK; i++) {
-        uint32_t *of = counts + (size_t)i * CODES;
-        of[0] -= (uint32_t)(g->stride - g->n); /* zeros after the samples */
-        begin_tally(t);
-        for (int code = 0; code < CODES; code++)
-            if (of[code]) count_value(t, (double)gale__f16_to_f32((uint16_t)code), (uint16_t)code, of[code]);
+        read_counts(t, g, counts + (size_t)i * CODES, numbers + (size_t)i * GALE__EXR_NUMBERS);
         conclude(t, g->n, &s[i]);
     }
     gale__free(counts);
+    gale__free(numbers);
     gale__free(t);
     return status;
 }
@@ -206,7 +174,8 @@ static gale_status read_group(group *g)
     gale_status status = t && g->planes ? GALE_OK : GALE_NO_MEMORY;
     for (int i = 0; i < g->count && status == GALE_OK; i++) {
         char *plane = g->planes + (size_t)i * bytes;
-        memset(plane + g->n * gale_type_size(g->type), 0, bytes - g->n * gale_type_size(g->type));
+        memset(plane + g->n * gale_type_size(g->type), g->type == GALE_F16 ? 0 : 0xff,
+            bytes - g->n * gale_type_size(g->type));
         t[i] = (gale_exr_target){g->channels[i]->name, g->type, plane, 0, 0};
     }
     if (status == GALE_OK) status = gale_exr_read(g->f, g->part, 0, 0, t, g->count);
@@ -220,28 +189,26 @@ static gale_status find_group(group *g, int most)
     const gale_exr_channel *first = g->channels[0];
     int64_t w, h;
     GALE_TRY(gale_exr_channel_size(g->f, g->part, 0, 0, first->name, &w, &h));
-    g->type = first->type;
+    g->type = first->type == GALE_F16 ? GALE_F16 : GALE_F32;
     g->n = (size_t)(w * h);
     g->stride = (g->n + VECTOR - 1) / VECTOR * VECTOR;
     for (g->count = 1; g->count < most; g->count++) {
         const gale_exr_channel *c = g->channels[g->count];
-        if (c->type != g->type || c->x_sampling != first->x_sampling || c->y_sampling != first->y_sampling) break;
+        if (c->type != first->type || c->x_sampling != first->x_sampling || c->y_sampling != first->y_sampling) break;
         if ((size_t)(g->count + 1) * g->stride * gale_type_size(g->type) > GROUP_BYTES) break;
     }
     return GALE_OK;
 }
 
-static gale_status measure_group(gale_device *device, group *g, gale_flags flags, gale_exr_stats *s)
+static gale_status measure_group(gale_exr_meter *m, group *g, gale_flags flags, gale_exr_stats *s)
 {
-    bool halves = g->type == GALE_F16, on_host = !halves || gale_device_get_info(device)->caps.host_functions;
+    bool on_host = gale_device_get_info(m->device)->caps.host_functions || (g->type != GALE_F16 && m->cpu);
     if (on_host && flags & GALE_EXR_MEASURE_STRICT)
         return gale__fail(GALE_UNSUPPORTED, "EXR: channel %s (%s) would be counted on the host, which --strict rejects",
-            g->channels[0]->name, gale_type_name(g->type));
+            g->channels[0]->name, gale_type_name(g->channels[0]->type));
     gale_status status = read_group(g);
-    for (int i = 0; i < g->count; i++) s[i].name = g->channels[i]->name, s[i].type = g->type;
-    if (status == GALE_OK && halves) status = measure_halves(device, g, s);
-    for (int i = 0; i < g->count && status == GALE_OK && !halves; i++)
-        status = measure_plane(g->planes + (size_t)i * g->stride * gale_type_size(g->type), g->type, g->n, &s[i]);
+    for (int i = 0; i < g->count; i++) s[i].name = g->channels[i]->name, s[i].type = g->channels[i]->type;
+    if (status == GALE_OK) status = measure_planes(m, g, s);
     gale__free(g->planes);
     return status;
 }
@@ -258,11 +225,37 @@ static gale_status list_channels(
     return GALE_OK;
 }
 
-gale_status gale_exr_measure(gale_device *device, gale_exr *f, int part, const char *const *names, int n,
+gale_status gale_exr_meter_create(gale_device *device, gale_exr_meter **out)
+{
+    GALE__NEED({"device", device}, {"out", out});
+    GALE__WITHIN(device->context);
+    gale_exr_meter *m = gale__calloc(1, sizeof *m);
+    if (!m) return GALE_NO_MEMORY;
+    m->device = device;
+    gale__mutex_init(&m->lock);
+    bool whole = gale_device_get_info(device)->caps.f64;
+    gale_status status = whole ? GALE_OK : gale_device_open(&(gale_device_options){.chain = "cpu"}, &m->cpu);
+    if (status == GALE_OK) *out = m;
+    else gale_exr_meter_destroy(&m);
+    return status;
+}
+
+void gale_exr_meter_destroy(gale_exr_meter **meter)
+{
+    gale_exr_meter *m = meter ? *meter : NULL;
+    if (!m) return;
+    for (int i = 0; i < 2; i++) gale_program_destroy(&m->programs[i]);
+    gale_device_close(&m->cpu);
+    gale__mutex_finish(&m->lock);
+    gale__free(m);
+    *meter = NULL;
+}
+
+gale_status gale_exr_meter_run(gale_exr_meter *m, gale_exr *f, int part, const char *const *names, int n,
     gale_flags flags, gale_exr_stats **out, int *count)
 {
-    GALE__NEED({"device", device}, {"file", f}, {"out", out}, {"count", count});
-    GALE__WITHIN(device->context);
+    GALE__NEED({"meter", m}, {"file", f}, {"out", out}, {"count", count});
+    GALE__WITHIN(m->device->context);
     const gale_exr_part *p = gale_exr_part_get(f, part);
     if (!p) return gale__fail(GALE_NOT_FOUND, "EXR: no part %d", part);
     if (!names) n = p->channel_count;
@@ -272,12 +265,23 @@ gale_status gale_exr_measure(gale_device *device, gale_exr *f, int part, const c
     for (int i = 0; i < n && status == GALE_OK;) {
         group g = {.f = f, .part = part, .channels = channels + i};
         status = find_group(&g, n - i);
-        if (status == GALE_OK) status = measure_group(device, &g, flags, &stats[i]);
+        if (status == GALE_OK) status = measure_group(m, &g, flags, &stats[i]);
         i += g.count;
     }
     gale__free(channels);
     if (status == GALE_OK) *out = stats, *count = n;
     else gale__free(stats);
+    return status;
+}
+
+gale_status gale_exr_measure(gale_device *device, gale_exr *f, int part, const char *const *names, int n,
+    gale_flags flags, gale_exr_stats **out, int *count)
+{
+    GALE__NEED({"device", device}, {"file", f}, {"out", out}, {"count", count});
+    gale_exr_meter *m = NULL;
+    GALE_TRY(gale_exr_meter_create(device, &m));
+    gale_status status = gale_exr_meter_run(m, f, part, names, n, flags, out, count);
+    gale_exr_meter_destroy(&m);
     return status;
 }
 
