@@ -21,7 +21,7 @@ static const gale__arg args[] = {
 static void print_failure(void *user, const gale_conformance_case *c)
 {
     (void)user;
-    printf("FAIL %s/%s: %s\n", c->group, c->name, c->reason);
+    printf("%s %s/%s: %s\n", c->outcome == GALE_CASE_SKIPPED ? "SKIP" : "FAIL", c->group, c->name, c->reason);
     fflush(stdout);
 }
 
