@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICES = 2, TRIES = 15 };
-#define ENOUGH_NS 1500000000u
+enum { DEVICES = 2, TRIES = 200 };
+#define ENOUGH_NS 200000000u
 
 typedef struct network {
     const char *name;
@@ -51,7 +51,10 @@ static gale_status make(const network *n, gale_graph **out, gale_tensor **x)
     GALE_TRY(gale_graph_input(*out, "x", GALE_F32, n->conv ? 4 : 2, dims, NULL, &v));
     for (int i = 0; i < n->layers; i++) GALE_TRY(layer(*out, n, &v));
     GALE_TRY(gale_graph_output(*out, "y", v));
-    return gale_tensor_create(NULL, GALE_F32, n->conv ? 4 : 2, dims, x);
+    GALE_TRY(gale_tensor_create(NULL, GALE_F32, n->conv ? 4 : 2, dims, x));
+    float *values = gale_tensor_data(*x);
+    for (size_t i = 0; i < gale_tensor_size_bytes(*x) / sizeof *values; i++) values[i] = (float)(i % 13) / 13;
+    return GALE_OK;
 }
 
 /* The best of some runs, from the host and back. */

@@ -105,7 +105,8 @@ typedef struct gale_conformance_result {
     size_t n_operators;
 } gale_conformance_result;
 /* suite: a folder of model.onnx with test_data_set_N/input_N.pb and output_N.pb, or a tar archive of one.  On a GPU a
- * case passes only if every number was computed there; correct results of the host count as skipped.  GALE_NOT_FOUND if no case is selected. */
+ * case passes only if every number was computed there; correct results of the host count as skipped.  GALE_NOT_FOUND if
+ * no case is selected. */
 GALE_API gale_status gale_conformance_run(
     const char *suite, gale_device *device, const gale_conformance_options *options, gale_conformance_result **out);
 GALE_API gale_status gale_conformance_result_json(const gale_conformance_result *result, char **text);

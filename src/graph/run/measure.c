@@ -2,6 +2,7 @@
  * one counts, since processors reach their peak only in products), a plain map for memory. */
 #include "graph/run/measure.h"
 #include "device/ceilings.h"
+#include "graph/run/forecast.h"
 #include "graph/run/time.h"
 
 typedef gale_status write_graph(gale_graph *g, gale_value x, gale_value *out);
@@ -80,6 +81,45 @@ static gale_status measure_efficiency(gale_device *device, int64_t side)
     return gale__ceilings_set_efficiency(device, t.least_us > 0 ? t.predicted_us / t.least_us : 1);
 }
 
+/* A few sums of many terms. */
+static gale_status long_sums(gale_graph *g, gale_value x, gale_value *out)
+{
+    gale_value in[2] = {x};
+    GALE_TRY(gale_graph_op(g, "Transpose", &x, 1, NULL, 0, &in[1], 1));
+    return gale_graph_op(g, "MatMul", in, 2, NULL, 0, out, 1);
+}
+
+static gale_status layers(gale_graph *g, gale_value x, gale_value *out)
+{
+    for (int i = 0; i < 4; i++) {
+        GALE_TRY(product(g, x, &x));
+        GALE_TRY(gale_graph_op(g, "Tanh", &x, 1, NULL, 0, &x, 1));
+    }
+    *out = x;
+    return GALE_OK;
+}
+
+/* What a kernel takes beside what its work and its sums of `depth` terms take. */
+static double beside_us(const gale_device_ceilings *c, const gale__timing *t, double depth, double step_us)
+{
+    double kernels = t->kernels, work = (t->predicted_us / kernels - c->launch_us) / c->efficiency;
+    return t->least_us / kernels - (work > depth * step_us ? work : depth * step_us);
+}
+
+static gale_status measure_costs(gale_device *device, int64_t terms)
+{
+    const gale_device_ceilings *c = &device->info.ceilings;
+    gale__timing sums = {0}, small = {0}, large = {0};
+    GALE_TRY(time_graph(device, layers, GALE__FORECAST_SMALL, GALE__FORECAST_SMALL, &small));
+    GALE_TRY(time_graph(device, layers, GALE__FORECAST_LARGE, GALE__FORECAST_LARGE, &large));
+    GALE_TRY(time_graph(device, long_sums, GALE__FORECAST_LARGE, terms, &sums));
+    bool waits = !device->info.caps.host_functions && !device->info.caps.software; /* for memory that is far away */
+    double step_us = waits ? beside_us(c, &sums, 0, 0) / (double)terms : 0;
+    if (step_us < 0) step_us = 0;
+    return gale__ceilings_set_kernel(device, beside_us(c, &small, GALE__FORECAST_SMALL, step_us),
+        beside_us(c, &large, GALE__FORECAST_LARGE, step_us), step_us * 1e3);
+}
+
 gale_status gale__measure_kernels(gale_device *device)
 {
     gale__timing chain = {0}, matmul = {0}, map = {0};
@@ -93,5 +133,6 @@ gale_status gale__measure_kernels(gale_device *device)
            other = 2.0 * (double)side * (double)side * (double)side / matmul.least_us / 1e3;
     GALE_TRY(gale__ceilings_set_f32(device, gflops > other ? gflops : other));
     GALE_TRY(gale__ceilings_raise_copy(device, 8.0 * (double)(slow ? 4096 : 65536) * 1024 / map.least_us / 1e3));
-    return measure_efficiency(device, software ? 128 : slow ? 256 : 1024);
+    GALE_TRY(measure_efficiency(device, software ? 128 : slow ? 512 : 2048));
+    return measure_costs(device, software ? 512 : 4096);
 }
