@@ -34,7 +34,9 @@ double gale__forecast_work_us(const gale_device *device, const gale__plan *plan)
     double us = 0;
     for (int i = 0; i < plan->n_steps; i++) {
         const gale__plan_step *s = &plan->steps[i];
-        if (!s->once) us += gale__forecast_kernel_us(&device->info.ceilings, s->tag.bytes, s->tag.operations, s->depth);
+        if (s->once) continue;
+        us += gale__forecast_kernel_us(&device->info.ceilings, s->tag.bytes, s->tag.operations, s->depth);
+        us += s->trips * device->info.ceilings.small_us; /* threads meet after each */
     }
     return us;
 }
