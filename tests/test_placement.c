@@ -171,7 +171,7 @@ TEST(jobs_choose_by_themselves)
             CHECK(bench->n_placements == 2 && bench->placements[!round].chosen &&
                   bench->placements[round].predicted_us > 0);
         if (d && CHECK_OK(gale_model_verify(large, d, NULL, &verify)))
-            CHECK(verify->n_placements == 2 && verify->placements[!round].chosen && !verify->departed);
+            CHECK(verify->n_placements == 2 && verify->placements[!round].chosen && !verify->exceeding);
         gale_run_options o = {.job = {.inputs = {.random = true}}};
         if (d && CHECK_OK(gale_model_run_files(large, d, &o, &run)))
             CHECK(run->n_placements == 2 && run->placements[!round].chosen);

@@ -129,7 +129,7 @@ if "$gale" compare "$corpus/gif-parts.gif" "$corpus/gif-parts.gif" >/dev/null 2>
     expect 0 'again.png: 48 x 32, 4 frames, ' upscale "$folder/moving.webp" -m twice -o "$folder/again.png"
     expect 0 'frame-%02d.png: 12 x 8, 4 frames, ' upscale "$corpus/gif-parts.gif" -m twice -o "$folder/frame-%02d.png"
     holds -s "$folder/frame-01.png" -a -s "$folder/frame-04.png" -a ! -e "$folder/frame-05.png"
-    expect 0 'jpg holds no animation: of 4 frames the first is taken' upscale "$corpus/gif-parts.gif" -m twice -o "$folder/moving.jpg"
+    expect 0 'jpg does not support animation: only the first of 4 frames is used' upscale "$corpus/gif-parts.gif" -m twice -o "$folder/moving.jpg"
 else
     echo 'SKIP animations: built without GIF'
 fi

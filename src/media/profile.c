@@ -21,14 +21,14 @@ static cmsHPROFILE source_of(const gale_picture_bytes *icc, gale__profile_kind k
 {
     if (kind == GALE__PROFILE_LAB) return cmsCreateLab4Profile(NULL);
     if (icc->size < 128 || icc->size > UINT32_MAX) {
-        gale__log(GALE__WARN, "CMYK without a profile becomes RGB by a rule of thumb: colours may look different");
+        gale__log(GALE__WARN, "CMYK without a profile is converted to RGB approximately: colours may look different");
         return NULL;
     }
     cmsHPROFILE from = cmsOpenProfileFromMem(icc->data, (cmsUInt32Number)icc->size);
     if (from && cmsGetColorSpace(from) == cmsSigCmykData) return from;
     if (from) cmsCloseProfile(from);
     gale__log(GALE__WARN,
-        "its colour profile is damaged or not for CMYK, which becomes RGB by a rule of thumb: colours may look "
+        "its colour profile is damaged or not for CMYK, which is converted to RGB approximately: colours may look "
         "different");
     return NULL;
 }
