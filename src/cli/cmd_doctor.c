@@ -40,7 +40,7 @@ static int print_items(const gale_doctor_result *r)
         for (size_t k = 0; k < item->n_advice; k++) gale__str_addf(&out, "                   %s\n", item->advice[k]);
     }
     add_pictures(r, &out);
-    gale__str_add(&out, "\n`gale doctor --try PROVIDER` runs a provider's first steps in a process of its own.\n");
+    gale__str_add(&out, "\n`gale doctor --try PROVIDER` runs the first steps of a provider in a separate process.\n");
     return gale__print(&out);
 }
 

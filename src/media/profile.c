@@ -102,7 +102,7 @@ gale_status gale__profile_of_numbers(int primaries, int transfer, gale_picture *
     const cmsCIExyY white = {0.3127, 0.3290, 1};
     cmsCIExyYTRIPLE colours;
     if (transfer == PQ || transfer == HLG)
-        gale__log(GALE__WARN, "it is HDR (%s), and its values are taken as they are: colours will look flat",
+        gale__log(GALE__WARN, "it is HDR (%s), and its values are used unchanged: colours will look flat",
             transfer == PQ ? "PQ" : "HLG");
     if (transfer == PQ || transfer == HLG || !find_primaries(primaries, &colours)) return GALE_OK;
     cmsToneCurve *curve = cmsBuildParametricToneCurve(NULL, 4, srgb);
