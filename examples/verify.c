@@ -25,8 +25,8 @@ int main(int argc, char **argv)
     gale_status status = gale_device_open(&where, &device);
     if (status == GALE_OK) status = gale_model_verify(argv[1], device, &options, &result);
     if (status != GALE_OK) fprintf(stderr, "%s\n", gale_error());
-    else if (result->departed)
-        printf("%s departs by %g\n", result->values[result->first].node, result->values[result->first].relative);
+    else if (result->exceeding)
+        printf("%s differs by %g\n", result->values[result->first].node, result->values[result->first].relative);
     else printf("%zu values agree within %g\n", result->n_values, result->tolerance);
     gale_verify_result_destroy(&result);
     gale_device_close(&device);

@@ -161,7 +161,7 @@ if "$gale" devices | grep -q 'does not include CUDA'; then skip 'CUDA drivers th
     else skip 'CUDA drivers of other versions: no stand-ins in this build'; fi
     unset GALE_CUDA_LIBRARY
 fi
-GALE_POOL_LIMIT_MB=1 expect 1 'CPU out of memory: 256 MiB requested, free 1.0 MiB of .* (pool limit 1.0 MiB)' bench --provider cpu
+GALE_POOL_LIMIT_MB=1 expect 1 'CPU out of memory: 256 MiB requested, free 1.0 MiB of .* (pool limit 1.0 MiB); use smaller inputs' bench --provider cpu
 GALE_POOL_LIMIT_MB=some expect 0 'GALE_POOL_LIMIT_MB=some is not an integer and is ignored' check --provider cpu --filter 'Relu f32'
 GALE_POOL_LIMIT_MB=-1 expect 0 'GALE_POOL_LIMIT_MB=-1 is negative and is ignored' check --provider cpu --filter 'Relu f32'
 # A cache that cannot be written (a file is in the way: root may write anywhere) or holds garbage costs time, not results.

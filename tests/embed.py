@@ -287,6 +287,16 @@ def searches():
             good = found["query"] == text and all(allowed(h["row"]) and texts[h["row"]] == h["text"] for h in found["hits"])
             scores = [h["score"] for h in found["hits"]]
             check(f"search {text} {extra}", good and near([scores], [nearest(text, allowed, 5)], 1e-5), line[:300])
+    short = write("short.jsonl", "".join(json.dumps(o) + "\n" for o in objects[:-1]))
+    done = search(index, "one two", "-m", encoder, "--texts", short, "-k", 1, code=4)
+    check("texts that are too few", f"has {len(texts) - 1} texts, but the index has {len(texts)} rows" in done.stderr.decode(), done.stderr.decode())
+    vectors = index.read_bytes()
+    for name, count in (("nan.npy", 5), ("all-nan.npy", len(texts))):
+        size = count * 4 * small_encoder.DIMS
+        write(name, vectors[:-size] + b"\0\0\xc0\x7f" * (size // 4))
+        done = search(folder / name, "one two", "-m", encoder, "--json", "-k", 3)
+        found = json.loads(done.stdout)["hits"]
+        check(f"vectors of NaN in {name}", f"{count} of {len(texts)} vectors contain NaN" in done.stderr.decode() and len(found) == (0 if count == len(texts) else 3), done.stderr.decode())
     search(index, "one", "-m", encoder, "--probes", 1, code=1)
     built = json.loads(search(index, "--build-index", "--lists", 4, "--json").stdout)
     check("an index is built", built["lists"] == 4 and built["rows"] == len(texts) and built["recall"] >= 0.95, str(built))

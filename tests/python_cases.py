@@ -325,7 +325,7 @@ def test_devices():
 
 def test_jobs():
     verified = gale.verify(GEMM, "cpu", shapes={"x": (2, 3)})
-    assert verified["values"] and not any(value["departs"] for value in verified["values"])
+    assert verified["values"] and not any(value["exceeds"] for value in verified["values"])
     raises(gale.NoSuchFile, lambda: gale.verify("no-such.onnx", "cpu"))
     assert gale.inspect(GEMM)["inputs"][0]["name"] == "x"
 
@@ -349,11 +349,11 @@ def test_other_engines():
     sys.modules["onnxruntime"] = FakeRuntime
     try:
         same = gale.verify(GEMM, "cpu", shapes={"x": (2, 3)}, against="onnxruntime")
-        assert same["departed"] == 0 and same["values"][0]["relative"] == 0 and same["against"] == "onnxruntime 0"
+        assert same["exceeding"] == 0 and same["values"][0]["relative"] == 0 and same["against"] == "onnxruntime 0"
         FakeRuntime.off = 1e-2
         apart = gale.verify(GEMM, "cpu", inputs={"x": np.ones((2, 3), np.float32)}, against="onnxruntime")
-        assert apart["departed"] == 1 and abs(apart["values"][0]["relative"] - 1e-2 / 1.01) < 1e-6
-        assert gale.verify(GEMM, "cpu", shapes={"x": (2, 3)}, against="onnxruntime", tolerance=0.1)["departed"] == 0
+        assert apart["exceeding"] == 1 and abs(apart["values"][0]["relative"] - 1e-2 / 1.01) < 1e-6
+        assert gale.verify(GEMM, "cpu", shapes={"x": (2, 3)}, against="onnxruntime", tolerance=0.1)["exceeding"] == 0
     finally:
         del sys.modules["onnxruntime"]
         if found:

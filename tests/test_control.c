@@ -180,6 +180,7 @@ static void one_thread_starts_no_other(void)
         CHECK_EQ(threads_of_the_process(), before + 3);
         gale__parallel_set_width(4);
         for (int threads = 1; threads < 6; threads++) check_whole(&s, (gale_run_control){.threads = threads});
+        CHECK_EQ(s.p->n_instances, 4); /* a plan for each number of threads, and 5 of 4 are 4 */
     }
     end(&s);
     gale__parallel_set_width(0);

@@ -395,7 +395,8 @@ static void set_rates(gale_device *d, double gflops)
         .download_gbps = 10,
         .launch_us = 1,
         .round_trip_us = 10,
-        .efficiency = 0.5};
+        .efficiency = 0.5,
+        .small_us = 1};
 }
 
 /* Where the CPU may take a device's place, the encoder is where a batch is predicted to be done first. */

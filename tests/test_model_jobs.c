@@ -42,14 +42,14 @@ TEST(verify)
     char *text = NULL;
     if (!CHECK_OK(gale_model_verify(mlp, cpu, NULL, &r))) return;
     CHECK_EQ(r->n_values, 4); /* g, r, y, and y of the fused run */
-    CHECK_EQ(r->departed, 0);
+    CHECK_EQ(r->exceeding, 0);
     CHECK_EQ(r->first, r->n_values);
     CHECK(r->tolerance == 1e-4);
     CHECK_TEXT(r->device, gale_device_get_info(cpu)->name);
     CHECK_TEXT(r->values[r->n_values - 1].node, "output of the fused run");
     CHECK_TEXT(r->values[r->n_values - 1].name, "y");
     CHECK_JSON(
-        gale_verify_result_json(r, &text), text, "\"tolerance\": 0.0001", "\"value\": \"g\"", "\"departs\": false");
+        gale_verify_result_json(r, &text), text, "\"tolerance\": 0.0001", "\"value\": \"g\"", "\"exceeds\": false");
     gale_verify_result_destroy(&r);
     CHECK(!r);
     gale_verify_result_destroy(&r);
@@ -70,15 +70,15 @@ TEST(verify_halves)
     gale_verify_result_destroy(&r);
 }
 
-/* The null device computes nothing: everything departs. */
-TEST(verify_departs)
+/* The null device computes nothing: everything exceeds the tolerance. */
+TEST(verify_exceeds)
 {
     gale_device *null = NULL;
     gale_verify_result *r = NULL;
     if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "null"}, &null))) return;
     if (CHECK_OK(gale_model_verify(mlp, null, &(gale_verify_options){.model = {.allow_nonfinite = true}}, &r))) {
-        CHECK(r->departed > 0 && r->first < r->n_values);
-        CHECK(r->values[r->first].departs);
+        CHECK(r->exceeding > 0 && r->first < r->n_values);
+        CHECK(r->values[r->first].exceeds);
     }
     gale_verify_result_destroy(&r);
     gale_device_close(&null);
@@ -539,7 +539,7 @@ TEST(steps_of_a_model_only_grow)
     gale_model_close(&m);
 }
 
-static const test_row rows[] = {ROW(verify), ROW(verify_halves), ROW(verify_departs), ROW(verify_refuses),
+static const test_row rows[] = {ROW(verify), ROW(verify_halves), ROW(verify_exceeds), ROW(verify_refuses),
     ROW(verify_faults), ROW(convert), ROW(convert_int8), ROW(convert_refuses), ROW(convert_faults), ROW(inspect),
     ROW(inspect_refuses), ROW(inspect_faults), ROW(verify_refuses_engines), ROW(plan), ROW(plan_faults), ROW(explain),
     ROW(explain_faults), ROW(run_files), ROW(run_refuses), ROW(run_faults), ROW(bench), ROW(bench_faults),

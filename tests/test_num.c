@@ -59,12 +59,12 @@ TEST(bf16_rounding)
 }
 
 static const gale_type small[] = {
-    GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_F8E8M0, GALE_F4E2M1};
+    GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_F8E8M0, GALE_F4E2M1, GALE_F6E2M3, GALE_F6E3M2};
 
 TEST(f8_round_trip)
 {
     for (size_t t = 0; t < sizeof small / sizeof *small; t++)
-        for (int b = 0; b < (small[t] == GALE_F4E2M1 ? 16 : 256); b++) {
+        for (int b = 0; b < 1 << gale__type_table[small[t]].bits; b++) {
             double v = gale__f8_to_f64(small[t], (uint8_t)b);
             if (isnan(v)) CHECK(isnan(gale__f8_to_f64(small[t], gale__f64_to_f8(small[t], v, true))));
             else CHECK_EQ(gale__f64_to_f8(small[t], v, true), b);
@@ -125,6 +125,14 @@ TEST(f8_corners)
         {GALE_F8E8M0, INFINITY, 0xff, 0xff},
         {GALE_F8E8M0, NAN, 0xff, 0xff},
         {GALE_F8E8M0, -2, 0x80, 0x80},
+        {GALE_F6E2M3, 0.1, 1, 1},
+        {GALE_F6E2M3, 0.0625, 0, 0},
+        {GALE_F6E2M3, -INFINITY, 0x3f, 0x3f},
+        {GALE_F6E2M3, NAN, 0x20, 0x20},
+        {GALE_F6E3M2, 0.0624, 1, 1},
+        {GALE_F6E3M2, 7.4, 0x17, 0x17},
+        {GALE_F6E3M2, 30, 0x1f, 0x1f},
+        {GALE_F6E3M2, -0.01, 0x20, 0x20},
         {GALE_F4E2M1, 0.48, 1, 1},
         {GALE_F4E2M1, 0.25, 0, 0},
         {GALE_F4E2M1, -3.5, 0xe, 0xe},

@@ -68,6 +68,10 @@ TEST(narrow_types)
         CHECK(v[0] == 0 && v[1] == 1 && v[2] == -2 && v[3] == -1 && v[4] == -2);
     if (NUMBERS("\x08\x02\x10\x17\x4a\x01\x72", v, 2)) CHECK(v[0] == 1 && v[1] == 6); /* f4e2m1 */
     if (NUMBERS("\x08\x01\x10\x11\x4a\x01\x38", v, 1)) CHECK(v[0] == 1);              /* f8e4m3fn */
+    /* f6e2m3, raw: 01, 3f, 09, 1f and 02 in 30 bits; f6e3m2, a list of one each */
+    if (NUMBERS("\x08\x05\x10\x1b\x4a\x04\xc1\x9f\x7c\x02", v, 5))
+        CHECK(v[0] == 0.125 && v[1] == -7.5 && v[2] == 1.125 && v[3] == 7.5 && v[4] == 0.25);
+    if (NUMBERS("\x08\x03\x10\x1c\x2a\x03\x01\x3f\x0d", v, 3)) CHECK(v[0] == 0.0625 && v[1] == -28 && v[2] == 1.25);
     if (NUMBERS("\x08\x01\x10\x03\x2a\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", v, 1)) CHECK(v[0] == -1);
     if (NUMBERS("\x10\x0b\x4a\x08\0\0\0\0\0\0\xf0\x3f", v, 1)) CHECK(v[0] == 1); /* rank 0 */
     CHECK(NUMBERS("\x08\x00\x10\x01", v, 0));

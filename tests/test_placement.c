@@ -35,7 +35,8 @@ static gale_device_ceilings rates(double gbps, double gflops, double link_gbps, 
         .download_gbps = link_gbps,
         .launch_us = 1,
         .round_trip_us = trip_us,
-        .efficiency = 0.5};
+        .efficiency = 0.5,
+        .small_us = 1};
 }
 
 static gale_object *square(int64_t side)
@@ -75,6 +76,19 @@ TEST(predictions_follow_the_ceilings)
     if (forecast(large, 256, far)) CHECK(far[0] == t[0] && far[1] > far[0]);
     card->info.ceilings.efficiency = 0;
     if (forecast(large, 256, t)) CHECK(t[0] > 0 && t[1] < 0); /* not measured */
+}
+
+TEST(kernels_take_time_beside_their_work)
+{
+    gale_device_ceilings c = rates(1000, 1000, 10, 50);
+    c.small_us = 2, c.large_us = 32, c.step_ns = 50;
+    double little = 2.0 * 16 * 16 * 16, much = 512 * little; /* products of sides 16 and 128 */
+    CHECK(fabs(gale__forecast_kernel_us(&c, 0, 0, 0) - 2) < 1e-9);
+    CHECK(fabs(gale__forecast_kernel_us(&c, 0, little / 10, 0) - 2 - little / 10 / 1e6 / 0.5) < 1e-3);
+    CHECK(fabs(gale__forecast_kernel_us(&c, 0, much, 0) - 32 - much / 1e6 / 0.5) < 1e-6);
+    CHECK(fabs(gale__forecast_kernel_us(&c, 0, 8 * little, 0) - 2 * cbrt(16) - 8 * little / 1e6 / 0.5) < 1e-6);
+    CHECK(fabs(gale__forecast_kernel_us(&c, 0, 1000 * much, 0) - 32 - 1000 * much / 1e6 / 0.5) < 1e-3);
+    CHECK(fabs(gale__forecast_kernel_us(&c, 0, 0, 4000) - 2 - 200) < 1e-9); /* long sums wait for memory */
 }
 
 TEST(models_that_cannot_be_predicted)
@@ -157,7 +171,7 @@ TEST(jobs_choose_by_themselves)
             CHECK(bench->n_placements == 2 && bench->placements[!round].chosen &&
                   bench->placements[round].predicted_us > 0);
         if (d && CHECK_OK(gale_model_verify(large, d, NULL, &verify)))
-            CHECK(verify->n_placements == 2 && verify->placements[!round].chosen && !verify->departed);
+            CHECK(verify->n_placements == 2 && verify->placements[!round].chosen && !verify->exceeding);
         gale_run_options o = {.job = {.inputs = {.random = true}}};
         if (d && CHECK_OK(gale_model_run_files(large, d, &o, &run)))
             CHECK(run->n_placements == 2 && run->placements[!round].chosen);
@@ -265,10 +279,10 @@ TEST(placement_faults)
     job_faults(cpu, placed_once, 60, false);
 }
 
-static const test_row rows[] = {ROW(predictions_follow_the_ceilings), ROW(models_that_cannot_be_predicted),
-    ROW(runs_go_where_they_are_predicted_to_be_over_first), ROW(jobs_choose_by_themselves),
-    ROW(upscaling_chooses_by_a_tile), ROW(devices_that_are_not_measured), ROW(only_automatic_choices_have_another),
-    ROW(place_refuses), ROW(placement_faults)};
+static const test_row rows[] = {ROW(predictions_follow_the_ceilings), ROW(kernels_take_time_beside_their_work),
+    ROW(models_that_cannot_be_predicted), ROW(runs_go_where_they_are_predicted_to_be_over_first),
+    ROW(jobs_choose_by_themselves), ROW(upscaling_chooses_by_a_tile), ROW(devices_that_are_not_measured),
+    ROW(only_automatic_choices_have_another), ROW(place_refuses), ROW(placement_faults)};
 
 int main(int argc, char **argv)
 {

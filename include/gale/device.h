@@ -78,7 +78,10 @@ typedef struct gale_device_ceilings {
     double f32_gflops;    /* multiply-add chains, two operations each */
     double launch_us;     /* one empty kernel, amortised */
     double round_trip_us; /* a few bytes up, one kernel, a few bytes down, and the wait: what a run costs at least */
-    double efficiency;    /* share of these rates that a small network reaches */
+    double efficiency;    /* share of these rates that a network reaches */
+    /* What a kernel of a network takes beside its work: with little of it, and with enough for all threads. */
+    double small_us, large_us;
+    double step_ns; /* a term of a sum, where sums are too few to hide how long memory takes to answer */
 } gale_device_ceilings;
 
 typedef struct gale_device_info {

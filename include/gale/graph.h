@@ -20,17 +20,16 @@ GALE_API gale_status gale_tensor_create(
 /* Copies `data` (dense) to the device; NULL device: to a host tensor. */
 GALE_API gale_status gale_tensor_from_cpu(
     gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out);
-/* A tensor over memory of the caller's (dense, aligned to its elements), read and written in place: as an output
- * it is filled without a copy on devices that work on host memory.  `release` (may be NULL) is called with `owner` when
- * the last view goes, not on failure.  GALE_TENSOR_READ_ONLY: never written, and refused as an
- * output. */
+/* A tensor over the caller's memory (dense, aligned to its elements), which is read and written in place: as an output
+ * it is filled without a copy on devices that work on host memory. `release` (may be NULL) is called with `owner` when
+ * the last view is destroyed, but not on failure. GALE_TENSOR_READ_ONLY: never written, and rejected as an output. */
 enum { GALE_TENSOR_READ_ONLY = 1 };
 GALE_API gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void *data, gale_flags flags,
     void (*release)(void *owner), void *owner, gale_tensor **out);
-/* A tensor over a buffer of a device, from `offset` 0 on; both hold the memory. */
+/* A tensor over a device buffer, starting at `offset` 0; both hold a reference to the memory. */
 GALE_API gale_status gale_tensor_from_buffer(
     gale_buffer *buffer, gale_type type, int rank, const int64_t *dims, gale_tensor **out);
-/* The buffer of a device tensor, valid while the tensor lives; NULL on the host and for nothing at all. */
+/* The buffer of a device tensor, valid as long as the tensor; NULL for host tensors and empty tensors. */
 GALE_API gale_buffer *gale_tensor_buffer(const gale_tensor *tensor);
 GALE_API gale_status gale_tensor_to_cpu(const gale_tensor *tensor, void *data, size_t size_bytes);
 /* The same memory with another shape of the same number of elements. */
@@ -133,13 +132,13 @@ typedef struct gale_program_options {
     bool no_recognise;           /* do not recognise chains of small operators */
     bool no_paths;               /* do not use fast paths */
     gale_precision precision;
-    int threads; /* most CPU threads of a run; 0: all (GALE_THREADS, else the cores) */
-    /* Plans are kept for the shapes that ran, each with its memory for work and without the weights, which all share;
-     * beyond this many bytes the plan used longest ago goes.  0: an eighth of the device's memory.  Plans in use and
-     * the latest one always stay. */
+    int threads; /* maximum number of CPU threads of a run; 0: all (GALE_THREADS, else the number of cores) */
+    /* Limit for the plans that are kept for earlier shapes, including their working memory but not the weights, which
+     * all plans share. Above it the least recently used plan is released. 0: an eighth of the device's memory. Plans in
+     * use and the latest one are always kept. */
     uint64_t plan_memory_bytes;
-    /* What becomes of one row of a batch does not depend, in any bit, on the rows beside it and on how many there are.
-     * Always so on the CPU; on other devices small products take more time, and a vendor's library is not used. */
+    /* The result for a row of a batch does not depend, in any bit, on the other rows or their number. This always holds
+     * on the CPU; on other devices small products take more time, and vendor libraries are not used. */
     bool batch_invariant;
     uint64_t reserved[4]; /* 0 */
 } gale_program_options;
@@ -148,61 +147,63 @@ GALE_API gale_status gale_program_create(
 GALE_API void gale_program_destroy(gale_program **program);
 GALE_API int gale_program_inputs(const gale_program *program);
 GALE_API int gale_program_outputs(const gale_program *program);
-/* Runs once: inputs in the order they were declared, on the host or on the program's device; outputs are made on the
- * device (on the host with GALE_RUN_ON_HOST), or written into the caller's tensors where outputs[i] is not NULL and its
- * shape fits.  Such a tensor may be an input's, for values that a program updates: weights, caches, states.  It is then
- * written in place if no step reads an element after it was written (as in x - rate * gradient, ScatterElements, the
- * state of an LSTM over several steps); else a copy is made.  A run that fails may leave it half updated. */
+/* Runs once. Inputs are in the order of their declaration, on the host or on the program's device. Outputs are created
+ * on the device (on the host with GALE_RUN_ON_HOST), or written to the caller's tensors where outputs[i] is not NULL
+ * and has the right shape. Such a tensor may also be an input, for values that a program updates: weights, caches,
+ * states. It is then updated in place if no step reads an element after it was written (x - rate * gradient,
+ * ScatterElements, the state of an LSTM over several steps); otherwise a copy is made. A run that fails may leave it
+ * partly updated. */
 enum { GALE_RUN_ON_HOST = 1 };
 GALE_API gale_status gale_program_run(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, gale_flags flags);
-/* What output `index` of a run with these inputs will be, without running: shapes of inputs decide, and the values of
- * those that shapes depend on.  The plan is made and kept for the run.  dims: GALE_MAX_RANK numbers. */
+/* Type and shape of output `index` of a run with these inputs, without running: they follow from the shapes of the
+ * inputs, and from the values of inputs that determine shapes. The plan is made and kept for the run.  dims:
+ * GALE_MAX_RANK numbers. */
 GALE_API gale_status gale_program_output_shape(
     gale_program *program, gale_tensor *const *inputs, int index, gale_type *type, int *rank, int64_t *dims);
-/* How one run goes; zero means the default. */
+/* Options of one run; zero means the default. */
 typedef struct gale_run_control {
     bool outputs_on_host;
-    int threads; /* most CPU threads; 0: the program's.  The smaller of the two holds.  A run with one thread works on
-                    the caller's alone and never waits for another run */
-    /* May be set from another thread or a signal handler: anything but 0 stops the run with GALE_CANCELLED.  May be
+    int threads; /* maximum number of CPU threads, if it is smaller than the program's; 0: the program's. A run with one
+                    thread uses only the calling thread and never waits for another run */
+    /* May be set by another thread or a signal handler: a value other than 0 stops the run with GALE_CANCELLED. May be
      * NULL. */
     const volatile int *cancel;
-    uint64_t deadline_ns; /* on the clock of gale_time_ns: past it, the run stops with GALE_DEADLINE; 0: none */
-    /* Of the operators that draw random numbers and have no attribute `seed`: the same seed gives the same numbers, on
-     * every device.  0: other numbers in each run.  No two operators of a graph draw the same. */
+    uint64_t deadline_ns; /* time of gale_time_ns after which the run stops with GALE_DEADLINE; 0: none */
+    /* For random operators without an attribute `seed`: the same seed gives the same numbers on every device. 0:
+     * different numbers in each run. Two operators of a graph never draw the same numbers. */
     uint64_t seed;
     uint64_t reserved[4]; /* 0 */
 } gale_run_control;
-/* The same under control (NULL: all defaults).  Flag and deadline are looked at between kernels, on devices with a
- * queue about every two milliseconds of work; kernels that were sent already are waited for.  A run that is stopped
- * makes no outputs; tensors of the caller's may have been written in part. */
+/* The same with options (NULL: all defaults). Cancel flag and deadline are checked between kernels, and on devices with
+ * a queue about every two milliseconds of work; the run then waits for kernels that were already submitted. A run that
+ * is stopped creates no outputs; the caller's tensors may be partly written. */
 GALE_API gale_status gale_program_run_with(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control);
 
-/* Runs that are submitted instead of waited for.  A queue runs them in the order in which they came, on a thread of its
- * own, and sends each to the device without waiting for the one before, so that programs follow one another there. */
+/* Asynchronous runs. A queue runs them in order of submission, on its own thread, and submits each to the device
+ * without waiting for the previous one, so that programs follow each other without a gap. */
 typedef struct gale_queue gale_queue;
 typedef struct gale_run gale_run;
 GALE_API gale_status gale_queue_create(gale_device *device, gale_queue **out);
 GALE_API void gale_queue_wait(gale_queue *queue);     /* until all that was submitted has run */
 GALE_API void gale_queue_destroy(gale_queue **queue); /* waits, too */
-/* Inputs, outputs and control as for gale_program_run_with.  Outputs that are NULL are made here and may at once be the
- * inputs of further runs in the same queue; everybody else looks at them after the wait.  The caller may destroy its
- * tensors, must not write to those on the host, and keeps the flag of `control` and the program until the run is over.
- * A run that fails leaves its outputs undefined; those after it go on.  Where the values of an input decide shapes,
- * the call first waits for the queue. */
+/* Inputs, outputs and control as for gale_program_run_with.  Outputs that are NULL are created by the call and can be
+ * used as inputs of later runs in the same queue at once; all other uses must wait for the run. The caller may destroy
+ * its tensors, must not write to those on the host, and must keep the program and the cancel flag of `control` until
+ * the run has ended. A run that fails leaves its outputs undefined; later runs continue. If the values of an input
+ * determine shapes, the call first waits for the queue. */
 GALE_API gale_status gale_program_submit(gale_program *program, gale_queue *queue, gale_tensor *const *inputs,
     gale_tensor **outputs, const gale_run_control *control, void *user, gale_run **out);
-/* What the run has come to; may be asked again. */
+/* Waits for the run and returns its status; may be called again. */
 GALE_API gale_status gale_run_wait(gale_run *run);
-/* Without waiting; where it is done, a failure of the run is this call's. */
+/* The same without waiting; once the run has ended, returns its status. */
 GALE_API gale_status gale_run_poll(gale_run *run, bool *done);
 GALE_API void *gale_run_user(const gale_run *run);
 GALE_API void gale_run_destroy(gale_run **run); /* waits for it */
 
-/* Text for people or JSON: devices, kernels by operator, reasons, host copies, memory, prediction and outcome of the
- * latest run. */
+/* Report as text or JSON: devices, kernels by operator, reasons, host copies, memory, predicted and measured time of
+ * the latest run. */
 enum { GALE_REPORT_JSON = 1 }; /* else text */
 GALE_API gale_status gale_program_report(gale_program *program, gale_flags flags, char **text /* gale_free */);
 

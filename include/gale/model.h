@@ -36,7 +36,7 @@ GALE_API gale_object *gale_object_item(const gale_object *object, size_t index);
 typedef struct gale_model gale_model;
 typedef struct gale_model_options {
     gale_program_options program;
-    gale_precision precision; /* of its programs, unless `program` says another */
+    gale_precision precision; /* of its programs, unless `program` specifies another */
     bool allow_nonfinite;     /* accept results that contain only NaN or infinity */
     /* Inputs with a default in the file that every run will override: they count as inputs, in the file's order.  Names
      * of other inputs are ignored. */
@@ -81,12 +81,12 @@ GALE_API gale_status gale_model_default(const gale_model *model, int index, gale
  * computed. */
 GALE_API gale_status gale_model_run(
     gale_model *model, gale_object *const *inputs, gale_object **outputs, gale_flags flags);
-/* The same under control (NULL: all defaults), which holds for every step, on the device and on the host. */
+/* The same with options (NULL: all defaults), which apply to every step, on the device and on the host. */
 GALE_API gale_status gale_model_run_with(
     gale_model *model, gale_object *const *inputs, gale_object **outputs, const gale_run_control *control);
-/* The same in a queue of the model's device (gale_program_submit).  The array `outputs` stays until the run is over,
- * which fills it in; the model and the flag of `control` stay, too.  Runs of the queue's programs that came before are
- * over when the model runs, and those behind wait for it. */
+/* The same in a queue of the model's device (gale_program_submit). The run fills in the array `outputs`, which must
+ * stay valid until the run has ended, like the model and the cancel flag of `control`. Earlier runs of the queue have
+ * ended when the model starts, and later ones wait for it. */
 GALE_API gale_status gale_model_submit(gale_model *model, gale_queue *queue, gale_object *const *inputs,
     gale_object **outputs, const gale_run_control *control, void *user, gale_run **out);
 /* The same by name and with tensors only, which suits most callers.  outputs[i] as above.  Inputs with a default in the
@@ -97,15 +97,15 @@ GALE_API gale_status gale_model_run_named(gale_model *model, const char *const *
 GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *const *input_names,
     gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
     const gale_run_control *control);
-/* What a run with these inputs (of which only the shapes matter, unless shapes depend on their values), from the host
- * and back, is predicted to take on each of n devices, by their measured ceilings: times_us[i], negative where
- * devices[i] is not measured (gale_device_measure).  Nothing runs; the model is planned for its own device, which the
- * CPU does soonest.  GALE_UNSUPPORTED where parts run on the host or shapes depend on results. */
+/* Predicts the time of a run with these inputs on each of n devices, including transfers from and to the host, by the
+ * measured rates of the devices: times_us[i], negative if devices[i] has not been measured (gale_device_measure). Only
+ * the shapes of the inputs matter, unless shapes depend on their values. Nothing runs; the model is planned for its own
+ * device, which is fastest on the CPU. GALE_UNSUPPORTED if parts run on the host or shapes depend on results. */
 GALE_API gale_status gale_model_forecast(
     gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us);
-/* The choice that jobs make by it: *chosen is the index of the device that such a run is predicted to end soonest on,
- * or 0, the device that the caller prefers, where not all devices are measured or nothing can be predicted (times_us is
- * then negative).  Predictions and choice go to the log (level info).  Open the model on the CPU for it. */
+/* Chooses a device by these predictions, as jobs do: *chosen is the index of the device with the shortest predicted
+ * time. It is 0, the device that the caller prefers, if not all devices have been measured or nothing can be predicted
+ * (times_us is then negative). Predictions and choice are logged (level info). Open the model on the CPU for this. */
 GALE_API gale_status gale_model_place(
     gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us, int *chosen);
 GALE_API gale_status gale_model_report(gale_model *model, gale_flags flags, char **text /* gale_free */);

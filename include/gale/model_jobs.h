@@ -2,7 +2,7 @@
  *
  *     gale_verify_result *r = NULL;
  *     gale_verify_options options = {0};
- *     if (gale_model_verify("model.onnx", device, &options, &r) == GALE_OK && r->departed)
+ *     if (gale_model_verify("model.onnx", device, &options, &r) == GALE_OK && r->exceeding)
  *         printf("%s exceeds the tolerance\n", r->values[r->first].node);
  *     gale_verify_result_destroy(&r);
  *
@@ -88,7 +88,7 @@ typedef struct gale_verify_value {
     const char *node; /* which computes it; "output of the fused run" for an ordinary run */
     const char *name;
     double relative, largest; /* difference: by L2 norm, and of one element; infinite if shapes or types differ */
-    bool departs;             /* exceeds the tolerance */
+    bool exceeds;             /* exceeds the tolerance */
 } gale_verify_value;
 typedef struct gale_verify_result {
     const char *device;
@@ -96,7 +96,7 @@ typedef struct gale_verify_result {
     double tolerance;
     const gale_verify_value *values; /* in the order of computation */
     size_t n_values;
-    size_t departed;                  /* number of values that exceed the tolerance */
+    size_t exceeding;                 /* number of values that exceed the tolerance */
     size_t first;                     /* index of the first one; n_values: none */
     const gale_placement *placements; /* the choice, by device, with gale_device_options.place */
     size_t n_placements;

@@ -90,7 +90,7 @@ typedef struct gale_conformance_options {
     const char *filter; /* only cases whose name contains this; NULL: all */
     int every;          /* only every N-th case; 0: 1 */
     int jobs;           /* cases run at once; 0: number of cores, but 1 on the CPU, where each case uses all cores */
-    /* Called as a case fails, from one thread at a time.  May be NULL. */
+    /* Called for each case that does not pass, from one thread at a time.  May be NULL. */
     void (*failed)(void *user, const gale_conformance_case *failure);
     void *user;
     gale_job_control control;
@@ -105,7 +105,8 @@ typedef struct gale_conformance_result {
     size_t n_operators;
 } gale_conformance_result;
 /* suite: a folder of model.onnx with test_data_set_N/input_N.pb and output_N.pb, or a tar archive of one.  On a GPU a
- * case passes only if every number was computed there.  GALE_NOT_FOUND if no case is selected. */
+ * case passes only if every number was computed there; correct results of the host count as skipped.  GALE_NOT_FOUND if
+ * no case is selected. */
 GALE_API gale_status gale_conformance_run(
     const char *suite, gale_device *device, const gale_conformance_options *options, gale_conformance_result **out);
 GALE_API gale_status gale_conformance_result_json(const gale_conformance_result *result, char **text);

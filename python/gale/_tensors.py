@@ -16,10 +16,10 @@ NUMPY = {"F32": "float32", "F64": "float64", "F16": "float16", "I8": "int8", "I1
 # Types that NumPy has only with ml_dtypes: its name there, and what stands in for it.
 FOREIGN = {"BF16": ("bfloat16", "uint16"), "F8E4M3FN": ("float8_e4m3fn", "uint8"), "F8E4M3FNUZ": ("float8_e4m3fnuz", "uint8"), "F8E5M2": ("float8_e5m2", "uint8"),
            "F8E5M2FNUZ": ("float8_e5m2fnuz", "uint8"), "F8E8M0": ("float8_e8m0fnu", "uint8"), "F4E2M1": ("float4_e2m1fn", "uint8"), "I4": ("int4", "int8"), "U4": ("uint4", "uint8"),
-           "I2": ("int2", "int8"), "U2": ("uint2", "uint8")}
+           "I2": ("int2", "int8"), "U2": ("uint2", "uint8"), "F6E2M3": ("float6_e2m3fn", "uint8"), "F6E3M2": ("float6_e3m2fn", "uint8")}
 ONNX = {"F32": "float", "F64": "double", "F16": "float16", "BF16": "bfloat16", "F8E4M3FN": "float8e4m3fn", "F8E4M3FNUZ": "float8e4m3fnuz", "F8E5M2": "float8e5m2",
         "F8E5M2FNUZ": "float8e5m2fnuz", "F8E8M0": "float8e8m0", "F4E2M1": "float4e2m1", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8",
-        "U16": "uint16", "U32": "uint32", "U64": "uint64", "I4": "int4", "U4": "uint4", "I2": "int2", "U2": "uint2", "BOOL": "bool", "STRING": "string"}
+        "U16": "uint16", "U32": "uint32", "U64": "uint64", "I4": "int4", "U4": "uint4", "I2": "int2", "U2": "uint2", "BOOL": "bool", "STRING": "string", "F6E2M3": "float6e2m3", "F6E3M2": "float6e3m2"}
 _NUMBERS = {name: number for number, name in enumerate(TYPES)}
 _BY_DTYPE = {np.dtype(name): _NUMBERS[kind] for kind, name in NUMPY.items()}
 _BY_NAME = {name: _NUMBERS[kind] for kind, (name, _) in FOREIGN.items()}

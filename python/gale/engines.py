@@ -35,13 +35,13 @@ def difference(name: str, ours: Any, theirs: Any, tolerance: float) -> Dict[str,
     a, b = np.asarray(ours), np.asarray(theirs)
     if a.shape != b.shape or a.dtype.kind in "OUS":
         same = a.shape == b.shape and bool((a == b).all())
-        return {"name": name, "relative": 0.0 if same else float("inf"), "largest": 0.0 if same else float("inf"), "departs": not same}
+        return {"name": name, "relative": 0.0 if same else float("inf"), "largest": 0.0 if same else float("inf"), "exceeds": not same}
     a, b = a.astype(np.float64), b.astype(np.float64)
     alike = np.isfinite(a) == np.isfinite(b)
     both = np.isfinite(a) & np.isfinite(b)
     apart, size = np.where(both, a, 0) - np.where(both, b, 0), float(np.linalg.norm(np.where(both, b, 0)))
     relative = float(np.linalg.norm(apart)) / (size or 1.0) if alike.all() else float("inf")
-    return {"name": name, "relative": relative, "largest": float(np.abs(apart).max(initial=0)), "departs": not relative <= tolerance}
+    return {"name": name, "relative": relative, "largest": float(np.abs(apart).max(initial=0)), "exceeds": not relative <= tolerance}
 
 
 def verify_against(engine: str, path: Union[str, "os.PathLike[Any]"], device: Union[Device, str, None], shapes: Optional[Mapping[str, Sequence[int]]],
@@ -58,4 +58,4 @@ def verify_against(engine: str, path: Union[str, "os.PathLike[Any]"], device: Un
     theirs = onnxruntime.InferenceSession(os.fspath(path), providers=["CPUExecutionProvider"]).run(names, dict(feed))
     values = [difference(name, ours[name], result, limit) for name, result in zip(names, theirs)]
     return {"model": os.fspath(path), "against": f"{engine} {onnxruntime.__version__}", "tolerance": limit, "values": values,
-            "departed": sum(value["departs"] for value in values)}
+            "exceeding": sum(value["exceeds"] for value in values)}

@@ -42,10 +42,10 @@ gale_status gale__lack(const char *function, const char *argument);
 #define GALE__NEED(...) GALE_TRY(gale__need(__func__, (const gale__argument[]){__VA_ARGS__, {NULL, true}}))
 #define GALE__LACKS(...) (gale__need(__func__, (const gale__argument[]){__VA_ARGS__, {NULL, true}}) != GALE_OK)
 
-#define GALE__FLAGS(flags, known)                                                                                      \
-    do {                                                                                                               \
-        if ((flags) & ~(gale_flags)(known))                                                                            \
-            return gale__fail(GALE_INVALID, "%s: flags 0x%x are not known", __func__, (flags) & ~(gale_flags)(known)); \
+#define GALE__FLAGS(flags, known)                                                                                \
+    do {                                                                                                         \
+        if ((flags) & ~(gale_flags)(known))                                                                      \
+            return gale__fail(GALE_INVALID, "%s: unknown flags 0x%x", __func__, (flags) & ~(gale_flags)(known)); \
     } while (0)
 
 /* Rejects options of a later version, which this one would otherwise ignore silently. NULL options are valid. */

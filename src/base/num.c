@@ -1,6 +1,6 @@
 /* Conversions between storage formats and numbers.  All small floats go through one rounding routine driven by a table
  * row per format, so that there is a single place that loses bits.  Where ONNX's conformance data and its tables
- * differ (infinity into the FNUZ types under saturation, NaN into f4e2m1), the data is followed. */
+ * differ (infinity into the FNUZ types under saturation, NaN into f6 and f4e2m1), the data is followed. */
 #include "base/num.h"
 #include <float.h>
 #include <math.h>
@@ -95,7 +95,9 @@ static f8_format f8_of(gale_type type)
     case GALE_F8E4M3FNUZ: return (f8_format){3, 8, 0x80, 0x7f, 0x80, 0x80, true};
     case GALE_F8E5M2: return (f8_format){2, 15, 0x80, 0x7b, 0x7c, 0x7e, false};
     case GALE_F8E5M2FNUZ: return (f8_format){2, 16, 0x80, 0x7f, 0x80, 0x80, true};
-    default: return (f8_format){1, 1, 0x08, 0x07, 0x07, 0x08, false}; /* f4e2m1: neither infinity nor NaN */
+    case GALE_F6E2M3: return (f8_format){3, 1, 0x20, 0x1f, 0x1f, 0x20, false}; /* these have neither infinity nor NaN */
+    case GALE_F6E3M2: return (f8_format){2, 3, 0x20, 0x1f, 0x1f, 0x20, false};
+    default: return (f8_format){1, 1, 0x08, 0x07, 0x07, 0x08, false}; /* f4e2m1 */
     }
 }
 

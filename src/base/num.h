@@ -27,7 +27,7 @@ uint16_t gale__f64_to_f16(double v); /* one rounding */
 float gale__bf16_to_f32(uint16_t bits);
 uint16_t gale__f32_to_bf16(float v);
 uint16_t gale__f64_to_bf16(double v);
-double gale__f8_to_f64(gale_type type, uint8_t bits);             /* f8 family, f8e8m0, f4e2m1 */
+double gale__f8_to_f64(gale_type type, uint8_t bits);             /* f8 family, f8e8m0, f6, f4e2m1 */
 uint8_t gale__f64_to_f8(gale_type type, double v, bool saturate); /* ONNX Cast rules, but infinity stays in f8e5m2 */
 /* One element of any numeric type as double or as int64 (u64 keeps its bits in the int64). */
 double gale__load_f64(gale_type type, const void *p);

@@ -47,6 +47,7 @@ static struct {
 static gale__once pool_once;
 static _Atomic int set_width, auto_width;
 static _Thread_local int inside_as = -1; /* the worker number of this thread while it runs a job */
+static _Thread_local bool is_alone;      /* what it splits it does itself */
 
 /* The workers do not exist in a forked child. */
 static void reset_pool(void)
@@ -81,6 +82,7 @@ int gale__parallel_width(void)
 int gale__parallel_now(void)
 {
     int width = gale__parallel_width(), most = gale__limits_threads();
+    if (is_alone) return 1;
     return most > 0 && most < width ? most : width;
 }
 
@@ -252,7 +254,7 @@ void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), v
     if (s) take_job(s);
 }
 
-void gale__parallel_alone(bool alone) { inside_as = alone ? 0 : -1; }
+void gale__parallel_alone(bool alone) { is_alone = alone; }
 
 void gale__parallel_finish(void)
 {

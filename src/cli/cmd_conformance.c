@@ -21,7 +21,7 @@ static const gale__arg args[] = {
 static void print_failure(void *user, const gale_conformance_case *c)
 {
     (void)user;
-    printf("FAIL %s/%s: %s\n", c->group, c->name, c->reason);
+    printf("%s %s/%s: %s\n", c->outcome == GALE_CASE_SKIPPED ? "SKIP" : "FAIL", c->group, c->name, c->reason);
     fflush(stdout);
 }
 
@@ -79,9 +79,10 @@ const gale__command gale__command_conformance = {
     .run = run_command,
     .about = "Runs every case of the official ONNX backend suite (or any folder of model.onnx with "
              "test_data_set_N/input_N.pb and output_N.pb) on the selected device, with the suite's own tolerances. On "
-             "a GPU a case passes only if every number was computed there. Models with a random operator are checked "
+             "a GPU a case passes only if every number was computed there; correct results of the host count as "
+             "skipped. Models with a random operator are checked "
              "for type, shape and range only. The last line is `N passed, N failed, N skipped`.",
-    .examples = "  gale conformance onnx-backend-tests-1.22.tar.xz                # on the fastest device\n"
+    .examples = "  gale conformance onnx-backend-tests-1.22.tar.xz                # on the default device\n"
                 "  gale conformance data/ --provider cpu --filter attention        # selected cases, on the CPU\n"
                 "  gale conformance data/ --provider vulkan --every 20 --json",
 };

@@ -101,7 +101,8 @@ static void print_layers(const gale_convert_result *r)
 static void print_advice(const gale_convert_result *r)
 {
     if (!r->n_to_leave && r->loss_if_left > 0)
-        printf("no few layers stand out: with those in float that add most, an output would still lose %.3g\n",
+        printf(
+            "no small set of layers causes the loss: with the worst ones in float, an output would still lose %.3g\n",
             r->loss_if_left);
     if (!r->n_to_leave) return;
     printf("an output would lose at most %.3g with %zu of the layers in float:\n ", r->loss_if_left, r->n_to_leave);

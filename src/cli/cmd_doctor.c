@@ -40,7 +40,7 @@ static int print_items(const gale_doctor_result *r)
         for (size_t k = 0; k < item->n_advice; k++) gale__str_addf(&out, "                   %s\n", item->advice[k]);
     }
     add_pictures(r, &out);
-    gale__str_add(&out, "\n`gale doctor --try PROVIDER` runs a provider's first steps in a process of its own.\n");
+    gale__str_add(&out, "\n`gale doctor --try PROVIDER` runs the first steps of a provider in a separate process.\n");
     return gale__print(&out);
 }
 
@@ -95,11 +95,8 @@ static int run(const gale__args *a)
 const gale__command gale__command_doctor = {
     .args = args,
     .run = run,
-    .about =
-        "Says for every provider and every format of pictures whether it works here, and if not what to install or "
-        "change. With --try the "
-        "first steps of one "
-        "provider are run in a child process: a driver that crashes or hangs is named with the step it did not "
-        "survive.",
+    .about = "Checks every provider and every picture format, and prints what to install or change if one does not "
+             "work here. With --try the first steps of one provider run in a child process: if the driver crashes or "
+             "hangs, the failing step is named.",
     .examples = "  gale doctor\n  gale doctor --try vulkan\n  gale doctor --json",
 };

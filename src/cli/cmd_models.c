@@ -13,7 +13,7 @@
 
 static const gale__arg args[] = {
     {"ACTION", 0, GALE__ARG_CHOICE, NULL, "list", "list|info|check|search|pull",
-        "list the folder, show one network, try each of them, look through the catalogue, or fetch one"},
+        "list the folder, show one network, test each of them, search the catalogue, or download one"},
     {"NAME", 0, GALE__ARG_FILE, NULL, NULL, NULL,
         "info and check: a network, by name or file (check: default all); pull: a name in the catalogue, or a URL; "
         "search: part of a name, licence or URL (default: everything)"},

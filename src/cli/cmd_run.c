@@ -81,14 +81,11 @@ static int run(const gale__args *a) { return gale__on_device(a, work); }
 const gale__command gale__command_run = {
     .args = args,
     .run = run,
-    .about =
-        "Runs an ONNX model once. Inputs come from files or are made up; one that has a value in the model file "
-        "keeps it unless another is given. Outputs go to files, and their types, shapes and ranges are printed. "
-        "Pictures are "
-        "resized where the model fixes their extents, and pictures out of it have the extents of the one that went "
-        "in. A result "
-        "without a single finite number fails "
-        "with an exit code of its own unless that is allowed.",
+    .about = "Runs an ONNX model once. Inputs come from files or are random numbers; an input that has a default value "
+             "in the model file keeps it unless another one is given. Outputs are written to files, and their types, "
+             "shapes and ranges are printed. Input pictures are resized if the model fixes their size; output pictures "
+             "get the size of the input picture. If an output contains only NaN and infinity, the command fails with "
+             "exit code 5, unless --allow-nonfinite is given.",
     .examples =
         "  gale run model.onnx --random --shape x=1x3x256x256\n"
         "  gale run model.onnx --input x=photo.npy --output y=out.npy --provider cuda --report\n"

@@ -268,7 +268,7 @@ static gale_status work(job *j)
         GALE__INFO, "%zu queries among %lld vectors in %.3f ms", j->count, (long long)j->info.rows, j->search_s * 1e3);
     if (!texts) return GALE_OK;
     gale__records_options source = source_of(j->a, &texts);
-    return gale__row_texts_find(&source, j->hits, j->count * j->k, &j->found, &j->n_found);
+    return gale__row_texts_find(&source, j->info.rows, j->hits, j->count * j->k, &j->found, &j->n_found);
 }
 
 static int run(const gale__args *a)

@@ -245,8 +245,8 @@ static gale_status run_network(job *j, gale__file_task *t, const gale_upscale_op
     bool animated = t->picture->frames > 1;
     if (animated && gale__upscale_takes_frames(t->output, format_for(j, t))) return animate(j, t, o);
     if (animated)
-        gale__log(
-            GALE__WARN, "%s holds no animation: of %d frames the first is taken", format_for(j, t), t->picture->frames);
+        gale__log(GALE__WARN, "%s does not support animation: only the first of %d frames is used", format_for(j, t),
+            t->picture->frames);
     GALE_TRY(gale_upscale(j->upscaler, t->picture, o, &r->report, &out));
     keep_pictures(j, t->picture, out);
     memcpy(r->size, (int64_t[4]){t->picture->width, t->picture->height, out->width, out->height}, sizeof r->size);
@@ -305,7 +305,8 @@ static gale_status upscale_one(void *user, gale__file_task *t)
     job *j = user;
     bool ours = true;
     const char *format = gale__format_instead(t->picture->format);
-    if (gale__ending) return gale__fail(GALE_CANCELLED, "%s: not begun, since the program was ended", t->input);
+    if (gale__ending)
+        return gale__fail(GALE_CANCELLED, "%s: not started, because the program was interrupted", t->input);
     const char *before = gale__log_about(t->input);
     gale_status status = claim(j, t, &ours);
     if (status == GALE_OK && ours) status = upscale(user, t);
@@ -499,7 +500,7 @@ static int check_usage(const gale__args *a, bool to_stdout)
         return gale__usage("upscale", "--scale cannot be combined with --width and --height");
     if (gale__args_flag(a, "watch") &&
         (!gale__args_given(a, "output-dir") || gale__args_flag(a, "json") || gale__args_given(a, "report")))
-        return gale__usage("upscale", "--watch needs --output-dir, and goes with neither --json nor --report");
+        return gale__usage("upscale", "--watch needs --output-dir, and cannot be combined with --json or --report");
     if (to_stdout && gale__args_flag(a, "json"))
         return gale__usage("upscale", "standard output cannot take both the picture and the JSON");
     if (to_stdout && isatty(STDOUT_FILENO))
@@ -539,16 +540,17 @@ static int run(const gale__args *a)
 const gale__command gale__command_upscale = {
     .args = gale__upscale_args,
     .run = run,
-    .about = "Runs pictures through an image-to-image network: enlarging, taking away noise, restoring. Pictures of "
-             "any depth go through in tiles that are blended without seams; alpha, colour profile, EXIF, XMP and "
-             "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its "
-             "manifest or found by a small trial.",
+    .about =
+        "Runs pictures through an image-to-image network: enlarging, denoising, restoring. Pictures of "
+        "any bit depth are processed in tiles, which are blended without seams; alpha, colour profile, EXIF, XMP and "
+        "resolution are kept. What the network needs (layout, range, multiples, controls) is read from its "
+        "manifest or determined with a small test run.",
     .examples = "  gale upscale photo.jpg                                      # twice as large: photo-zoom2x.jpg\n"
                 "  gale upscale *.jpg --output-dir large --width 4000          # many, to a width\n"
                 "  gale upscale holidays --recursive --output-dir large        # a folder; again with --skip-existing "
                 "after an interruption\n"
-                "  gale upscale inbox --watch --output-dir large               # whatever appears there\n"
-                "  gale upscale old.jpg --scale 1                              # only takes away JPEG artefacts and "
+                "  gale upscale inbox --watch --output-dir large               # every picture that appears there\n"
+                "  gale upscale old.jpg --scale 1                              # only removes JPEG artefacts and "
                 "noise: old-clean.jpg\n"
                 "  gale upscale noisy.png --model scunet.onnx -o clean.png     # with a network of your own\n"
                 "  gale upscale photo.png --model zoom2x-ctrl.onnx --control denoise=0.7 --width 4000",

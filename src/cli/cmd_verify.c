@@ -46,7 +46,7 @@ static gale_status print_worst(const gale_verify_result *r, size_t most)
         gale__table_cell(&t, "%.40s", v->name);
         gale__table_cell(&t, "%.2e", v->relative);
         gale__table_cell(&t, "%.2e", v->largest);
-        gale__table_cell(&t, "%s", v->departs ? "exceeds" : "agrees");
+        gale__table_cell(&t, "%s", v->exceeds ? "exceeds" : "agrees");
     }
     gale__free(worst);
     return gale__table_print(&t, stdout);
@@ -56,11 +56,11 @@ static int print_text(const gale_verify_result *r, size_t worst)
 {
     gale_status status = worst ? print_worst(r, worst) : GALE_OK;
     if (status != GALE_OK) return gale__report(status);
-    if (r->departed)
+    if (r->exceeding)
         printf("first to exceed the tolerance: %.120s, value '%.80s'\n", r->values[r->first].node,
             r->values[r->first].name);
     printf("%zu values on %s compared with %s: %zu agree, %zu differ (tolerance %g)\n", r->n_values, r->device,
-        r->against, r->n_values - r->departed, r->departed, r->tolerance);
+        r->against, r->n_values - r->exceeding, r->exceeding, r->tolerance);
     return GALE__EXIT_OK;
 }
 
@@ -90,7 +90,7 @@ static int run(const gale__args *a)
     int code = status != GALE_OK            ? gale__report(status)
                : gale__args_flag(a, "json") ? print_json(r)
                                             : print_text(r, (size_t)gale__args_int(a, "worst"));
-    if (code == GALE__EXIT_OK && r->departed) code = GALE__EXIT_DIFFER;
+    if (code == GALE__EXIT_OK && r->exceeding) code = GALE__EXIT_DIFFER;
     gale_verify_result_destroy(&r);
     gale__arena_finish(&arena);
     gale_device_close(&device);
@@ -100,13 +100,11 @@ static int run(const gale__args *a)
 const gale__command gale__command_verify = {
     .args = args,
     .run = run,
-    .about = "Runs a model on the CPU and on the chosen device and compares what every node makes: the first node that "
-             "departs, and a table of those that differ most. Nodes are run without "
-             "fusion across them for that; the fused run is compared at its outputs. In half precision outputs alone "
-             "are compared, with the CPU in "
-             "single precision; with a second model outputs of the two are, and with --against those of another "
-             "engine. Exit "
-             "code 4 when something exceeds the tolerance.",
+    .about = "Runs a model on the CPU and on the chosen device and compares the result of every node: prints the first "
+             "node that exceeds the tolerance, and a table of the nodes that differ most. For this comparison nodes "
+             "are not fused; the fused run is compared at its outputs. In half precision only outputs are compared, "
+             "with the CPU in single precision. With a second model, or another engine (--against), outputs are "
+             "compared with its outputs. Exit code 4 if a value exceeds the tolerance.",
     .examples = "  gale verify model.onnx --provider cuda --shape x=1x3x256x256\n"
                 "  gale verify model.onnx --provider cuda --precision fp16\n"
                 "  gale verify model.onnx model-int8.onnx --tolerance 0.05\n"

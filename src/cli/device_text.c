@@ -18,6 +18,8 @@ static void ceilings_text(const gale_device_ceilings *c, gale__str *out)
     if (c->round_trip_us > 0) gale__str_addf(out, ", round trip %.1f us", c->round_trip_us);
     if (c->f32_gflops > 0) gale__str_addf(out, ", f32 %.0f GFLOP/s", c->f32_gflops);
     if (c->efficiency > 0) gale__str_addf(out, ", networks reach %.0f %%", c->efficiency * 100);
+    if (c->small_us > 0)
+        gale__str_addf(out, ", a kernel takes %.1f to %.1f us more than its work", c->small_us, c->large_us);
 }
 
 static void limits_text(const gale_device_caps *caps, gale__str *out)

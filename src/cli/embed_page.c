@@ -180,7 +180,8 @@ static gale_status find_texts(const gale__embed_page *p, const cloud *c, gale__r
     gale_hit *hits = gale__alloc((c->count + 1) * sizeof *hits);
     if (!hits) return GALE_NO_MEMORY;
     for (size_t i = 0; i < c->count; i++) hits[i] = (gale_hit){c->numbers[i], 0};
-    gale_status status = gale__row_texts_find(&source, hits, c->count, texts, n);
+    int64_t rows = c->count ? c->numbers[c->count - 1] + 1 : 0;
+    gale_status status = gale__row_texts_find(&source, rows, hits, c->count, texts, n);
     gale__free(hits);
     return status;
 }

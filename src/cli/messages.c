@@ -20,7 +20,8 @@ int gale__report(gale_status status)
     const char *why = *gale_error() ? gale_error() : gale_status_text(status);
     bool colour = gale__is_colour(stderr);
     fflush(stdout);
-    fprintf(stderr, "%sgale: error:%s %s\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", why);
+    fprintf(stderr, "%sgale: error:%s %s%s\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", why,
+        status == GALE_NO_MEMORY ? "; use smaller inputs or batches, another --provider, or a higher limit" : "");
     if (status == GALE_NO_DEVICE) return GALE__EXIT_NO_DEVICE;
     return status == GALE_MISMATCH ? GALE__EXIT_DIFFER : GALE__EXIT_FAILED;
 }

@@ -16,7 +16,7 @@ const gale__arg gale__upscale_args[] = {
     {"model", 'm', GALE__ARG_FILE, "NAME|FILE", GALE__EMBEDDED_AUTO, NULL,
         "ONNX file, or a name in the models folder; its manifest NAME.yml is read if present. Built in: zoom2x (2x, "
         "for "
-        "clean pictures), clean (1x, takes away JPEG artefacts and noise), auto (zoom2x, after clean where a picture "
+        "clean pictures), clean (1x, removes JPEG artefacts and noise), auto (zoom2x, after clean where a picture "
         "shows compression or noise)"},
     {"clean", 0, GALE__ARG_REAL, NULL, NULL, "0..1",
         "how much of the built-in cleaning is applied before the network; 0: none (default: with --model auto 1 for "
@@ -24,7 +24,7 @@ const gale__arg gale__upscale_args[] = {
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
         "where the only picture goes; - is standard output, in the format of --format or of the input; with a number "
         "such "
-        "as %04d in the name, frames of an animation go into files of their own",
+        "as %04d in the name, each frame of an animation is written to its own file",
         .writes = true},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "output folder (default: beside the inputs)"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,

@@ -15,6 +15,9 @@ static const struct {
     {"launch_us", offsetof(gale_device_ceilings, launch_us)},
     {"round_trip_us", offsetof(gale_device_ceilings, round_trip_us)},
     {"efficiency", offsetof(gale_device_ceilings, efficiency)},
+    {"small_us", offsetof(gale_device_ceilings, small_us)},
+    {"large_us", offsetof(gale_device_ceilings, large_us)},
+    {"step_ns", offsetof(gale_device_ceilings, step_ns)},
 };
 #define N_FIELDS (sizeof fields / sizeof *fields)
 
@@ -66,6 +69,15 @@ gale_status gale__ceilings_set_efficiency(gale_device *device, double share)
     device->info.ceilings.efficiency = share < 0.001 ? 0.001
                                        : share > 4   ? 4
                                                      : share; /* peaks were taken on a busy machine */
+    return keep(&device->info);
+}
+
+gale_status gale__ceilings_set_kernel(gale_device *device, double small_us, double large_us, double step_ns)
+{
+    gale_device_ceilings *c = &device->info.ceilings;
+    c->small_us = small_us > 0.01 ? small_us : 0.01;
+    c->large_us = large_us > c->small_us ? large_us : c->small_us;
+    c->step_ns = step_ns > 0 ? step_ns : 0;
     return keep(&device->info);
 }
 

@@ -12,6 +12,7 @@ gale_status gale__ceilings_measure(gale_device *device);
  * copies (NVIDIA's Vulkan: 838 of 4170 GB/s on an H200), so a copy rate is only ever raised. */
 gale_status gale__ceilings_set_f32(gale_device *device, double gflops);
 gale_status gale__ceilings_set_efficiency(gale_device *device, double share);
+gale_status gale__ceilings_set_kernel(gale_device *device, double small_us, double large_us, double step_ns);
 gale_status gale__ceilings_raise_copy(gale_device *device, double gbps);
 /* The least time of a kernel that moves these bytes and does these operations; what is not measured costs nothing. */
 static inline double gale__ceiling_us(const gale_device_ceilings *c, double bytes, double operations)

@@ -166,7 +166,7 @@ static gale_status read_frame(gif *g)
     if (g->x < 0 || g->y < 0 || g->width < 1 || g->height < 1 ||
         (uint64_t)g->width * (uint64_t)g->height > g->in->max_pixels)
         return gale__fail(
-            GALE_FORMAT, "GIF: a frame of %lld x %lld pixels is none", (long long)g->width, (long long)g->height);
+            GALE_FORMAT, "GIF: invalid frame of %lld x %lld pixels", (long long)g->width, (long long)g->height);
     if (!colours) return gale__fail(GALE_FORMAT, "GIF: a frame has no colours");
     gale__free(g->row);
     if (!(g->row = gale__alloc((size_t)g->width))) return GALE_NO_MEMORY;
@@ -196,7 +196,7 @@ static gale_status frames_next(void *state, gale_picture **frame, int *milliseco
         if (type == IMAGE_DESC_RECORD_TYPE) return give_frame(g, frame, milliseconds);
         if (type == EXTENSION_RECORD_TYPE) GALE_TRY(read_extension(g));
         else if (type == TERMINATE_RECORD_TYPE)
-            return g->frames ? GALE_OK : gale__fail(GALE_FORMAT, "GIF: there is no picture in it");
+            return g->frames ? GALE_OK : gale__fail(GALE_FORMAT, "GIF: the file contains no picture");
     }
 }
 

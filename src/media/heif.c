@@ -105,7 +105,7 @@ static gale_status copy_pixels(const struct heif_image *image, gale_picture *p)
     if (!from || heif_image_get_width(image, heif_channel_interleaved) != p->width ||
         heif_image_get_height(image, heif_channel_interleaved) != p->height || stride < 0 ||
         (size_t)stride < gale__picture_row_bytes(p) || bits < 8 || bits > 16)
-        return gale__fail(GALE_FORMAT, "HEIF: the pixels are not of the extents that the file says");
+        return gale__fail(GALE_FORMAT, "HEIF: the decoded size differs from the declared one");
     for (int64_t y = 0; y < p->height; y++) copy_row(from + (size_t)y * (size_t)stride, p, y, bits);
     return GALE_OK;
 }
@@ -146,7 +146,7 @@ static gale_status read_context(gale__picture_source *in, struct heif_context *c
     HEIF_TRY(heif_context_read_from_memory_without_copy(context, in->data, in->size, NULL));
     HEIF_TRY(heif_context_get_primary_image_handle(context, &h));
     int pictures = heif_context_get_number_of_top_level_images(context);
-    if (pictures > 1) gale__log(GALE__WARN, "HEIF: of %d pictures the main one is read", pictures);
+    if (pictures > 1) gale__log(GALE__WARN, "HEIF: only the main one of %d pictures is read", pictures);
     gale_status status = read_picture(in, h, out);
     heif_image_handle_release(h);
     in->orientation = 1;

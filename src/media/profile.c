@@ -21,14 +21,14 @@ static cmsHPROFILE source_of(const gale_picture_bytes *icc, gale__profile_kind k
 {
     if (kind == GALE__PROFILE_LAB) return cmsCreateLab4Profile(NULL);
     if (icc->size < 128 || icc->size > UINT32_MAX) {
-        gale__log(GALE__WARN, "CMYK without a profile becomes RGB by a rule of thumb: colours may look different");
+        gale__log(GALE__WARN, "CMYK without a profile is converted to RGB approximately: colours may look different");
         return NULL;
     }
     cmsHPROFILE from = cmsOpenProfileFromMem(icc->data, (cmsUInt32Number)icc->size);
     if (from && cmsGetColorSpace(from) == cmsSigCmykData) return from;
     if (from) cmsCloseProfile(from);
     gale__log(GALE__WARN,
-        "its colour profile is damaged or not for CMYK, which becomes RGB by a rule of thumb: colours may look "
+        "its colour profile is damaged or not for CMYK, which is converted to RGB approximately: colours may look "
         "different");
     return NULL;
 }
@@ -102,7 +102,7 @@ gale_status gale__profile_of_numbers(int primaries, int transfer, gale_picture *
     const cmsCIExyY white = {0.3127, 0.3290, 1};
     cmsCIExyYTRIPLE colours;
     if (transfer == PQ || transfer == HLG)
-        gale__log(GALE__WARN, "it is HDR (%s), and its values are taken as they are: colours will look flat",
+        gale__log(GALE__WARN, "it is HDR (%s), and its values are used unchanged: colours will look flat",
             transfer == PQ ? "PQ" : "HLG");
     if (transfer == PQ || transfer == HLG || !find_primaries(primaries, &colours)) return GALE_OK;
     cmsToneCurve *curve = cmsBuildParametricToneCurve(NULL, 4, srgb);

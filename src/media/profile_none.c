@@ -8,11 +8,12 @@ gale_status gale__profile_open(
     *out = NULL;
     if (kind == GALE__PROFILE_LAB)
         return gale__fail(GALE_UNSUPPORTED,
-            "Lab is not read: this build is without Little CMS; install liblcms2-dev and build again");
-    gale__log(GALE__WARN,
-        icc->size ? "CMYK becomes RGB without its profile, since this build is without Little CMS (liblcms2-dev): "
-                    "colours may look different"
-                  : "CMYK without a profile becomes RGB by a rule of thumb: colours may look different");
+            "reading Lab needs Little CMS, which this build does not include; install liblcms2-dev and rebuild");
+    gale__log(GALE__WARN, icc->size
+                              ? "CMYK is converted to RGB without its profile, because this build does not include "
+                                "Little CMS (liblcms2-dev): "
+                                "colours may look different"
+                              : "CMYK without a profile is converted to RGB approximately: colours may look different");
     return GALE_OK;
 }
 
@@ -29,7 +30,7 @@ gale_status gale__profile_of_numbers(int primaries, int transfer, gale_picture *
     (void)transfer, (void)p;
     if (primaries > UNKNOWN)
         gale__log(GALE__WARN,
-            "its colours are not sRGB's, and a build without Little CMS (liblcms2-dev) takes them so: they may look "
-            "different");
+            "its colours are not sRGB, but are treated as sRGB, because this build does not include Little CMS "
+            "(liblcms2-dev): they may look different");
     return GALE_OK;
 }

@@ -94,7 +94,7 @@ static int take_bytes(const uint8_t *data, size_t size, const WebPPicture *pictu
 gale_status gale__webp_configure(const gale_picture_write_options *o, WebPConfig *config)
 {
     if (!WebPConfigInit(config))
-        return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
+        return gale__fail(GALE_UNSUPPORTED, "WebP: the library has a different version than its headers");
     if (o->lossless) WebPConfigLosslessPreset(config, o->effort ? o->effort : 6);
     else {
         config->quality = (float)o->quality;
@@ -110,7 +110,7 @@ static gale_status encode(const gale_picture *p, const gale_picture_write_option
     WebPPicture w;
     GALE_TRY(gale__webp_configure(o, &config));
     if (!WebPPictureInit(&w))
-        return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
+        return gale__fail(GALE_UNSUPPORTED, "WebP: the library has a different version than its headers");
     w.use_argb = o->lossless;
     w.width = (int)p->width;
     w.height = (int)p->height;

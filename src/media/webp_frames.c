@@ -114,7 +114,7 @@ static gale_status begin(writer *w, const gale_picture *p)
 {
     WebPAnimEncoderOptions o;
     if (!WebPAnimEncoderOptionsInit(&o))
-        return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version than its headers");
+        return gale__fail(GALE_UNSUPPORTED, "WebP: the library has a different version than its headers");
     o.anim_params.loop_count = w->loops;
     GALE_TRY(gale_picture_create(1, 1, 3, GALE_U8, &w->notes));
     GALE_TRY(gale__picture_notes_copy(p, w->notes));
@@ -129,7 +129,8 @@ static gale_status out_add(void *state, const gale_picture *p, int milliseconds)
     WebPPicture frame;
     if (!w->encoder) GALE_TRY(begin(w, p));
     GALE_TRY(gale__webp_configure(&w->options, &config));
-    if (!WebPPictureInit(&frame)) return gale__fail(GALE_UNSUPPORTED, "WebP: the library is of another version");
+    if (!WebPPictureInit(&frame))
+        return gale__fail(GALE_UNSUPPORTED, "WebP: the library has a different version than its headers");
     frame.use_argb = 1;
     frame.width = (int)p->width;
     frame.height = (int)p->height;

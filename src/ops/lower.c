@@ -102,7 +102,7 @@ bool gale__attr_given(gale__lower *L, const char *name) { return gale__op_attr(L
 /* ONNX's TensorProto.DataType in its order. */
 static const int8_t onnx_types[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64, GALE_STRING,
     GALE_BOOL, GALE_F16, GALE_F64, GALE_U32, GALE_U64, -1, -1, GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ, GALE_F8E5M2,
-    GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
+    GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2, GALE_F6E2M3, GALE_F6E3M2};
 
 gale_type gale__attr_type(gale__lower *L, const char *name, gale_type fallback)
 {

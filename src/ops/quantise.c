@@ -31,7 +31,8 @@ gale__node gale__lower_quantise(gale__lower *L, gale__node y, gale__node zero, g
     bool real = gale__type_is_float(type);
     if (!real) y = gale__prim_unary(g, GALE__RINT, y);
     if (zero >= 0) y = gale__prim_add(g, y, gale__prim_cast(g, zero, GALE_F32));
-    if (real && type != GALE_F4E2M1 && !gale__attr_i(L, "saturate", 1)) return gale__lower_cast_open(L, y, type);
+    if (real && gale__type_table[type].bits == 8 && !gale__attr_i(L, "saturate", 1))
+        return gale__lower_cast_open(L, y, type);
     return gale__lower_cast_closed(L, y, type);
 }
 

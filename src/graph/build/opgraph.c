@@ -78,7 +78,7 @@ gale_status gale_graph_input(gale_graph *g, const char *name, gale_type type, in
     if (rank < -1 || rank > GALE_MAX_RANK)
         return gale__fail(GALE_INVALID, "input %s: rank %d is outside 0 .. %d (-1: any)", name, rank, GALE_MAX_RANK);
     if ((unsigned)type >= GALE_TYPE_COUNT)
-        return gale__fail(GALE_INVALID, "input %s: there is no type %d", name, (int)type);
+        return gale__fail(GALE_INVALID, "input %s: unknown element type %d", name, (int)type);
     if (type == GALE_STRING)
         return gale__fail(GALE_UNSUPPORTED, "input %s: type %s is not numeric", name, gale_type_name(type));
     for (int i = 0; i < rank; i++) {
@@ -156,7 +156,7 @@ static gale_status check_attr(const char *op, const gale_attr *a, int index)
 {
     if (!a->name) return gale__fail(GALE_INVALID, "%s: attribute %d has no name", op, index);
     if ((unsigned)a->kind > GALE_ATTR_GRAPH)
-        return gale__fail(GALE_INVALID, "%s: attribute %s is of kind %d, which is none", op, a->name, (int)a->kind);
+        return gale__fail(GALE_INVALID, "%s: attribute %s has the unknown kind %d", op, a->name, (int)a->kind);
     if (!has_value(a)) return gale__fail(GALE_INVALID, "%s: attribute %s is empty", op, a->name);
     return gale__op_attr_check(op, a->name, true);
 }

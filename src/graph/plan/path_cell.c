@@ -21,6 +21,7 @@ static gale__cpu_cell *describe(gale__claim *c)
         if (gale__claim_node(c, c->in[i]).type != type || !gale__claim_operand(c, c->in[i])) return NULL;
     }
     c->together = true;
+    c->trips = a->trips;
     c->operations = 2.0 * (double)(gale__prim_elements(c->g, c->in[1]) * a->trips * a->batch);
     return a;
 }

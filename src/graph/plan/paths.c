@@ -133,6 +133,7 @@ static gale__node make_routine(const gale__claim *c, int row, int64_t total)
     }
     int64_t attr[GALE__ROUTINE_ARGS + GALE__FAST_PATH_ARGS] = {row, (int64_t)c->scratch_bytes};
     memcpy(&attr[GALE__ROUTINE_OPERATIONS], &c->operations, sizeof c->operations);
+    attr[GALE__ROUTINE_TRIPS] = c->trips;
     memcpy(&attr[GALE__ROUTINE_ARGS], c->args, (size_t)c->n_args * sizeof *attr);
     node.op = GALE__PRIM_ROUTINE;
     node.splat = 0;

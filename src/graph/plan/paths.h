@@ -29,6 +29,7 @@ typedef struct gale__claim {
     int n_args;             /* words */
     uint64_t scratch_bytes; /* host functions: for each worker */
     double operations;
+    int64_t trips; /* steps that wait for each other, of recurrent cells; 0: none */
 } gale__claim;
 
 /* One claim function per row: false declines the region. */
@@ -78,5 +79,11 @@ void gale__claim_view(const gale__claim *c, gale__node n, gale__node *base, int6
 bool gale__claim_operand(gale__claim *c, gale__node n);
 
 /* ROUTINE's attributes. */
-enum { GALE__ROUTINE_ROW, GALE__ROUTINE_SCRATCH, GALE__ROUTINE_OPERATIONS /* bits of a double */, GALE__ROUTINE_ARGS };
+enum {
+    GALE__ROUTINE_ROW,
+    GALE__ROUTINE_SCRATCH,
+    GALE__ROUTINE_OPERATIONS, /* bits of a double */
+    GALE__ROUTINE_TRIPS,
+    GALE__ROUTINE_ARGS
+};
 #endif

@@ -336,6 +336,9 @@ static gale_status plan_nest(gale__planner *p, int at)
         for (int i = 0; i < k->nest.n_buffers; i++) refs[n++] = gale__planner_place(p, k->buffers[i]);
         gale__nest_cost(&k->nest, &bytes, &operations);
         step.tag.bytes += bytes, step.tag.operations += operations;
+        double terms = k->nest.n_inner > 0;
+        for (int i = 0; i < k->nest.n_inner; i++) terms *= (double)k->nest.extent[k->nest.n_outer + i];
+        step.depth += terms;
     }
     GALE_TRY(take_panels(p, r, refs));
     if (!(step.writer = gale__arena_copy(&p->plan->arena, writer, (size_t)n))) return GALE_NO_MEMORY;

@@ -39,6 +39,8 @@ typedef struct gale__plan_step {
     uint64_t size;          /* COPY */
     const uint8_t *writer;  /* by ref: the ref that the part of the kernel writes which reads it; NULL: not known */
     uint64_t aligned;       /* bit k: ref k is read only at the elements that the same part writes */
+    double depth;           /* terms of the longest sum, of all parts one after the other; 0: none, or not known */
+    double trips;           /* of a routine: steps that wait for each other */
     gale__tag tag;
 } gale__plan_step;
 

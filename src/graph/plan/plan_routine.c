@@ -141,6 +141,7 @@ gale_status gale__planner_routine(gale__planner *p, const gale__fused *k)
     }
     memcpy(c.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *c.args);
     memcpy(&c.step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof c.step.tag.operations);
+    c.step.trips = (double)n->attr[GALE__ROUTINE_TRIPS];
     c.step.tag.op = gale__arena_strdup(&plan->arena, k->op);
     c.step.tag.nodes = gale__planner_nodes(p, &k, 1);
     if (!c.step.tag.op || !c.step.tag.nodes) return GALE_NO_MEMORY;

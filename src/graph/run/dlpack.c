@@ -112,8 +112,9 @@ static gale_status find_type(const gale_dlpack *d, gale_type *out)
     int i = 0;
     while (i < TYPES && (types[i].code != d->type_code || types[i].bits != d->type_bits)) i++;
     if (i == TYPES || d->type_lanes != 1)
-        return gale__fail(GALE_UNSUPPORTED, "a DLPack tensor of type code %d with %d bits and %d lanes is not known",
-            d->type_code, d->type_bits, d->type_lanes);
+        return gale__fail(GALE_UNSUPPORTED,
+            "a DLPack tensor of type code %d with %d bits and %d lanes is not supported", d->type_code, d->type_bits,
+            d->type_lanes);
     if (d->rank > 0 && !d->dims)
         return gale__fail(GALE_INVALID, "a DLPack tensor of rank %d has no shape", (int)d->rank);
     if (d->rank <= GALE_MAX_RANK && !is_dense(d))
@@ -129,8 +130,7 @@ gale_status gale_tensor_from_dlpack(gale_dlpack *d, gale_flags flags, gale_tenso
     GALE__FLAGS(flags, GALE_TENSOR_READ_ONLY);
     if (d->device_type != DL_CPU)
         return gale__fail(GALE_UNSUPPORTED,
-            "a DLPack tensor on device type %d: memory of a device is taken by gale_tensor_from_dlpack_on",
-            (int)d->device_type);
+            "a DLPack tensor on device type %d: use gale_tensor_from_dlpack_on for device memory", (int)d->device_type);
     GALE_TRY(find_type(d, &type));
     void *data = d->data ? (char *)d->data + d->offset_bytes : NULL;
     return gale_tensor_wrap(type, d->rank, d->dims, data, flags, release_given, d, out);

@@ -1,23 +1,43 @@
 /* Predicts how long a run would take on other devices. A plan for one device lists the kernels and the bytes and
- * operations of each; the peak rates of another device, and the share of them that a network reaches there, give the
- * time. Nothing is compiled or run, so a choice between devices costs no more than planning. */
+ * operations of each; the peak rates of another device, the share of them that a network reaches there, and what each
+ * kernel takes beside its work give the time. Nothing is compiled or run, so a choice between devices costs no more
+ * than planning. */
 #include "graph/run/forecast.h"
 #include "device/ceilings.h"
+#include <math.h>
 
 bool gale__forecast_known(const gale_device *device)
 {
     const gale_device_ceilings *c = &device->info.ceilings;
-    return c->copy_gbps > 0 && c->f32_gflops > 0 && c->efficiency > 0 &&
+    return c->copy_gbps > 0 && c->f32_gflops > 0 && c->efficiency > 0 && c->small_us > 0 &&
            (device->info.caps.in_place || (c->upload_gbps > 0 && c->download_gbps > 0 && c->round_trip_us > 0));
+}
+
+/* Between the two that were measured, as a power of the operations. */
+static double beside_work_us(const gale_device_ceilings *c, double operations)
+{
+    const double side = (double)GALE__FORECAST_LARGE / GALE__FORECAST_SMALL, small = GALE__FORECAST_SMALL;
+    double share = operations > 0 ? log(operations / (2 * small * small * small)) / log(side * side * side) : 0;
+    if (!(c->large_us > c->small_us) || share <= 0) return c->small_us;
+    return share < 1 ? c->small_us * pow(c->large_us / c->small_us, share) : c->large_us;
+}
+
+double gale__forecast_kernel_us(const gale_device_ceilings *c, double bytes, double operations, double depth)
+{
+    double work = (gale__ceiling_us(c, bytes, operations) - c->launch_us) / c->efficiency,
+           wait = depth * c->step_ns / 1e3;
+    return beside_work_us(c, operations) + (work > wait ? work : wait);
 }
 
 double gale__forecast_work_us(const gale_device *device, const gale__plan *plan)
 {
-    const gale_device_ceilings *c = &device->info.ceilings;
     double us = 0;
-    for (int i = 0; i < plan->n_steps; i++)
-        if (!plan->steps[i].once)
-            us += gale__ceiling_us(c, plan->steps[i].tag.bytes, plan->steps[i].tag.operations) / c->efficiency;
+    for (int i = 0; i < plan->n_steps; i++) {
+        const gale__plan_step *s = &plan->steps[i];
+        if (s->once) continue;
+        us += gale__forecast_kernel_us(&device->info.ceilings, s->tag.bytes, s->tag.operations, s->depth);
+        us += s->trips * device->info.ceilings.small_us; /* threads meet after each */
+    }
     return us;
 }
 

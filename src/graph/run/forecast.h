@@ -5,6 +5,11 @@
 
 /* Whether all was measured that a prediction for the device is made of. */
 bool gale__forecast_known(const gale_device *device);
+/* Of a kernel that moves these bytes and does these operations, in sums of `depth` terms; the device must be known.
+ * Where work is shared by threads, what a kernel takes beside it grows with the work, up to that of a kernel that keeps
+ * all of them busy. */
+enum { GALE__FORECAST_SMALL = 16, GALE__FORECAST_LARGE = 128 }; /* sides of the products that were measured */
+double gale__forecast_kernel_us(const gale_device_ceilings *c, double bytes, double operations, double depth);
 /* Of a plan's kernels, and of what a run brings there and back; the device must be known. */
 double gale__forecast_work_us(const gale_device *device, const gale__plan *plan);
 double gale__forecast_transfer_us(const gale_device *device, double up_bytes, double down_bytes);

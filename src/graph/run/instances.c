@@ -41,6 +41,9 @@ typedef struct known {
     gale__str text;
 } known; /* text: the signature's bytes */
 
+/* Kernels of host functions are cut for the number of threads that a run may use: it is a part of the signature. */
+static int threads_of(const gale_program *p) { return p->device->info.caps.host_functions ? gale__parallel_now() : 0; }
+
 /* Extents alone do not determine the rank. */
 static bool rank_in_signature(const gale_program *p, int input)
 {
@@ -49,9 +52,10 @@ static bool rank_in_signature(const gale_program *p, int input)
 
 static gale_status read_known(const gale_program *p, gale_tensor *const *inputs, known *k)
 {
-    int n = p->graph->n_inputs;
+    int n = p->graph->n_inputs, threads = threads_of(p);
     k->data = gale__calloc((size_t)n + 1, sizeof *k->data);
     if (!k->data) return GALE_NO_MEMORY;
+    gale__str_add_n(&k->text, (const char *)&threads, sizeof threads);
     for (int i = 0; i < n; i++) {
         const gale_tensor *t = inputs[i];
         if (rank_in_signature(p, i)) gale__str_add_n(&k->text, (const char *)&t->rank, sizeof t->rank);
@@ -142,6 +146,9 @@ static gale__instance *find_instance(gale_program *p, const gale__str *signature
 static bool matches(const gale_program *p, const gale__instance *instance, gale_tensor *const *inputs)
 {
     const uint8_t *at = instance->signature, *end = at + instance->signature_size;
+    int threads = threads_of(p);
+    if (memcmp(at, &threads, sizeof threads)) return false;
+    at += sizeof threads;
     for (int i = 0; i < p->graph->n_inputs; i++) {
         gale_tensor *t = inputs[i];
         size_t n = (size_t)t->rank * sizeof *t->dims, head = rank_in_signature(p, i) ? sizeof t->rank : 0;

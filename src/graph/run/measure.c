@@ -1,8 +1,11 @@
 /* Peak rates that only kernels can measure: chains of multiply-adds and a matrix product for arithmetic (the better
  * one counts, since processors reach their peak only in products), a plain map for memory. */
 #include "graph/run/measure.h"
+#include "base/thread.h"
 #include "device/ceilings.h"
+#include "graph/run/forecast.h"
 #include "graph/run/time.h"
+#include <string.h>
 
 typedef gale_status write_graph(gale_graph *g, gale_value x, gale_value *out);
 
@@ -49,7 +52,7 @@ static gale_status time_graph(gale_device *device, write_graph *write, int64_t r
     GALE_GO(gale_graph_output(g, "y", out));
     GALE_GO(gale_program_create(g, device, NULL, &p));
     GALE_GO(gale_tensor_create(device, GALE_F32, 2, dims, &x));
-    status = gale__program_time(p, &x, 5, t);
+    status = gale__program_time(p, &x, 9, t); /* the least counts: others may use the machine */
 done:
     gale_tensor_destroy(&x);
     gale_program_destroy(&p);
@@ -80,6 +83,96 @@ static gale_status measure_efficiency(gale_device *device, int64_t side)
     return gale__ceilings_set_efficiency(device, t.least_us > 0 ? t.predicted_us / t.least_us : 1);
 }
 
+/* A few sums of many terms. */
+static gale_status long_sums(gale_graph *g, gale_value x, gale_value *out)
+{
+    gale_value in[2] = {x};
+    GALE_TRY(gale_graph_op(g, "Transpose", &x, 1, NULL, 0, &in[1], 1));
+    return gale_graph_op(g, "MatMul", in, 2, NULL, 0, out, 1);
+}
+
+enum { LAYERS_FEW = 4, LAYERS_MANY = 20, RUNS = 40 };
+#define ENOUGH_NS 200000000u
+
+/* n products of [side, side] with an activation each, as one kernel each, made ready. */
+static gale_status make_layers(gale_device *device, int n, int64_t side, gale_program **out)
+{
+    gale_graph *g = NULL;
+    gale_value x;
+    gale_status status;
+    int64_t dims[2] = {side, side};
+    GALE_TRY(gale_graph_create(&g));
+    GALE_GO(gale_graph_input(g, "x", GALE_F32, 2, dims, NULL, &x));
+    for (int i = 0; i < n; i++) {
+        GALE_GO(product(g, x, &x));
+        GALE_GO(gale_graph_op(g, "Tanh", &x, 1, NULL, 0, &x, 1));
+    }
+    GALE_GO(gale_graph_output(g, "y", x));
+    status = gale_program_create(g, device, NULL, out);
+done:
+    gale_graph_destroy(&g);
+    return status;
+}
+
+static gale_status least_run_us(gale_program *p, gale_tensor *x, double *us)
+{
+    gale_tensor *y = NULL;
+    uint64_t start = gale__time_ns();
+    GALE_TRY(gale_program_run(p, &x, &y, GALE_RUN_ON_HOST));
+    double took = (double)(gale__time_ns() - start) / 1e3;
+    if (took < *us) *us = took;
+    gale_tensor_destroy(&y);
+    return GALE_OK;
+}
+
+/* What a layer adds to a run as callers make it, from the host and back. */
+static gale_status measure_layer(gale_device *device, int64_t side, double *us)
+{
+    gale_program *few = NULL, *many = NULL;
+    gale_tensor *x = NULL;
+    double less = 1e300, more = 1e300;
+    gale_status status;
+    GALE_GO(make_layers(device, LAYERS_FEW, side, &few));
+    GALE_GO(make_layers(device, LAYERS_MANY, side, &many));
+    GALE_GO(gale_tensor_create(NULL, GALE_F32, 2, (int64_t[]){side, side}, &x));
+    memset(gale_tensor_data(x), 0, gale_tensor_size_bytes(x));
+    uint64_t begun = gale__time_ns();
+    for (int i = 0; i < RUNS && (i < 4 || gale__time_ns() - begun < ENOUGH_NS); i++) {
+        GALE_GO(least_run_us(few, x, &less));
+        GALE_GO(least_run_us(many, x, &more));
+    }
+    *us = (more - less) / (LAYERS_MANY - LAYERS_FEW);
+done:
+    gale_tensor_destroy(&x);
+    gale_program_destroy(&few);
+    gale_program_destroy(&many);
+    return status;
+}
+
+/* What the layer takes beside its work, or beside waiting for the terms of its sums. */
+static gale_status measure_beside(gale_device *device, int64_t side, double step_us, double *us)
+{
+    const gale_device_ceilings *c = &device->info.ceilings;
+    double n = (double)side, work = (gale__ceiling_us(c, 12 * n * n, 2 * n * n * n) - c->launch_us) / c->efficiency;
+    GALE_TRY(measure_layer(device, side, us));
+    *us -= work > n * step_us ? work : n * step_us;
+    return GALE_OK;
+}
+
+static gale_status measure_costs(gale_device *device, int64_t terms)
+{
+    const gale_device_ceilings *c = &device->info.ceilings;
+    gale__timing sums = {0};
+    double small, large, step_us = 0;
+    GALE_TRY(time_graph(device, long_sums, GALE__FORECAST_LARGE, terms, &sums));
+    if (!device->info.caps.host_functions && !device->info.caps.software) /* memory is far away */
+        step_us = (sums.least_us - sums.predicted_us / c->efficiency) / (double)terms;
+    if (step_us < 0) step_us = 0;
+    GALE_TRY(measure_beside(device, GALE__FORECAST_SMALL, step_us, &small));
+    GALE_TRY(measure_beside(device, GALE__FORECAST_LARGE, step_us, &large));
+    return gale__ceilings_set_kernel(device, small, large, step_us * 1e3);
+}
+
 gale_status gale__measure_kernels(gale_device *device)
 {
     gale__timing chain = {0}, matmul = {0}, map = {0};
@@ -93,5 +186,6 @@ gale_status gale__measure_kernels(gale_device *device)
            other = 2.0 * (double)side * (double)side * (double)side / matmul.least_us / 1e3;
     GALE_TRY(gale__ceilings_set_f32(device, gflops > other ? gflops : other));
     GALE_TRY(gale__ceilings_raise_copy(device, 8.0 * (double)(slow ? 4096 : 65536) * 1024 / map.least_us / 1e3));
-    return measure_efficiency(device, software ? 128 : slow ? 256 : 1024);
+    GALE_TRY(measure_efficiency(device, software ? 128 : slow ? 512 : 1024));
+    return measure_costs(device, software ? 512 : 4096);
 }

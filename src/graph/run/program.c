@@ -10,9 +10,9 @@
 static gale_status check_options(const gale_program_options *o)
 {
     if ((unsigned)o->precision > GALE_PRECISION_BF16)
-        return gale__fail(GALE_INVALID, "gale_program_options: there is no precision %d", (int)o->precision);
+        return gale__fail(GALE_INVALID, "gale_program_options: unknown precision %d", (int)o->precision);
     if (o->layout < 0 || o->layout > 2)
-        return gale__fail(GALE_INVALID, "gale_program_options: there is no layout %d", o->layout);
+        return gale__fail(GALE_INVALID, "gale_program_options: unknown layout %d", o->layout);
     return GALE_OK;
 }
 

@@ -173,7 +173,7 @@ gale_status gale_tensor_wrap(gale_type type, int rank, const int64_t *dims, void
     GALE__NEED({"dims", rank < 1 || dims}, {"out", out});
     GALE__FLAGS(flags, GALE_TENSOR_READ_ONLY);
     if ((unsigned)type >= GALE_TYPE_COUNT)
-        return gale__fail(GALE_INVALID, "gale_tensor_wrap: there is no type %d", (int)type);
+        return gale__fail(GALE_INVALID, "gale_tensor_wrap: unknown element type %d", (int)type);
     size_t align = type == GALE_STRING ? 0 : gale_type_size(type);
     if (align && (uintptr_t)data % (align > 8 ? 8 : align))
         return gale__fail(
@@ -196,7 +196,7 @@ gale_status gale_tensor_from_buffer(
     gale_tensor *t = NULL;
     GALE__NEED({"buffer", buffer}, {"dims", rank < 1 || dims}, {"out", out});
     if ((unsigned)type >= GALE_TYPE_COUNT)
-        return gale__fail(GALE_INVALID, "gale_tensor_from_buffer: there is no type %d", (int)type);
+        return gale__fail(GALE_INVALID, "gale_tensor_from_buffer: unknown element type %d", (int)type);
     if (type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "strings cannot be moved to a device");
     GALE_TRY(new_tensor(type, rank, dims, &t));
     if (t->size_bytes > buffer->size) {

@@ -118,6 +118,9 @@ void gale__device_json(gale__json_out *j, const gale_device_info *info)
     put_rate(j, "launch_us", info->ceilings.launch_us);
     put_rate(j, "round_trip_us", info->ceilings.round_trip_us);
     put_rate(j, "efficiency", info->ceilings.efficiency);
+    put_rate(j, "small_us", info->ceilings.small_us);
+    put_rate(j, "large_us", info->ceilings.large_us);
+    put_rate(j, "step_ns", info->ceilings.step_ns);
     gale__json_close(j, '}');
     gale__json_close(j, '}');
 }

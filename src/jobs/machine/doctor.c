@@ -142,7 +142,7 @@ static gale_status examine(const gale_doctor_options *o, gale_doctor_result *r)
     }
     GALE_TRY(gale__job_tell(&o->control, "providers", "providers", (uint64_t)count, (uint64_t)count));
     check_permissions(&e);
-    check_library(&e, "shaderc", "GLSL kernels that users bring to Vulkan", shaderc, "libshaderc1");
+    check_library(&e, "shaderc", "your own GLSL kernels on Vulkan", shaderc, "libshaderc1");
     check_pictures(&e);
     check_cache(&e);
     r->items = e.items;

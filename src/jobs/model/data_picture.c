@@ -103,8 +103,8 @@ static gale_status fit(const char *path, const gale_model_value *want, bool last
     const int64_t *sides = want->dims + (want->rank - 3) + !last;
     int64_t height = sides[0] > 0 ? sides[0] : (*p)->height, width = sides[1] > 0 ? sides[1] : (*p)->width;
     if (height != (*p)->height || width != (*p)->width)
-        gale__log(GALE__INFO, "%s: %lld x %lld becomes %lld x %lld, as input %s has it", path, (long long)(*p)->width,
-            (long long)(*p)->height, (long long)width, (long long)height, want->name);
+        gale__log(GALE__INFO, "%s: resized from %lld x %lld to %lld x %lld, the size of input %s", path,
+            (long long)(*p)->width, (long long)(*p)->height, (long long)width, (long long)height, want->name);
     return gale__picture_resize(p, width, height);
 }
 

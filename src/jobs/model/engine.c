@@ -32,7 +32,7 @@ static gale_status write_inputs(call *c, gale_object *const *inputs)
         GALE_TRY(gale_model_input(c->model, i, &v));
         if (!inputs[i] || gale_object_get_kind(inputs[i]) != GALE_OBJECT_TENSOR)
             return gale__fail(
-                GALE_UNSUPPORTED, "input %s is not a tensor, which another engine cannot be given", v.name);
+                GALE_UNSUPPORTED, "input %s is not a tensor; only tensors can be passed to another engine", v.name);
         snprintf(path, sizeof path, "%s/in%d.npy", c->folder, i);
         GALE_TRY(gale__data_write(path, inputs[i]));
         c->argv[c->n++] = v.name;
@@ -84,7 +84,7 @@ static gale_status start(const call *c, char version[64])
     trim(&said);
     if (status == GALE_NOT_FOUND)
         gale__fail(status = GALE_UNSUPPORTED,
-            "%s was not found, which ONNX Runtime is run by; install python3, or set GALE_PYTHON", python());
+            "%s was not found, but is needed to run ONNX Runtime; install python3, or set GALE_PYTHON", python());
     else if (status == GALE_OK && code == 3)
         status = gale__fail(GALE_UNSUPPORTED,
             "ONNX Runtime is not installed for %s (%s); run `%s -m pip install onnxruntime`, or set GALE_PYTHON to a "
@@ -102,7 +102,7 @@ gale_status gale__engine_run(const char *engine, const char *path, gale_model *m
 {
     call c = {.path = path, .model = model, .n_in = gale_model_inputs(model), .n_out = gale_model_outputs(model)};
     if (strcmp(engine, "onnxruntime"))
-        return gale__fail(GALE_INVALID, "there is no engine \"%s\" to compare with; supported is onnxruntime", engine);
+        return gale__fail(GALE_INVALID, "unknown engine \"%s\"; supported is onnxruntime", engine);
     c.argv = gale__calloc((size_t)c.n_in + (size_t)c.n_out + 8, sizeof *c.argv);
     if (!c.argv) return GALE_NO_MEMORY;
     gale_status status = gale__temp_folder_make(c.folder, sizeof c.folder);

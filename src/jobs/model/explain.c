@@ -75,7 +75,7 @@ static gale_status run_profiled(gale_model *m, gale_device *device, gale_object 
 static void measure(gale_device *device)
 {
     if (gale_device_measure(device) == GALE_OK) return;
-    gale__log(GALE__WARN, "the device is not measured, and so nothing is predicted: %s", gale_error());
+    gale__log(GALE__WARN, "the device could not be measured, so there are no predictions: %s", gale_error());
     gale__error_clear();
 }
 

@@ -46,7 +46,7 @@ gale_status gale__pixels_complete(const char *model_path, gale__arena *arena, ga
     gale_status status = m.absent ? GALE_OK : take(&m, arena, pixels);
     if (status != GALE_OK && m.path) gale__fail_within(status, "%s", m.path);
     else if (!m.absent && m.path)
-        gale__log(GALE__INFO, "%s: pictures become numbers as %s says (mean %s, std %s)", model_path, m.path,
+        gale__log(GALE__INFO, "%s: pictures are normalised as stated in %s (mean %s, std %s)", model_path, m.path,
             pixels->mean ? pixels->mean : "0", pixels->std ? pixels->std : "1");
     gale__manifest_finish(&m);
     return status;

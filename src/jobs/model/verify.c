@@ -74,7 +74,7 @@ static gale_status add_value(check *c, const char *node, const char *name, gale_
     if (alike(host, cpu)) differ(host->tensor, cpu->tensor, &v.relative, &v.largest);
     else v.relative = v.largest = INFINITY;
     gale_object_destroy(&host);
-    v.departs = !(v.relative <= r->tolerance) && v.largest > 1e-6;
+    v.exceeds = !(v.relative <= r->tolerance) && v.largest > 1e-6;
     gale_verify_value *to = gale__arena_add(arena, &c->values, &r->n_values, sizeof *to);
     if (!to) return GALE_NO_MEMORY;
     *to = v;
@@ -220,8 +220,8 @@ static void sum_up(check *c)
     r->values = c->values;
     r->first = r->n_values;
     for (size_t i = r->n_values; i-- > 0;) {
-        r->departed += r->values[i].departs;
-        if (r->values[i].departs) r->first = i;
+        r->exceeding += r->values[i].exceeds;
+        if (r->values[i].exceeds) r->first = i;
     }
 }
 
@@ -255,7 +255,8 @@ static gale_status verify(check *c, gale_device *device, gale_device *cpu)
         return GALE_OK;
     }
     GALE_TRY(run_watched(c, cpu, keep));
-    /* Values within a network of halves may well depart, small differences of large numbers say: outputs count. */
+    /* Values within a network of halves may exceed the tolerance, for example as small differences of large numbers:
+     * only outputs count. */
     if (!precision_of(&c->options->model) && !c->options->other) GALE_TRY(run_watched(c, device, compare));
     GALE_TRY(run_fused(c, device));
     sum_up(c);
@@ -307,7 +308,7 @@ gale_status gale_verify_result_json(const gale_verify_result *r, char **text)
         gale__json_put_text(&j, "value", v->name);
         gale__json_put_f64(&j, "relative", v->relative);
         gale__json_put_f64(&j, "largest", v->largest);
-        gale__json_put_bool(&j, "departs", v->departs);
+        gale__json_put_bool(&j, "exceeds", v->exceeds);
         gale__json_close(&j, '}');
     }
     gale__json_close(&j, ']');

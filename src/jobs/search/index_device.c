@@ -127,7 +127,7 @@ static gale_status make_program(const gale_index *x, int64_t k)
 }
 
 /* Rows without a score (vectors that are not finite) have minus infinity. */
-static void take_hits(gale_tensor *const out[2], size_t count, size_t found, size_t k, gale_hit *hits)
+static void take_hits(gale_index *x, gale_tensor *const out[2], size_t count, size_t found, size_t k, gale_hit *hits)
 {
     const float *scores = gale_tensor_data(out[0]);
     const int64_t *rows = gale_tensor_data(out[1]);
@@ -136,6 +136,7 @@ static void take_hits(gale_tensor *const out[2], size_t count, size_t found, siz
         for (size_t i = 0; i < found; i++)
             if (scores[q * found + i] > -INFINITY)
                 hits[q * k + n++] = (gale_hit){rows[q * found + i], scores[q * found + i]};
+        if (n < found) gale__index_warn(x, x->file.rows - (int64_t)n);
         gale__top_sort(hits + q * k, n);
         for (; n < k; n++) hits[q * k + n] = (gale_hit){-1, 0};
     }
@@ -150,7 +151,7 @@ static gale_status search_some(gale_index *x, const float *queries, size_t count
     GALE_TRY(gale_tensor_create(NULL, GALE_F32, 2, dims, &d->inputs[0]));
     memcpy(gale_tensor_data(d->inputs[0]), queries, count * (size_t)x->file.dims * sizeof *queries);
     GALE_TRY(gale_program_run(d->program, d->inputs, out, GALE_RUN_ON_HOST));
-    take_hits(out, count, (size_t)d->k, k, hits);
+    take_hits(x, out, count, (size_t)d->k, k, hits);
     gale_tensor_destroy(&out[0]);
     gale_tensor_destroy(&out[1]);
     return GALE_OK;

@@ -24,15 +24,24 @@ void gale__row_texts_finish(gale__row_text **list, size_t n)
     *list = NULL;
 }
 
-static gale_status fetch(const gale__records_options *source, gale__row_text *list, size_t n)
+static gale_status check_rows(const gale__records_options *source, int64_t has, int64_t rows)
+{
+    if (has >= rows) return GALE_OK;
+    return gale__fail(GALE_MISMATCH, "%s: has %lld texts, but the index has %lld rows; give the file it was made from",
+        source->files[0], (long long)has, (long long)rows);
+}
+
+static gale_status fetch(const gale__records_options *source, int64_t rows, gale__row_text *list, size_t n)
 {
     gale__records *r = NULL;
     const char *text = "";
     size_t size, at = 0;
+    int64_t row = 0;
     gale_status status = gale__records_open(source, &r);
-    for (int64_t row = 0; status == GALE_OK && text && at < n; row++) {
+    for (; status == GALE_OK && row < rows; row++) {
         status = gale__records_next(r, &text, &size);
-        if (status != GALE_OK || !text || list[at].row != row) continue;
+        if (status == GALE_OK && !text) status = check_rows(source, row, rows);
+        if (status != GALE_OK || at == n || list[at].row != row) continue;
         list[at].text = gale__alloc(size + 1);
         if (!list[at].text) status = GALE_NO_MEMORY;
         else {
@@ -45,8 +54,8 @@ static gale_status fetch(const gale__records_options *source, gale__row_text *li
     return status;
 }
 
-gale_status gale__row_texts_find(
-    const gale__records_options *source, const gale_hit *hits, size_t count, gale__row_text **out, size_t *n)
+gale_status gale__row_texts_find(const gale__records_options *source, int64_t rows, const gale_hit *hits, size_t count,
+    gale__row_text **out, size_t *n)
 {
     gale__row_text *list = gale__calloc(count + 1, sizeof *list);
     size_t kept = 0, unique = 0;
@@ -56,7 +65,7 @@ gale_status gale__row_texts_find(
     qsort(list, kept, sizeof *list, by_row);
     for (size_t i = 0; i < kept; i++)
         if (!unique || list[unique - 1].row != list[i].row) list[unique++].row = list[i].row;
-    gale_status status = fetch(source, list, unique);
+    gale_status status = fetch(source, rows, list, unique);
     if (status != GALE_OK) return gale__row_texts_finish(&list, unique), status;
     *out = list;
     *n = unique;
@@ -116,9 +125,7 @@ gale_status gale__row_filter(
         status = judge(&arena, text, size, conditions, count, &made[row]);
         if (status != GALE_OK) gale__fail_within(status, "%s, record %lld", source->files[0], (long long)row + 1);
     }
-    if (status == GALE_OK && row < rows)
-        status = gale__fail(GALE_MISMATCH, "%s: has %lld records, but the index has %lld rows", source->files[0],
-            (long long)row, (long long)rows);
+    if (status == GALE_OK) status = check_rows(source, row, rows);
     gale__records_close(&r);
     gale__arena_finish(&arena);
     if (status == GALE_OK) *allowed = made;

@@ -9,8 +9,9 @@ typedef struct gale__row_text {
     char *text; /* NULL: the file has no such row */
     size_t size;
 } gale__row_text;
-/* Rows in any order, given more than once or not; texts are copied, in one pass over the file. */
-gale_status gale__row_texts_find(const gale__records_options *source, const gale_hit *hits, size_t count,
+/* Rows in any order, given more than once or not; texts are copied, in one pass over the file.  GALE_MISMATCH if it has
+ * fewer texts than the index rows. */
+gale_status gale__row_texts_find(const gale__records_options *source, int64_t rows, const gale_hit *hits, size_t count,
     gale__row_text **out, size_t *n /* sorted by row, each once */);
 void gale__row_texts_finish(gale__row_text **list, size_t n);
 const gale__row_text *gale__row_texts_get(const gale__row_text *list, size_t n, int64_t row);

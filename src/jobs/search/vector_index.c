@@ -25,6 +25,7 @@ typedef struct worker {
     void *raw;
     gale_hit *best; /* [queries, k] */
     size_t *counts; /* [queries] */
+    int64_t lost;   /* rows without a score */
 } worker;
 
 typedef struct search {
@@ -93,6 +94,7 @@ static void offer_block(const search *s, worker *w, size_t q, int64_t first, siz
     for (size_t i = 0; i < rows; i++) {
         float score = x->scales ? w->scores[i] * x->scales[first + (int64_t)i] : w->scores[i];
         if (count == s->k && score < best[0].score) continue;
+        w->lost += q == 0 && !(score == score);
         if ((s->allowed && !s->allowed[first + (int64_t)i]) || !(score == score)) continue;
         gale__top_offer(best, &count, s->k, (gale_hit){first + (int64_t)i, score});
     }
@@ -132,6 +134,14 @@ static void gather(search *s, gale_hit *hits)
     }
 }
 
+void gale__index_warn(gale_index *x, int64_t rows)
+{
+    if (!rows || x->warned) return;
+    x->warned = true;
+    gale__log(GALE__WARN, "%s: %lld of %lld vectors contain NaN or infinity and are never found", x->file.map.path,
+        (long long)rows, (long long)x->file.rows);
+}
+
 static gale_status search_cores(
     gale_index *x, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits)
 {
@@ -142,7 +152,9 @@ static gale_status search_cores(
         gale__parallel(((size_t)x->file.rows + s.rows - 1) / s.rows, search_block, &s);
         status = s.status == GALE_OK ? GALE_OK : gale__fail(s.status, "%s", s.message);
     }
-    if (status == GALE_OK) gather(&s, hits);
+    int64_t lost = 0;
+    for (int i = 0; s.workers && i < s.n_workers; i++) lost += s.workers[i].lost;
+    if (status == GALE_OK) gather(&s, hits), gale__index_warn(x, lost);
     for (int i = 0; s.workers && i < s.n_workers; i++) finish_worker(&s.workers[i]);
     gale__free(s.workers);
     gale__mutex_finish(&s.lock);

@@ -8,7 +8,7 @@
 struct gale_index {
     gale_context *context; /* held: of its device, else the one it was opened in */
     gale__vector_file file;
-    bool normalized;
+    bool normalized, warned;              /* warned: of vectors that cannot be compared */
     float *scales;                        /* one over the length of each row; NULL: all are 1 */
     struct gale__index_device *on_device; /* NULL: the cores search */
     struct gale__ivf *ivf;                /* opened when it is first needed */
@@ -18,6 +18,9 @@ struct gale_index {
 /* Compares all vectors with queries of length 1, on the device where the index has one. */
 gale_status gale__index_search_exact(
     gale_index *x, const float *queries, size_t count, int64_t k, const uint8_t *allowed, gale_hit *hits);
+
+/* Warns, once, that so many rows contain NaN or infinity: nothing is said if they are none. */
+void gale__index_warn(gale_index *x, int64_t rows);
 
 /* index_device.c: vectors of length 1 in the device's memory, searched by a graph of MatMul and TopK. */
 gale_status gale__index_to_device(gale_index *x, gale_device *device);

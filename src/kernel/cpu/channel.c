@@ -94,7 +94,7 @@ static void mask_tap(gale__cpu_channel *c, const gale__cpu_window *w, int64_t t,
 
 void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches)
 {
-    int64_t wanted = (int64_t)gale__parallel_width() * TASKS_EACH;
+    int64_t wanted = (int64_t)gale__parallel_now() * TASKS_EACH;
     w->phases = w->x.step;
     c->taps = k->count;
     c->pitch = w->x.lanes + (w->x.taps - 1) * w->x.hop / w->x.step;

@@ -268,8 +268,8 @@ static void choose_tiles(gale__cpu_contract *c)
         c->group_len = groups > 1 ? round_up((k + groups - 1) / groups, c->kc) : k;
         c->groups = (k + c->group_len - 1) / c->group_len;
     }
-    /* From here on the choice may follow the machine: the order of sums is settled. */
-    int64_t width = gale__parallel_width();
+    /* From here on the choice may follow the threads of the run: the order of sums is settled. */
+    int64_t width = gale__parallel_now();
     c->by_batch = c->groups == 1 && c->batch.count >= 2 * width;
     while (c->groups == 1 && !c->by_batch && tiles < 4 * width && c->mc > 2 * mr) {
         c->mc = round_up(c->mc / 2, mr);
@@ -442,7 +442,7 @@ static bool find_winograd(gale__cpu_contract *c, const gale__contraction *info, 
 
 static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction *info)
 {
-    int64_t width = gale__parallel_width();
+    int64_t width = gale__parallel_now();
     c->group = c->groups = 1;
     c->unit = c->size;
     c->by_batch = c->batch.count >= 2 * width;
@@ -455,7 +455,7 @@ static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction 
     join_rows(c);
     GALE_TRY(make_tail(c, info));
     gale__cpu_winograd_bytes(c, &c->private_bytes, &c->shared_bytes);
-    c->shared_pieces = c->by_batch ? (int)width : 1;
+    c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
     return GALE_OK;
 }
 

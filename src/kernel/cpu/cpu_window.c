@@ -153,7 +153,7 @@ static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gem
 /* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
 static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
-    int64_t width = gale__parallel_width(), wide = parts_of(w->x.lanes, BLOCK_COLUMNS), blocks;
+    int64_t width = gale__parallel_now(), wide = parts_of(w->x.lanes, BLOCK_COLUMNS), blocks;
     w->columns = wide > 1 ? round_up(parts_of(w->x.lanes, wide), gemm.nr) : w->x.lanes;
     w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
     if (w->rows < 1) w->rows = 1;

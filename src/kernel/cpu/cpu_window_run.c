@@ -238,7 +238,7 @@ enum { FILL_TASKS = 4 }; /* for each thread */
 /* Planes of a band that a task fills. */
 static int64_t task_planes(const gale__cpu_window *w)
 {
-    return parts(w->rest.count, parts(FILL_TASKS * gale__parallel_width(), gale__cpu_window_blocks(w)));
+    return parts(w->rest.count, parts(FILL_TASKS * gale__parallel_now(), gale__cpu_window_blocks(w)));
 }
 
 static void fill_task(void *arg, size_t i, int worker)

@@ -188,9 +188,10 @@ SIMD_FN1(narrow_8, uint8_t, uint32_t, x)
 SIMD_FN1(narrow_16, uint16_t, uint32_t, x)
 
 /* The small floats that have no SIMD form: a table of 256 values each on the way in. */
-#define SMALL_FLOATS(DO) \
-    DO(F8E4M3FN, e4m3fn) \
-    DO(F8E4M3FNUZ, e4m3fnuz) DO(F8E5M2, e5m2) DO(F8E5M2FNUZ, e5m2fnuz) DO(F8E8M0, e8m0) DO(F4E2M1, e2m1)
+#define SMALL_FLOATS(DO)     \
+    DO(F8E4M3FN, e4m3fn)     \
+    DO(F8E4M3FNUZ, e4m3fnuz) \
+    DO(F8E5M2, e5m2) DO(F8E5M2FNUZ, e5m2fnuz) DO(F8E8M0, e8m0) DO(F4E2M1, e2m1) DO(F6E2M3, e2m3) DO(F6E3M2, e3m2)
 #define SMALL(TYPE, N)                                                                   \
     static float table_##N[256];                                                         \
     SIMD_FN1(widen_##N, float, uint8_t, table_##N[x])                                    \
@@ -243,7 +244,9 @@ SMALL_FLOATS(SMALL_INTS)
     t->cast[CT][GALE_F8E5M2] = N##_to_e5m2;         \
     t->cast[CT][GALE_F8E5M2FNUZ] = N##_to_e5m2fnuz; \
     t->cast[CT][GALE_F8E8M0] = N##_to_e8m0;         \
-    t->cast[CT][GALE_F4E2M1] = N##_to_e2m1;
+    t->cast[CT][GALE_F4E2M1] = N##_to_e2m1;         \
+    t->cast[CT][GALE_F6E2M3] = N##_to_e2m3;         \
+    t->cast[CT][GALE_F6E3M2] = N##_to_e3m2;
 
 static void casts(gale__simd *t)
 {

@@ -55,7 +55,9 @@ static small_float small_float_of(gale_type type)
     case GALE_F8E4M3FNUZ: return (small_float){3, 8, 0x80, 0x7f, 0x80, true, false, true};
     case GALE_F8E5M2: return (small_float){2, 15, 0x80, 0x7b, 0x7e, false, true, true};
     case GALE_F8E5M2FNUZ: return (small_float){2, 16, 0x80, 0x7f, 0x80, true, false, true};
-    default: return (small_float){1, 1, 0x08, 0x07, 0x08, false, false, false}; /* f4e2m1: NaN becomes -0 */
+    case GALE_F6E2M3: return (small_float){3, 1, 0x20, 0x1f, 0x20, false, false, false}; /* NaN becomes -0 */
+    case GALE_F6E3M2: return (small_float){2, 3, 0x20, 0x1f, 0x20, false, false, false};
+    default: return (small_float){1, 1, 0x08, 0x07, 0x08, false, false, false}; /* f4e2m1 */
     }
 }
 
@@ -97,11 +99,7 @@ static gale__ir_val decode_small(gale__ir *ir, small_float f, gale__ir_val code)
     if (f.infinite) v = pick(ir, above(ir, magnitude, f.max), gale__ir_u32(ir, 0x7f800000), v);
     if (f.has_nan && !f.no_minus_zero)
         v = pick(ir, above(ir, magnitude, f.max + (f.infinite ? 1u : 0u)), gale__ir_u32(ir, 0x7fc00000), v);
-    v = op2(ir, GALE__OR, v,
-        shift_left(ir, and_bits(ir, code, f.sign),
-            f.sign == 0x8000 ? 16
-            : f.sign == 0x80 ? 24
-                             : 28));
+    v = op2(ir, GALE__OR, v, shift_left(ir, and_bits(ir, code, f.sign), __builtin_clz(f.sign)));
     if (f.no_minus_zero) {
         gale__ir_val is_nan = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, code, gale__ir_u32(ir, f.nan));
         v = pick(ir, is_nan, gale__ir_u32(ir, 0x7fc00000), v);

@@ -22,7 +22,7 @@ static void warn_slow(const gale_device *device, gale_precision precision)
     const gale_device_caps *caps = &gale_device_get_info(device)->caps;
     bool half = precision == GALE_PRECISION_F16, brief = precision == GALE_PRECISION_BF16;
     if (!caps->host_functions || !((half && !caps->f16) || (brief && !caps->bf16))) return;
-    gale__log(GALE__WARN, "this CPU has no arithmetic of %s, which is slower than fp32 here: leave out the precision",
+    gale__log(GALE__WARN, "this CPU has no %s arithmetic, so this is slower than fp32: omit the precision",
         half ? "fp16" : "bf16");
 }
 

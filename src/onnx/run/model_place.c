@@ -21,8 +21,8 @@ static bool is_measured(const gale_device *device)
 {
     char name[48];
     if (gale__forecast_known(device)) return true;
-    gale__log(
-        GALE__INFO, "%s is not measured (`gale devices --measure`): no choice by prediction", name_of(device, name));
+    gale__log(GALE__INFO, "%s has not been measured (`gale devices --measure`), so devices are not compared",
+        name_of(device, name));
     return false;
 }
 

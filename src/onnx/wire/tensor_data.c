@@ -9,7 +9,7 @@
 
 enum {
     BORROWED_LEAST = 64 << 10,
-    PIECE = 4 << 10,
+    PIECE = 3 << 10, /* a multiple of what types under a byte are packed into */
     SPARSE_FLOOR = 64 << 20,
     SPARSE_FLOOR_ALL = 1 << 30,
     SPARSE_PER_BYTE = 4096
@@ -17,7 +17,8 @@ enum {
 
 static const int8_t type_of_number[] = {-1, GALE_F32, GALE_U8, GALE_I8, GALE_U16, GALE_I16, GALE_I32, GALE_I64,
     GALE_STRING, GALE_BOOL, GALE_F16, GALE_F64, GALE_U32, GALE_U64, -1, -1, GALE_BF16, GALE_F8E4M3FN, GALE_F8E4M3FNUZ,
-    GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2};
+    GALE_F8E5M2, GALE_F8E5M2FNUZ, GALE_U4, GALE_I4, GALE_F4E2M1, GALE_F8E8M0, GALE_U2, GALE_I2, GALE_F6E2M3,
+    GALE_F6E3M2};
 enum { NUMBERS = sizeof type_of_number };
 
 int gale__onnx_type(int64_t number) { return number >= 0 && number < NUMBERS ? type_of_number[number] : -1; }
@@ -40,8 +41,8 @@ typedef struct decoded {
 
 static size_t packed_bytes(gale_type type, int64_t elements)
 {
-    size_t per = (size_t)(8 / gale__type_table[type].bits), n = (size_t)elements;
-    return n / per + (n % per != 0);
+    size_t bits = (size_t)gale__type_table[type].bits, n = (size_t)elements;
+    return n / 8 * bits + (n % 8 * bits + 7) / 8;
 }
 static bool is_packed(gale_type type) { return type != GALE_STRING && gale__type_table[type].bits < 8; }
 
@@ -68,23 +69,30 @@ gale_status gale__pb_raw_bytes(const gale__pb_tensor *tensor, size_t *out)
     return GALE_OK;
 }
 
-/* --- Types under eight bits: several in a byte, the first lowest. --- */
+/* --- Types under eight bits: a stream of bits, the first lowest.  Those of 6 bits cross from a byte to the next. ---
+ */
 
 static void unpack(gale_type type, const uint8_t *packed, size_t n, uint8_t *to)
 {
-    unsigned bits = (unsigned)gale__type_table[type].bits, per = 8 / bits, mask = (1u << bits) - 1,
+    unsigned bits = (unsigned)gale__type_table[type].bits, mask = (1u << bits) - 1,
              sign = gale__type_table[type].kind == 'i' ? 1u << (bits - 1) : 0;
     for (size_t i = 0; i < n; i++) {
-        unsigned v = packed[i / per] >> (i % per * bits) & mask;
-        to[i] = (uint8_t)((v ^ sign) - sign);
+        size_t at = i * bits / 8, shift = i * bits % 8;
+        unsigned v = packed[at] >> shift;
+        if (shift + bits > 8) v |= (unsigned)packed[at + 1] << (8 - shift);
+        to[i] = (uint8_t)(((v & mask) ^ sign) - sign);
     }
 }
 
 static void pack(gale_type type, const uint8_t *from, size_t n, uint8_t *packed)
 {
-    unsigned bits = (unsigned)gale__type_table[type].bits, per = 8 / bits, mask = (1u << bits) - 1;
+    unsigned bits = (unsigned)gale__type_table[type].bits, mask = (1u << bits) - 1;
     memset(packed, 0, packed_bytes(type, (int64_t)n));
-    for (size_t i = 0; i < n; i++) packed[i / per] |= (uint8_t)((from[i] & mask) << (i % per * bits));
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i * bits / 8, shift = i * bits % 8;
+        packed[at] |= (uint8_t)((from[i] & mask) << shift);
+        if (shift + bits > 8) packed[at + 1] |= (uint8_t)((from[i] & mask) >> (8 - shift));
+    }
 }
 
 static void booleans(uint8_t *at, size_t n)
@@ -114,13 +122,11 @@ static gale_status borrow(gale__onnx *file, const decoded *d, const gale__pb_pla
 static gale_status read_packed(const decoded *d, const gale__pb_place *p, uint8_t *to)
 {
     uint8_t piece[PIECE];
-    size_t per = d->bytes ? (size_t)(8 / gale__type_table[d->type].bits) : 1, left = (size_t)d->elements;
-    for (size_t at = 0; at < d->packed; at += sizeof piece) {
-        size_t bytes = d->packed - at < sizeof piece ? d->packed - at : sizeof piece,
-               n = left < bytes * per ? left : bytes * per;
-        GALE_TRY(gale__pb_place_read(p, at, bytes, piece));
-        unpack(d->type, piece, n, to + at * per);
-        left -= n;
+    size_t most = sizeof piece * 8 / (size_t)gale__type_table[d->type].bits, all = (size_t)d->elements;
+    for (size_t at = 0; at < all; at += most) {
+        size_t n = all - at < most ? all - at : most;
+        GALE_TRY(gale__pb_place_read(p, packed_bytes(d->type, (int64_t)at), packed_bytes(d->type, (int64_t)n), piece));
+        unpack(d->type, piece, n, to + at);
     }
     return GALE_OK;
 }
@@ -171,24 +177,26 @@ static gale_status from_strings(const decoded *d, gale_tensor **out)
     return status;
 }
 
-/* int32_data serves every type of at most 16 bits: the low bits count.  Types under a byte are packed there as in raw
- * data. */
+/* int32_data serves every type of at most 16 bits: the low bits count.  Types of 4 and 2 bits are packed there as in
+ * raw data, those of 6 are not. */
+static bool packed_in_list(gale_type type) { return is_packed(type) && gale__type_table[type].bits != 6; }
+
 static void from_int32(const decoded *d, void *to)
 {
     const int32_t *v = d->from->int32_data.at;
     uint8_t *bytes = to;
     size_t n = (size_t)d->elements;
-    if (is_packed(d->type)) {
+    if (packed_in_list(d->type)) {
         size_t per = (size_t)(8 / gale__type_table[d->type].bits);
         for (size_t i = 0; i < n; i += per) {
-            uint8_t packed = (uint8_t)v[i / per];
-            unpack(d->type, &packed, n - i < per ? n - i : per, bytes + i);
+            const uint8_t packed[2] = {(uint8_t)v[i / per]};
+            unpack(d->type, packed, n - i < per ? n - i : per, bytes + i);
         }
         return;
     }
     for (size_t i = 0; i < n; i++) {
         if (gale_type_size(d->type) == 2) ((uint16_t *)to)[i] = (uint16_t)v[i];
-        else bytes[i] = d->type == GALE_BOOL ? v[i] != 0 : (uint8_t)v[i];
+        else bytes[i] = d->type == GALE_BOOL ? v[i] != 0 : (uint8_t)(is_packed(d->type) ? v[i] & 63 : v[i]);
     }
 }
 
@@ -216,7 +224,7 @@ static gale_status from_lists(const decoded *d, gale_tensor **out)
 {
     gale_tensor *t = NULL;
     held list = find_list(d);
-    GALE_TRY(expect(d, list.name, list.n, is_packed(d->type) ? d->packed : (size_t)d->elements));
+    GALE_TRY(expect(d, list.name, list.n, packed_in_list(d->type) ? d->packed : (size_t)d->elements));
     GALE_TRY(gale_tensor_create(NULL, d->type, d->rank, d->from->dims.at, &t));
     if (list.same && d->bytes) memcpy(t->host, list.at, d->bytes);
     else if (d->type == GALE_U32)
