@@ -61,10 +61,10 @@ expect 0 '^cpu works$' doctor --try cpu
 expect 0 '^null works$' doctor --try null
 expect 2 "unknown provider 'nix'" doctor --try nix
 if [ -n "$2" ] && ! "$gale" devices | grep -q 'does not include CUDA'; then
-    export GALE_CUDA_LIBRARY="$2" GALE_WATCHDOG_S=1
+    export GALE_CUDA_LIBRARY="$2"
     expect 1 '^FAILED  *open the device: the driver crashed with SIGABRT' doctor --try cuda
-    HANG=1 expect 1 '^FAILED  *open the device: the driver hangs' doctor --try cuda
-    unset GALE_CUDA_LIBRARY GALE_WATCHDOG_S
+    HANG=1 GALE_WATCHDOG_S=1 expect 1 '^FAILED  *open the device: the driver hangs' doctor --try cuda
+    unset GALE_CUDA_LIBRARY
 else
     echo 'SKIP gale doctor --try with a driver that crashes: no CUDA backend in this build'
     skipped=$((skipped + 1))

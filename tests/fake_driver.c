@@ -215,9 +215,8 @@ typedef struct event {
     double time_ms;
 } event;
 
-static float element(const layout *l, const char *data, int64_t batch, uint64_t row, uint64_t column)
+static float element(const layout *l, const char *data, int64_t at)
 {
-    int64_t at = batch * l->stride + (int64_t)column * l->pitch + (int64_t)row;
     float v;
     if (!l->type) return ((const float *)data)[at];
     uint32_t bits = (uint32_t)((const uint16_t *)data)[at] << 16;
@@ -228,14 +227,16 @@ static float element(const layout *l, const char *data, int64_t batch, uint64_t 
 static void multiply(const work *w)
 {
     const layout *a = &w->layout[0], *b = &w->layout[1], *d = &w->layout[2];
-    uint64_t depth = w->turned[0] ? a->rows : a->columns;
+    int64_t depth = (int64_t)(w->turned[0] ? a->rows : a->columns);
+    int64_t row_a = w->turned[0] ? a->pitch : 1, step_a = w->turned[0] ? 1 : a->pitch;
+    int64_t column_b = w->turned[1] ? 1 : b->pitch, step_b = w->turned[1] ? b->pitch : 1;
     for (int64_t i = 0; i < d->batches; i++)
         for (uint64_t c = 0; c < d->columns; c++)
             for (uint64_t r = 0; r < d->rows; r++) {
+                int64_t at_a = i * a->stride + (int64_t)r * row_a, at_b = i * b->stride + (int64_t)c * column_b;
                 float sum = 0;
-                for (uint64_t k = 0; k < depth; k++)
-                    sum += element(a, w->from, i, w->turned[0] ? k : r, w->turned[0] ? r : k) *
-                           element(b, w->other, i, w->turned[1] ? c : k, w->turned[1] ? k : c);
+                for (int64_t k = 0; k < depth; k++, at_a += step_a, at_b += step_b)
+                    sum += element(a, w->from, at_a) * element(b, w->other, at_b);
                 int64_t at = i * d->stride + (int64_t)c * d->pitch + (int64_t)r;
                 uint32_t bits;
                 memcpy(&bits, &sum, sizeof bits);

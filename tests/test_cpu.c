@@ -623,7 +623,7 @@ typedef struct runner {
 static void run_often(void *arg)
 {
     const runner *r = arg;
-    for (int i = 0; i < (test_light() ? 3 : 20); i++) gale__cpu_kernel_run(r->kernel, r->buffers);
+    for (int i = 0; i < (test_emulated() ? 1 : test_light() ? 3 : 20); i++) gale__cpu_kernel_run(r->kernel, r->buffers);
 }
 
 /* Several threads run one kernel at once, each into its own memory. */

@@ -222,5 +222,20 @@ TEST(null_limits)
     CHECK_EQ(counts.frees, 2);
 }
 
-TESTS(ROW(names), ROW(unknown), ROW(index_out_of_range), ROW(by_name), ROW(step_down), ROW(next), ROW(automatic),
-    ROW(environment), ROW(counting), ROW(null_limits))
+/* A driver that compiles on the processor it runs on is slow beside other work, not hung. */
+static void test_watchdog(void)
+{
+    const uint64_t second = 1000000000;
+    unsetenv("GALE_WATCHDOG_S");
+    CHECK_EQ(gale__watchdog_ns(false), 30 * second);
+    CHECK_EQ(gale__watchdog_ns(true), 300 * second);
+    setenv("GALE_WATCHDOG_S", "5", 1);
+    CHECK_EQ(gale__watchdog_ns(false), 5 * second);
+    CHECK_EQ(gale__watchdog_ns(true), 5 * second);
+    setenv("GALE_WATCHDOG_S", "0", 1);
+    CHECK_EQ(gale__watchdog_ns(true), 300 * second);
+    unsetenv("GALE_WATCHDOG_S");
+}
+
+TESTS(ROW(watchdog), ROW(names), ROW(unknown), ROW(index_out_of_range), ROW(by_name), ROW(step_down), ROW(next),
+    ROW(automatic), ROW(environment), ROW(counting), ROW(null_limits))

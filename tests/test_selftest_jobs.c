@@ -240,7 +240,7 @@ TEST(kernels)
     gale_kernels_result *r = NULL;
     char *text = NULL;
     int rows = 0;
-    gale_kernels_options o = {.filter = "softmax", .scale = 1024, .repeats = 3, .row_done = count_row, .user = &rows};
+    gale_kernels_options o = {.filter = "softmax", .scale = 256, .repeats = 3, .row_done = count_row, .user = &rows};
     if (!CHECK_OK(gale_kernels_bench(cpu, &o, &r))) return;
     CHECK(r->n_rows == 4 && rows == 4 && !r->fast);
     CHECK_TEXT(r->rows[0].name, "copy");

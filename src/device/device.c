@@ -30,10 +30,10 @@ gale_device *gale__device_attach(gale_device *device)
     return gale__device_hold(device);
 }
 
-uint64_t gale__watchdog_ns(void)
+uint64_t gale__watchdog_ns(bool software)
 {
-    int64_t seconds = gale__env_get_i64(GALE__ENV_WATCHDOG_S, 30);
-    return (uint64_t)(seconds > 0 ? seconds : 30) * 1000000000u;
+    int64_t usual = software ? 300 : 30, seconds = gale__env_get_i64(GALE__ENV_WATCHDOG_S, usual);
+    return (uint64_t)(seconds > 0 ? seconds : usual) * 1000000000u;
 }
 
 static void finish(gale_device *device)

@@ -232,8 +232,9 @@ gale_status gale__backend_probe(const gale__backend *backend, const gale__probe 
 
 /* "CUDA", "Vulkan": for messages. */
 const char *gale__backend_label(const gale__backend *backend);
-/* GALE_WATCHDOG_S, for the waits of backends. */
-uint64_t gale__watchdog_ns(void);
+/* GALE_WATCHDOG_S, for the waits of backends.  A driver that runs on the CPU has more time: it compiles while a launch
+ * is waited for, beside whatever else the processor does. */
+uint64_t gale__watchdog_ns(bool software);
 /* memcpy on all cores when it is large. */
 void gale__copy_bytes(void *to, const void *from, size_t size);
 

@@ -97,7 +97,7 @@ gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *
     find_program(program, sizeof program);
     snprintf(number, sizeof number, "%d", index);
     const char *argv[] = {program, "selftest", "--provider", backend, "--device", number, NULL};
-    GALE_TRY(gale__process_watch(argv, WAITS * gale__watchdog_ns(), take_line, &w, &end));
+    GALE_TRY(gale__process_watch(argv, WAITS * gale__watchdog_ns(false), take_line, &w, &end));
     /* A busy machine may be slow or out of memory: only wrong results and crashes count for next time. */
     *out = (gale__trust){.verdict = GALE__TRUST_FAILED, .passing = end.timed_out || (!end.signal && end.code == 1)};
     if (end.timed_out)

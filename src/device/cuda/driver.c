@@ -213,7 +213,7 @@ static gale_status fill(gale_stream *stream, gale__ref to, size_t size, uint64_t
  * sleeps of a twentieth of the time already waited, so that the answer is never late by more than that. */
 static gale_status wait_for(gale__cu_device *d, int (*query)(void *), int (*block)(void *), void *object)
 {
-    uint64_t limit = gale__watchdog_ns(), begin = 0;
+    uint64_t limit = gale__watchdog_ns(false), begin = 0;
     GALE_TRY(gale__cu_enter(d));
     if (!limit) return gale__cu_check(d->api, block(object), "waiting");
     for (;;) {

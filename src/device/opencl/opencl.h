@@ -36,7 +36,7 @@ typedef struct gale__cl_device {
 } gale__cl_device;
 
 /* Waits for an event under the watchdog. */
-gale_status gale__cl_wait(const gale__cl_device *d, cl_event event, const char *what);
+gale_status gale__cl_wait(const gale_device *device, cl_event event);
 static inline gale__cl_device *gale__cl_of(const gale_device *device) { return device->impl; }
 
 gale_status gale__cl_stream_create(gale_device *device, gale_stream *stream);

@@ -18,13 +18,14 @@ static gale_status ask(const gale__cl_device *d, cl_event event, const char *wha
     return GALE_DEVICE_LOST;
 }
 
-gale_status gale__cl_wait(const gale__cl_device *d, cl_event event, const char *what)
+gale_status gale__cl_wait(const gale_device *device, cl_event event)
 {
+    const char *what = device->info.name;
     uint64_t start = gale__time_ns();
-    uint64_t limit_ns = gale__watchdog_ns();
+    uint64_t limit_ns = gale__watchdog_ns(device->info.caps.software);
     for (;;) {
         bool reached = false;
-        GALE_TRY(ask(d, event, what, &reached));
+        GALE_TRY(ask(gale__cl_of(device), event, what, &reached));
         if (reached) return GALE_OK;
         uint64_t waited = gale__time_ns() - start;
         if (limit_ns && waited > limit_ns)
@@ -99,7 +100,7 @@ gale_status gale__cl_sync(gale_stream *stream)
     gale__cl_device *d = gale__cl_of(stream->device);
     cl_event event;
     GALE_TRY(mark(stream, &event));
-    gale_status status = gale__cl_wait(d, event, stream->device->info.name);
+    gale_status status = gale__cl_wait(stream->device, event);
     d->cl->clReleaseEvent(event);
     return status;
 }
@@ -128,7 +129,7 @@ gale_status gale__cl_event_record(gale_event *event, gale_stream *stream)
 
 gale_status gale__cl_event_wait(gale_event *event)
 {
-    return event->impl ? gale__cl_wait(gale__cl_of(event->device), event->impl, event->device->info.name) : GALE_OK;
+    return event->impl ? gale__cl_wait(event->device, event->impl) : GALE_OK;
 }
 
 gale_status gale__cl_event_poll(gale_event *event, bool *reached)

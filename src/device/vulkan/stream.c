@@ -46,7 +46,7 @@ static bool reached_soon(gale__vk_device *d, gale__vk_timeline *t, uint64_t valu
 gale_status gale__vk_timeline_wait(gale__vk_device *d, gale__vk_timeline *t, uint64_t value)
 {
     if (reached_soon(d, t, value)) return GALE_OK;
-    uint64_t limit_ns = gale__watchdog_ns();
+    uint64_t limit_ns = gale__watchdog_ns(d->physical.info.caps.software);
     VkSemaphoreWaitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
         .semaphoreCount = 1,
