@@ -45,10 +45,8 @@ bool gale__cpu_narrow_look(const gale__nest *nest, int value, gale__cpu_narrow *
     return true;
 }
 
-/* Better ones first; those of tiles want as many rows and lanes as a tile has. */
+/* Better ones first. */
 static const gale__simd_key keys[] = {
-    {GALE_I8, GALE_I8, GALE_I32, 64},
-    {GALE_BF16, GALE_BF16, GALE_F32, 32},
     {GALE_I8, GALE_I8, GALE_I32, 8},
     {GALE_I8, GALE_I8, GALE_I32, 4},
     {GALE_U8, GALE_I8, GALE_I32, 4},
@@ -58,17 +56,17 @@ static const gale__simd_key keys[] = {
     {GALE_BF16, GALE_BF16, GALE_F32, 2},
 };
 
-static const gale__simd_gemm *find_gemm(gale_type sum, bool tiles, bool signed_rows)
+static const gale__simd_gemm *find_gemm(gale_type sum, bool signed_rows)
 {
     const gale__simd_gemm *found = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !found; i++) {
-        if (keys[i].sum != sum || (!tiles && keys[i].group > UNIT_MOST)) continue;
+        if (keys[i].sum != sum) continue;
         if (keys[i].a == keys[i].b || (keys[i].a == GALE_I8) == signed_rows) found = gale__simd_gemm_find(keys[i]);
     }
     return found;
 }
 
-bool gale__cpu_narrow_bytes(void) { return find_gemm(GALE_I32, false, false) != NULL; }
+bool gale__cpu_narrow_bytes(void) { return find_gemm(GALE_I32, false) != NULL; }
 
 /* Where one factor has to be signed and the other unsigned: as they are, or else so that the one that changes its sign
  * is not the weights of signed bytes, whose zero point is 0 and then costs nothing. */
@@ -84,7 +82,10 @@ const gale__simd_gemm *gale__cpu_narrow_find(
     gale_type wide = (gale_type)nest->code[mul].type;
     if ((wide != GALE_I32 && wide != GALE_F32) || !look(nest, a, wide, narrow_a) || !look(nest, b, wide, narrow_b))
         return NULL;
-    const gale__simd_gemm *found = find_gemm(wide, tiles, wants_signed_rows(nest, narrow_a, narrow_b));
+    gale__simd_key tile = {(uint8_t)narrow_a->access->type, (uint8_t)narrow_b->access->type, (uint8_t)wide, 0};
+    tile.group = wide == GALE_I32 ? 64 : 32;
+    const gale__simd_gemm *found = tiles ? gale__simd_gemm_find(tile) : NULL;
+    if (!found) found = find_gemm(wide, wants_signed_rows(nest, narrow_a, narrow_b));
     if (!found) return NULL;
     fit(nest, narrow_a, (gale_type)found->key.a);
     fit(nest, narrow_b, (gale_type)found->key.b);

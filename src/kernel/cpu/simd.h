@@ -36,7 +36,7 @@ typedef struct gale__simd_part {
     gale__simd_tile_at *tile_at;
     gale__simd_tile_at *slim_at; /* the first `slim` lanes only; NULL: there is none */
 } gale__simd_part;
-enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
+enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 24 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
  * steps of k are adjacent in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes; a row
  * of 64 bytes for those that multiply tiles).
@@ -51,7 +51,16 @@ typedef struct gale__simd_gemm {
     int slim;    /* lanes of slim_at; 0: there is none */
     int b_group; /* tiles: steps side by side in b's panels, whose units come in whole rows of a's; 0: as in a's */
     gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */
+    void (*open)(void), (*close)(void);     /* a thread's state, around any number of tiles; NULL: there is none */
 } gale__simd_gemm;
+static inline void gale__simd_gemm_open(const gale__simd_gemm *g)
+{
+    if (g->open) g->open();
+}
+static inline void gale__simd_gemm_close(const gale__simd_gemm *g)
+{
+    if (g->close) g->close();
+}
 /* The least that does for so many rows, mr at most. */
 static inline const gale__simd_part *gale__simd_part_for(const gale__simd_gemm *g, int64_t rows)
 {

@@ -94,8 +94,10 @@ static int64_t try_part(trial *t, const gale__simd_part *part, int units, bool a
     }
     t->c = t->before;
     for (int i = 0; i < units; i++) t->offsets[i] = i * t->gemm->nr;
+    gale__simd_gemm_open(t->gemm);
     if (at) part->tile_at(&t->c, PITCH, &t->a, &t->b, t->offsets, (size_t)units);
     else part->tile(&t->c, PITCH, &t->a, &t->b, (size_t)units);
+    gale__simd_gemm_close(t->gemm);
     return count_wrong(t, part->rows, units);
 }
 

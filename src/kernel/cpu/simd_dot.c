@@ -144,24 +144,9 @@ void SIMD(dot)(gale__simd *t)
 #include <immintrin.h>
 
 /* Two by two tiles of 16 x 16 sums.  A panel of a holds rows of 64 bytes, one of b units of 4 bytes, 16 of them for
- * each such row: both are what the instructions load.  Tiles are released after each call, so that a thread has no
- * state that the kernel would have to save. */
+ * each such row: both are what the instructions load.  To set tiles up takes as long as a dozen products, so that is
+ * done for many calls; then they are released, so that a thread has no state that the kernel would have to save. */
 enum { MR = 32, NR = 32, HALF = 16, ROW = 64 };
-#if EXTENSION == IS_amxint8
-#define MULTIPLY _tile_dpbssd
-#define KEY                            \
-    {                                  \
-        GALE_I8, GALE_I8, GALE_I32, 64 \
-    }
-#define B_GROUP 4
-#else
-#define MULTIPLY _tile_dpbf16ps
-#define KEY                                \
-    {                                      \
-        GALE_BF16, GALE_BF16, GALE_F32, 32 \
-    }
-#define B_GROUP 2
-#endif
 
 static const struct {
     uint8_t palette, start, unused[14];
@@ -169,59 +154,81 @@ static const struct {
     uint8_t rows[16];
 } config = {1, 0, {0}, {ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW}, {HALF, HALF, HALF, HALF, HALF, HALF, HALF, HALF}};
 
-static void tile_32(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)
-{
-    char *c = c_;
-    const char *a = a_, *b = b_;
-    size_t pitch = ldc * 4;
-    _tile_loadconfig(&config);
-    _tile_loadd(0, c, pitch);
-    _tile_loadd(1, c + ROW, pitch);
-    _tile_loadd(2, c + HALF * pitch, pitch);
-    _tile_loadd(3, c + HALF * pitch + ROW, pitch);
-    for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) {
-        _tile_loadd(4, a, ROW);
-        _tile_loadd(6, b, NR * 4);
-        _tile_loadd(7, b + ROW, NR * 4);
-        MULTIPLY(0, 4, 6);
-        MULTIPLY(1, 4, 7);
-        _tile_loadd(5, a + HALF * ROW, ROW);
-        MULTIPLY(2, 5, 6);
-        MULTIPLY(3, 5, 7);
-    }
-    _tile_stored(0, c, pitch);
-    _tile_stored(1, c + ROW, pitch);
-    _tile_stored(2, c + HALF * pitch, pitch);
-    _tile_stored(3, c + HALF * pitch + ROW, pitch);
-    _tile_release();
-}
-
-static void tile_16(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)
-{
-    char *c = c_;
-    const char *a = a_, *b = b_;
-    size_t pitch = ldc * 4;
-    _tile_loadconfig(&config);
-    _tile_loadd(0, c, pitch);
-    _tile_loadd(1, c + ROW, pitch);
-    for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) {
-        _tile_loadd(4, a, ROW);
-        _tile_loadd(6, b, NR * 4);
-        _tile_loadd(7, b + ROW, NR * 4);
-        MULTIPLY(0, 4, 6);
-        MULTIPLY(1, 4, 7);
-    }
-    _tile_stored(0, c, pitch);
-    _tile_stored(1, c + ROW, pitch);
-    _tile_release();
-}
+static void open_tiles(void) { _tile_loadconfig(&config); }
+static void close_tiles(void) { _tile_release(); }
 
 /* Windows are not for tiles: there is no tile_at. */
+#define TILES(name, MULTIPLY)                                                             \
+    static void name##_32(void *c_, size_t ldc, const void *a_, const void *b_, size_t k) \
+    {                                                                                     \
+        char *c = c_;                                                                     \
+        const char *a = a_, *b = b_;                                                      \
+        size_t pitch = ldc * 4;                                                           \
+        _tile_loadd(0, c, pitch);                                                         \
+        _tile_loadd(1, c + ROW, pitch);                                                   \
+        _tile_loadd(2, c + HALF * pitch, pitch);                                          \
+        _tile_loadd(3, c + HALF * pitch + ROW, pitch);                                    \
+        for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) {                    \
+            _tile_loadd(4, a, ROW);                                                       \
+            _tile_loadd(6, b, NR * 4);                                                    \
+            _tile_loadd(7, b + ROW, NR * 4);                                              \
+            MULTIPLY(0, 4, 6);                                                            \
+            MULTIPLY(1, 4, 7);                                                            \
+            _tile_loadd(5, a + HALF * ROW, ROW);                                          \
+            MULTIPLY(2, 5, 6);                                                            \
+            MULTIPLY(3, 5, 7);                                                            \
+        }                                                                                 \
+        _tile_stored(0, c, pitch);                                                        \
+        _tile_stored(1, c + ROW, pitch);                                                  \
+        _tile_stored(2, c + HALF * pitch, pitch);                                         \
+        _tile_stored(3, c + HALF * pitch + ROW, pitch);                                   \
+    }                                                                                     \
+    static void name##_16(void *c_, size_t ldc, const void *a_, const void *b_, size_t k) \
+    {                                                                                     \
+        char *c = c_;                                                                     \
+        const char *a = a_, *b = b_;                                                      \
+        size_t pitch = ldc * 4;                                                           \
+        _tile_loadd(0, c, pitch);                                                         \
+        _tile_loadd(1, c + ROW, pitch);                                                   \
+        for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) {                    \
+            _tile_loadd(4, a, ROW);                                                       \
+            _tile_loadd(6, b, NR * 4);                                                    \
+            _tile_loadd(7, b + ROW, NR * 4);                                              \
+            MULTIPLY(0, 4, 6);                                                            \
+            MULTIPLY(1, 4, 7);                                                            \
+        }                                                                                 \
+        _tile_stored(0, c, pitch);                                                        \
+        _tile_stored(1, c + ROW, pitch);                                                  \
+    }                                                                                     \
+    static void add_##name(gale__simd *t, gale__simd_key key, int b_group)                \
+    {                                                                                     \
+        t->gemm[t->n_gemms++] = (gale__simd_gemm){.key = key,                             \
+            .mr = MR,                                                                     \
+            .nr = NR,                                                                     \
+            .b_group = b_group,                                                           \
+            .part = {{HALF, name##_16, NULL, NULL}, {MR, name##_32, NULL, NULL}},         \
+            .open = open_tiles,                                                           \
+            .close = close_tiles};                                                        \
+    }
+
+#if EXTENSION == IS_amxint8
+TILES(ss, _tile_dpbssd)
+TILES(su, _tile_dpbsud)
+TILES(us, _tile_dpbusd)
+TILES(uu, _tile_dpbuud)
+
 void SIMD(dot)(gale__simd *t)
 {
-    t->gemm[t->n_gemms++] = (gale__simd_gemm){
-        .key = KEY, .mr = MR, .nr = NR, .b_group = B_GROUP, .part = {{HALF, tile_16, NULL}, {MR, tile_32, NULL}}};
+    add_ss(t, (gale__simd_key){GALE_I8, GALE_I8, GALE_I32, 64}, 4);
+    add_su(t, (gale__simd_key){GALE_I8, GALE_U8, GALE_I32, 64}, 4);
+    add_us(t, (gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 64}, 4);
+    add_uu(t, (gale__simd_key){GALE_U8, GALE_U8, GALE_I32, 64}, 4);
 }
+#else
+TILES(halves, _tile_dpbf16ps)
+
+void SIMD(dot)(gale__simd *t) { add_halves(t, (gale__simd_key){GALE_BF16, GALE_BF16, GALE_F32, 32}, 2); }
+#endif
 
 #else
 #include <immintrin.h>
