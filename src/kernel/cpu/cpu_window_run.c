@@ -94,10 +94,12 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
     const gale__cpu_window *w = &c->window;
     int64_t mr = c->gemm.mr, nr = c->gemm.nr, lanes = b->rows * b->columns, tiles = parts(lanes, nr),
             units = gale__cpu_contract_units(c, kn);
-    for (int64_t t0 = 0; t0 < tiles; t0 += w->group) {
-        int64_t n = least(w->group, tiles - t0);
+    int64_t group = w->whole ? tiles : w->group;
+    gale__simd_gemm_open(&c->gemm);
+    for (int64_t t0 = 0; t0 < tiles; t0 += group) {
+        int64_t n = least(group, tiles - t0);
         const char *from = ready ? panels + (size_t)(t0 * nr * units) * c->unit : panels;
-        if (!ready) gale__cpu_window_pack(w, band, lanes, t0, n, k0, units, nr, c->unit, panels);
+        if (!ready) gale__cpu_window_pack(w, band, b->columns, lanes, t0, n, k0, units, nr, c->unit, panels);
         int64_t wide = w->in_panel && lanes - (t0 + n - 1) * nr <= c->gemm.slim ? n - 1 : n;
         for (int64_t m = 0; m < b->m; m += mr) {
             const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
@@ -112,6 +114,7 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
                     from + (size_t)(wide * nr * units) * c->unit, w->in_panel, (size_t)units);
         }
     }
+    gale__simd_gemm_close(&c->gemm);
 }
 
 /* Whole rows of lanes are one run; their sums move together first. */
@@ -121,8 +124,8 @@ static void finish_block(const gale__cpu_contract *c, gale__cpu_frame *tail, con
     int64_t n0 = (b->far * w->y.lanes + b->row) * w->x.lanes + b->column;
     if (b->columns < w->x.lanes) {
         for (int64_t r = 0; r < b->rows; r++)
-            gale__cpu_contract_tail(
-                c, tail, b->m0, b->m, n0 + r * w->x.lanes, b->columns, sums + (size_t)(r * w->padded) * c->size, pitch);
+            gale__cpu_contract_tail(c, tail, b->m0, b->m, n0 + r * w->x.lanes, b->columns,
+                sums + (size_t)(r * (w->flat ? b->columns : w->padded)) * c->size, pitch);
         return;
     }
     for (int64_t m = 0; m < b->m && b->columns < w->padded; m++)
@@ -168,7 +171,24 @@ static void fill_band(
     gale__cpu_frame_seek(f, &w->far, b->far);
     gale__cpu_window_fill(w, c->narrow ? &c->b.narrow : NULL, c->tail.simd, r->buffers[w->access->buffer], f->at,
         c->tail.n_dims, (gale__cpu_window_piece){b->row, b->column, first, count}, band, temp,
-        c->narrow ? c->unit : c->size);
+        c->unit / (size_t)w->together);
+}
+
+/* Panels of a block from its band, or from memory; f: coordinates of the batch and the far lanes. */
+static void pack_panels(const run *r, const gale__cpu_frame *f, const block *b, const char *band, int64_t first,
+    int64_t count, int64_t k, int64_t units, char *to)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    gale__cpu_window_row row;
+    if (!w->pointwise) {
+        gale__cpu_window_pack(w, band, b->columns, b->rows * b->columns, first, count, k, units, c->gemm.nr,
+            c->unit / (size_t)w->together, to);
+        return;
+    }
+    gale__cpu_window_seek(w, f->at, c->tail.n_dims, 0, b->column, &row);
+    gale__cpu_window_pack_points(w, &c->b.narrow, c->tail.simd,
+        (const char *)r->buffers[w->access->buffer] + row.address, b->columns, first, count, c->gemm.nr, to);
 }
 
 /* The block's lanes in memory, where they can be read there, to the end of the last panel; else NULL. */
@@ -219,10 +239,12 @@ static void block_task(void *arg, size_t i, int worker)
         from = find_direct(r, &f, &b);
     }
     b.offset = from ? w->direct : w->offset;
-    if (!from && !w->shared_band) fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
+    if (!from && !w->shared_band && !w->pointwise) fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
     if (!from) from = band;
+    if (w->whole && !w->shared_band)
+        pack_panels(r, &f, &b, band, 0, parts(b.rows * b.columns, c->gemm.nr), 0, w->units, panels);
     find_out(r, &f, &b);
-    bool ready = w->shared_band > 0, packs = w->flat && !ready;
+    bool ready = w->shared_band > 0 || w->whole, packs = w->flat && !ready;
     int64_t some = packs ? b.m : chunk_rows(c, pitch), end = b.m0 + b.m;
     for (; b.m0 < end; b.m0 += some) {
         b.m = least(some, end - b.m0);
@@ -267,9 +289,12 @@ static void panels_task(void *arg, size_t i, int worker)
             index = (int64_t)i / steps / groups, units = gale__cpu_contract_units(c, least(c->kc, c->k.count - k));
     block b = block_at(c, index * w->parts);
     int64_t lanes = b.rows * b.columns, n = least(w->group, parts(lanes, nr) - t0);
+    gale__cpu_frame f = {.at = {0}};
     (void)worker;
+    gale__cpu_frame_seek(&f, &c->batch, r->batch);
+    gale__cpu_frame_seek(&f, &w->far, b.far);
     if (n > 0)
-        gale__cpu_window_pack(w, r->bands + (size_t)index * w->shared_band, lanes, t0, n, k, units, nr, c->unit,
+        pack_panels(r, &f, &b, r->bands + (size_t)index * w->shared_band, t0, n, k, units,
             r->panels + (size_t)index * w->shared_panels + (size_t)w->block_lanes * gale__cpu_contract_steps(c, k) +
                 (size_t)(t0 * nr * units) * c->unit);
 }
@@ -282,7 +307,7 @@ static void share_bands(run *r, char *shared)
     int64_t blocks = gale__cpu_window_blocks(w);
     r->bands = shared;
     r->panels = shared + (size_t)blocks * w->shared_band;
-    gale__parallel((size_t)(blocks * parts(w->rest.count, task_planes(w))), fill_task, r);
+    if (!w->pointwise) gale__parallel((size_t)(blocks * parts(w->rest.count, task_planes(w))), fill_task, r);
     if (!w->flat) return;
     int64_t groups = parts(parts(w->block_lanes, c->gemm.nr), w->group);
     gale__parallel((size_t)(blocks * groups * parts(c->k.count, c->kc)), panels_task, r);

@@ -193,6 +193,9 @@ typedef struct gale__simd {
     void (*interleave[2])(void *d, const void *s, size_t pitch, size_t rows, size_t mr, size_t n);
     /* d = a[0], b[0], a[1], b[1] ... for n elements of 1, 2 or 4 bytes each */
     void (*zip[3])(void *d, const void *a, const void *b, size_t n);
+    /* d = the first bytes of four rows that are `pitch` apart, the second ones ..., n of each, changed by flip; NULL:
+     * not on this instruction set */
+    void (*weave)(void *d, const void *s, int64_t pitch, uint8_t flip, size_t n);
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
     gale__simd_rows rows;

@@ -7,6 +7,8 @@
 #include <math.h>
 #if defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__AVX512VL__)
+#include <immintrin.h>
 #endif
 
 #if defined(__FMA__) || defined(__aarch64__)
@@ -229,8 +231,35 @@ CENTRE(centre_i8, int8_t)
 TOP(top_u8, uint8_t)
 TOP(top_i8, int8_t)
 
+#if defined(__AVX512VL__)
+static inline __m512i weave_16(const char *s, int64_t pitch, __mmask16 some, __m512i flip)
+{
+    __m128i a = _mm_maskz_loadu_epi8(some, s), b = _mm_maskz_loadu_epi8(some, s + pitch),
+            c = _mm_maskz_loadu_epi8(some, s + 2 * pitch), d = _mm_maskz_loadu_epi8(some, s + 3 * pitch);
+    __m128i x = _mm_unpacklo_epi8(a, b), y = _mm_unpackhi_epi8(a, b), z = _mm_unpacklo_epi8(c, d),
+            w = _mm_unpackhi_epi8(c, d);
+    __m256i low = _mm256_set_m128i(_mm_unpackhi_epi16(x, z), _mm_unpacklo_epi16(x, z)),
+            high = _mm256_set_m128i(_mm_unpackhi_epi16(y, w), _mm_unpacklo_epi16(y, w));
+    return _mm512_xor_si512(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1), flip);
+}
+
+static void weave(void *d, const void *s, int64_t pitch, uint8_t flip, size_t n)
+{
+    __m512i by = _mm512_set1_epi8((char)flip);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_si512((char *)d + 4 * i, weave_16((const char *)s + i, pitch, 0xffff, by));
+    if (i == n) return;
+    __mmask16 some = (__mmask16)((1u << (n - i)) - 1);
+    _mm512_mask_storeu_epi32((char *)d + 4 * i, some, weave_16((const char *)s + i, pitch, some, by));
+}
+#endif
+
 void SIMD(bytes)(gale__simd *t)
 {
+#if defined(__AVX512VL__)
+    t->weave = weave;
+#endif
     t->top_bytes[0] = top_u8;
     t->top_bytes[1] = top_i8;
     t->sum_bytes[0] = sum_u8;
