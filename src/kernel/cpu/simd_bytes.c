@@ -42,7 +42,7 @@ static inline float quotient(float x, float by, float inverse)
             d[i] = (D)(int32_t)(y < (low) ? (low) : y);                                          \
         }                                                                                        \
     }                                                                                            \
-    static void name##_quick(D *d, const A *a, const gale__simd_requant *v, size_t n)            \
+    static inline void name##_quick(D *d, const A *a, const gale__simd_requant *v, size_t n)     \
     {                                                                                            \
         float scale = v->scale, bias = v->bias, by = v->by, zero = v->zero, inverse = 1 / v->by; \
         SIMD_LOOP for (size_t i = 0; i < n; i++)                                                 \
@@ -102,6 +102,50 @@ QUICK(i32, int32_t, i8, int8_t)
 QUICK(f32, float, u8, uint8_t)
 QUICK(f32, float, i8, int8_t)
 #define BEST(name) name##_neon
+#elif defined(__AVX512VL__)
+/* Levels are rounded as they become whole numbers, after they are limited, so that none overflows. */
+typedef struct lane_numbers {
+    __m512 scale, bias, by, inverse, low, high;
+    __m512i zero;
+} lane_numbers;
+
+static inline lane_numbers numbers_of(const gale__simd_requant *v, float low, float high)
+{
+    return (lane_numbers){_mm512_set1_ps(v->scale), _mm512_set1_ps(v->bias), _mm512_set1_ps(v->by),
+        _mm512_set1_ps(1 / v->by), _mm512_set1_ps(low - v->zero), _mm512_set1_ps(high - v->zero),
+        _mm512_set1_epi32((int32_t)v->zero)};
+}
+
+static inline __m512i levels(__m512 x, const lane_numbers *v)
+{
+    __m512 q = _mm512_mul_ps(x, v->inverse);
+    q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, v->by, x), v->inverse, q);
+    q = _mm512_min_ps(_mm512_max_ps(q, v->low), v->high);
+    return _mm512_add_epi32(_mm512_cvtps_epi32(q), v->zero);
+}
+
+static inline __m512 scaled(__m512 x, const lane_numbers *v)
+{
+    return _mm512_add_ps(_mm512_mul_ps(x, v->scale), v->bias);
+}
+static inline __mmask16 first_lanes(size_t n) { return n < 16 ? (__mmask16)((1u << n) - 1) : 0xffff; }
+#define AS_F32_i32(some, p) _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(some, p))
+#define AS_F32_f32(some, p) _mm512_maskz_loadu_ps(some, p)
+#define QUICK(from, A, to, D, low, high)                                                                \
+    static void from##_##to##_lanes(D *d, const A *a, const gale__simd_requant *v, size_t n)            \
+    {                                                                                                   \
+        lane_numbers w = numbers_of(v, low, high);                                                      \
+        for (size_t i = 0; i < n; i += 16) {                                                            \
+            __mmask16 some = first_lanes(n - i);                                                        \
+            _mm_mask_storeu_epi8(                                                                       \
+                d + i, some, _mm512_cvtepi32_epi8(levels(scaled(AS_F32_##from(some, a + i), &w), &w))); \
+        }                                                                                               \
+    }
+QUICK(i32, int32_t, u8, uint8_t, 0.0f, 255.0f)
+QUICK(i32, int32_t, i8, int8_t, -128.0f, 127.0f)
+QUICK(f32, float, u8, uint8_t, 0.0f, 255.0f)
+QUICK(f32, float, i8, int8_t, -128.0f, 127.0f)
+#define BEST(name) name##_lanes
 #else
 #define BEST(name) name##_quick
 #endif
@@ -138,7 +182,7 @@ static bool is_moderate_sum(const gale__simd_sum *v)
             d[i] = (T)(int32_t)(y < (low) ? (low) : y);                                              \
         }                                                                                            \
     }                                                                                                \
-    static void name##_quick(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n)        \
+    static inline void name##_quick(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n) \
     {                                                                                                \
         int32_t p = v->x_zero, q = v->y_zero;                                                        \
         float by_x = v->x_scale, by_y = v->y_scale, by = v->by, zero = v->zero, inverse = 1 / v->by; \
@@ -192,6 +236,24 @@ static inline float32x4_t sum_levels(float32x4_t x, float32x4_t y, const pair *v
     }
 SUM_NEON(u8, uint8_t)
 SUM_NEON(i8, int8_t)
+#elif defined(__AVX512VL__)
+#define WIDE_u8(x) _mm512_cvtepu8_epi32(x)
+#define WIDE_i8(x) _mm512_cvtepi8_epi32(x)
+#define CENTRED(to, some, p, zero) \
+    _mm512_cvtepi32_ps(_mm512_sub_epi32(WIDE_##to(_mm_maskz_loadu_epi8(some, p)), _mm512_set1_epi32(zero)))
+#define SUM_LANES(to, T, low, high)                                                                    \
+    static void sum_##to##_lanes(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n)      \
+    {                                                                                                  \
+        lane_numbers w = numbers_of(&(gale__simd_requant){.by = v->by, .zero = v->zero}, low, high);   \
+        for (size_t i = 0; i < n; i += 16) {                                                           \
+            __mmask16 some = first_lanes(n - i);                                                       \
+            __m512 x = _mm512_mul_ps(CENTRED(to, some, a + i, v->x_zero), _mm512_set1_ps(v->x_scale)), \
+                   y = _mm512_mul_ps(CENTRED(to, some, b + i, v->y_zero), _mm512_set1_ps(v->y_scale)); \
+            _mm_mask_storeu_epi8(d + i, some, _mm512_cvtepi32_epi8(levels(_mm512_add_ps(x, y), &w)));  \
+        }                                                                                              \
+    }
+SUM_LANES(u8, uint8_t, 0.0f, 255.0f)
+SUM_LANES(i8, int8_t, -128.0f, 127.0f)
 #endif
 
 #define CHOOSE_SUM(name)                                                                       \
@@ -203,17 +265,41 @@ SUM_NEON(i8, int8_t)
 CHOOSE_SUM(sum_u8)
 CHOOSE_SUM(sum_i8)
 
-#define CENTRE(name, T)                                                                               \
-    static void name(float *d, const void *a_, int64_t stride, float less, size_t n)                  \
-    {                                                                                                 \
-        const T *a = a_;                                                                              \
-        if (stride == 1) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[i] - less;          \
-        else if (stride == 2) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[2 * i] - less; \
-        else                                                                                          \
-            for (size_t i = 0; i < n; i++) d[i] = (float)a[(int64_t)i * stride] - less;               \
+#if defined(__AVX512VL__)
+/* n of 16 bytes that are one or two apart. */
+static inline __m512i lanes_u8(const uint8_t *p, int64_t stride, size_t n)
+{
+    if (stride == 1) return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first_lanes(n), p));
+    __m256i x = _mm256_maskz_loadu_epi8(UINT32_MAX >> (n < 16 ? 33 - 2 * n : 1), p);
+    return _mm512_cvtepu16_epi32(_mm256_and_si256(x, _mm256_set1_epi16(255)));
+}
+static inline __m512i lanes_i8(const int8_t *p, int64_t stride, size_t n)
+{
+    if (stride == 1) return _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_lanes(n), p));
+    __m256i x = _mm256_maskz_loadu_epi8(UINT32_MAX >> (n < 16 ? 33 - 2 * n : 1), p);
+    return _mm512_cvtepi16_epi32(_mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
+}
+#define CENTRE_NEAR(to, T)                                                                                      \
+    for (size_t i = 0; i < n && stride <= 2; i += 16)                                                           \
+        _mm512_mask_storeu_ps(d + i, first_lanes(n - i),                                                        \
+            _mm512_sub_ps(                                                                                      \
+                _mm512_cvtepi32_ps(lanes_##to(a + (int64_t)i * stride, stride, n - i)), _mm512_set1_ps(less))); \
+    if (stride <= 2) return;
+#else
+#define CENTRE_NEAR(to, T)                                                                        \
+    if (stride == 1) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[i] - less;          \
+    else if (stride == 2) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[2 * i] - less; \
+    if (stride <= 2) return;
+#endif
+#define CENTRE(to, T)                                                                       \
+    static void centre_##to(float *d, const void *a_, int64_t stride, float less, size_t n) \
+    {                                                                                       \
+        const T *a = a_;                                                                    \
+        CENTRE_NEAR(to, T)                                                                  \
+        for (size_t i = 0; i < n; i++) d[i] = (float)a[(int64_t)i * stride] - less;         \
     }
-CENTRE(centre_u8, uint8_t)
-CENTRE(centre_i8, int8_t)
+CENTRE(u8, uint8_t)
+CENTRE(i8, int8_t)
 
 #define TOP(name, T)                                                                                         \
     static void name(void *y_, const void *x_, const int64_t *offset, int64_t stride, size_t taps, size_t n) \
