@@ -174,6 +174,10 @@ typedef struct gale__simd {
     void (*top_bytes[2])(void *y, const void *x, const int64_t *offset, int64_t stride, size_t taps, size_t n);
     /* U8 (0) or I8 (1) as F32 less a number; stride in elements */
     void (*centre[2])(float *d, const void *a, int64_t stride, float less, size_t n);
+    /* y[i] = start + the sum of w[4 q + t] x[offset[q] + i * step + t], step 1 or 2; up to 64 bytes after the last one
+     * are read; NULL: not on this processor */
+    void (*quads)(int32_t *y, const uint8_t *x, const int32_t *offset, const int8_t *w, size_t quads, int step,
+        int32_t start, size_t n);
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]
                        [GALE_TYPE_COUNT];   /* compute type to storage type, the result in its compute type */
     gale__simd_fn *wrap[GALE_TYPE_COUNT];   /* integers back into the storage type's range; NULL: nothing to do */

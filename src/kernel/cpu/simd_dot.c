@@ -291,9 +291,46 @@ static inline __m512 multiply(__m512 x, __m512 y, __m512 z) { return _mm512_dpbf
 #define FMA multiply
 #include "simd_gemm.inc"
 
+#if EXTENSION == IS_avx512vnni
+/* Lane i takes four bytes from i * step on: first the words they are in, then the bytes. */
+INLINE void quads_of(int32_t *y, const uint8_t *x, const int32_t *offset, const int8_t *w, size_t quads, int step,
+    int32_t start, size_t n)
+{
+    const __m512i four = _mm512_set1_epi32(0x03020100),
+                  words = step == 1 ? _mm512_setr_epi32(0, 1, 0, 0, 1, 2, 0, 0, 2, 3, 0, 0, 3, 4, 0, 0)
+                                    : _mm512_setr_epi32(0, 1, 2, 0, 2, 3, 4, 0, 4, 5, 6, 0, 6, 7, 8, 0),
+                  at = _mm512_add_epi32(four, _mm512_mullo_epi32(_mm512_set1_epi32(0x01010101 * step),
+                                                  _mm512_broadcast_i32x4(_mm_setr_epi32(0, 1, 2, 3))));
+    for (size_t i = 0; i < n; i += 16) {
+        __m512i sum = _mm512_set1_epi32(start);
+        for (size_t q = 0; q < quads; q++) {
+            const uint8_t *from = x + offset[q] + i * (size_t)step;
+            __m512i bytes = step == 1 ? _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)from))
+                                      : _mm512_loadu_si512(from);
+            int32_t four_weights;
+            memcpy(&four_weights, w + 4 * q, 4);
+            bytes = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(words, bytes), at);
+            sum = _mm512_dpbusd_epi32(sum, bytes, _mm512_set1_epi32(four_weights));
+        }
+        _mm512_mask_storeu_epi32(y + i, n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff, sum);
+    }
+}
+
+static void quads_any(int32_t *y, const uint8_t *x, const int32_t *offset, const int8_t *w, size_t quads, int step,
+    int32_t start, size_t n)
+{
+    if (quads == 3 && step == 1) quads_of(y, x, offset, w, 3, 1, start, n);
+    else if (quads == 3) quads_of(y, x, offset, w, 3, 2, start, n);
+    else quads_of(y, x, offset, w, quads, step, start, n);
+}
+#endif
+
 void SIMD(dot)(gale__simd *t)
 {
     gale__simd_gemm g = {.mr = ROWS_MOST, .nr = 2 * VECTOR_LANES, .part = {ALL(tile)}};
+#if EXTENSION == IS_avx512vnni
+    t->quads = quads_any;
+#endif
 #if SIGNED_ROWS
     const gale__simd_part of_signed[] = {ALL(tile_signed)};
     g.key = (gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 4};
