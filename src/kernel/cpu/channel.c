@@ -203,7 +203,9 @@ static void copy_bytes(uint8_t *to, const uint8_t *from, int64_t n, uint8_t flip
     else if (n < 8)
         for (int64_t i = 0; i < n; i++) to[i] = from[i];
     else {
-        for (int64_t i = 0; i + 8 < n; i += 8) memcpy(to + i, from + i, 8);
+        int64_t i = 0;
+        for (; i + 32 < n; i += 32) memcpy(to + i, from + i, 32);
+        for (; i + 8 < n; i += 8) memcpy(to + i, from + i, 8);
         memcpy(to + n - 8, from + n - 8, 8);
     }
 }
@@ -272,9 +274,8 @@ static void sum_quads(const run *r, const gale__cpu_frame *f, int64_t rows, cons
         memory += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
     for (int64_t t = 0; t < c->taps; t++)
         sum += weights[c->place[t]] = (int8_t)(memory[c->weight_at[t]] ^ weights_flip(c));
-    for (int64_t y = 0; y < rows; y++)
-        f->tape->simd->quads((int32_t *)sums + y * w->x.lanes, (const uint8_t *)band + y * w->y.step * c->pitch,
-            c->offset, weights, (size_t)c->quads, (int)w->x.step, -point * sum, (size_t)w->x.lanes);
+    f->tape->simd->quads(sums, band, w->y.step * c->pitch, c->offset, weights, (size_t)c->quads, (int)w->x.step,
+        -point * sum, (size_t)rows, (size_t)w->x.lanes);
 }
 
 static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)
@@ -326,7 +327,7 @@ static void finish_channel(
         gale__cpu_finish_run(&c->finish, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums);
     else
         gale__cpu_requant_run(&c->requant, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums,
-            !c->channel.quads);
+            0, !c->channel.quads);
 }
 
 /* Some channels, whole, or one band of one. */

@@ -220,7 +220,7 @@ static void finish_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t
                 &c->finish, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row);
         else
             gale__cpu_requant_run(
-                &c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row, false);
+                &c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row, 0, false);
     }
 }
 

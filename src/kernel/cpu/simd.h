@@ -35,6 +35,7 @@ typedef struct gale__simd_part {
     gale__simd_tile *tile;
     gale__simd_tile_at *tile_at;
     gale__simd_tile_at *slim_at; /* the first `slim` lanes only; NULL: there is none */
+    gale__simd_tile *fresh;      /* c = a b; NULL: there is none */
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 24 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
@@ -89,9 +90,10 @@ typedef struct gale__simd_cell {
     float *h, *c; /* c: of an LSTM, before and after */
 } gale__simd_cell;
 
-/* rint((x scale + bias) / by) + zero as a byte, saturated, NaN to 0. */
+/* rint(((x + start) scale + bias) / by) + zero as a byte, saturated, NaN to 0.  start: a whole number. */
 typedef struct gale__simd_requant {
     float scale, bias, by, zero;
+    int32_t start;
 } gale__simd_requant;
 
 /* rint(((x - x_zero) x_scale + (y - y_zero) y_scale) / by) + zero as a byte, saturated, NaN to 0. */
@@ -174,10 +176,10 @@ typedef struct gale__simd {
     void (*top_bytes[2])(void *y, const void *x, const int64_t *offset, int64_t stride, size_t taps, size_t n);
     /* U8 (0) or I8 (1) as F32 less a number; stride in elements */
     void (*centre[2])(float *d, const void *a, int64_t stride, float less, size_t n);
-    /* y[i] = start + the sum of w[4 q + t] x[offset[q] + i * step + t], step 1 or 2; up to 64 bytes after the last one
-     * are read; NULL: not on this processor */
-    void (*quads)(int32_t *y, const uint8_t *x, const int32_t *offset, const int8_t *w, size_t quads, int step,
-        int32_t start, size_t n);
+    /* y[r][i] = start + the sum of w[4 q + t] x[r][offset[q] + i * step + t], step 1 or 2, rows of x `pitch` apart; up
+     * to 64 bytes after the last one are read; NULL: not on this processor */
+    void (*quads)(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
+        int step, int32_t start, size_t rows, size_t n);
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]
                        [GALE_TYPE_COUNT];   /* compute type to storage type, the result in its compute type */
     gale__simd_fn *wrap[GALE_TYPE_COUNT];   /* integers back into the storage type's range; NULL: nothing to do */
