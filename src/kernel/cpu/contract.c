@@ -4,7 +4,7 @@
 #include "base/thread.h"
 #include <string.h>
 
-#define K_NARROW 2048 /* steps of narrow operands */
+#define K_NARROW 2048 /* steps of narrow operands; for tiles K_BYTES of them */
 #define K_WINDOW 8192 /* most of them in a window, whose rows are packed at once */
 #define K_BYTES 1024  /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
@@ -256,7 +256,8 @@ static void choose_tiles(gale__cpu_contract *c)
 {
     int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count, mr = c->gemm.mr, nr = c->gemm.nr,
             size = (int64_t)c->size;
-    c->kc = c->narrow ? equal_parts(k, K_NARROW, c->group) : equal_parts(k, K_BYTES / size, 1);
+    int64_t steps = c->gemm.b_group ? K_BYTES / ((int64_t)c->unit / c->group) : K_NARROW;
+    c->kc = c->narrow ? equal_parts(k, steps, c->group) : equal_parts(k, K_BYTES / size, 1);
     c->mc = equal_parts(m, TILE_ROWS, mr);
     c->tile_lanes = equal_parts(n, TILE_LANES, nr);
     int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
