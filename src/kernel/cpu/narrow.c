@@ -172,7 +172,9 @@ void gale__cpu_narrow_convert(const gale__cpu_narrow *n, const void *from, int64
 /* Units of one row into its place of each step. */
 static void spread(char *to, size_t pitch, const char *from, size_t unit, int64_t n)
 {
-    if (unit == 8)
+    if (unit == 64)
+        for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 64, 64);
+    else if (unit == 8)
         for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 8, 8);
     else if (unit == 4)
         for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 4, 4);
