@@ -1,6 +1,7 @@
 /* See narrow.h: finds narrow operands, packs them, evaluates their zero points. */
 #include "kernel/cpu/narrow.h"
 #include "kernel/cpu/interp.h"
+#include "kernel/cpu/walk.h"
 #include <string.h>
 
 enum { UNIT_MOST = 8 };
@@ -200,6 +201,17 @@ static int64_t steps_of(const gale__cpu_units *u, int64_t kn)
     return (kn + together - 1) / together * u->together;
 }
 
+/* Of the block at hand: in memory where they are adjacent there, else in a register. */
+static const char *elements_of(const gale__cpu_units *u, gale__cpu_frame *f)
+{
+    const gale__nest_access *a = u->narrow->access;
+    gale__cpu_piece piece;
+    if (gale__cpu_walk_plain(f, a, &piece) && piece.inside && piece.stride == 1)
+        return (const char *)f->buffers[a->buffer] + piece.address * (int64_t)gale_type_size(a->type);
+    gale__cpu_frame_run(f, u->section);
+    return f->registers[u->out];
+}
+
 /* Lanes walk k: a row after the other, its units dealt out. */
 static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r0, int64_t count, int64_t k0,
     int64_t kn, char *temp, char *out, int32_t *sums)
@@ -214,13 +226,15 @@ static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r
         for (int64_t k = 0; k < kn; k += block) {
             int64_t len = least(block, kn - k), units = (len + u->group - 1) / u->group;
             gale__cpu_frame_set(f, u->k, k0 + k, (size_t)len);
-            gale__cpu_frame_run(f, u->section);
-            const char *from = f->registers[u->out];
+            const char *from = elements_of(u, f);
             if (sums) sums[r] += sum_of(from, n->access->type == GALE_I8, len);
-            gale__cpu_narrow_convert(n, from, len, u->order ? temp + (size_t)k * element : temp);
-            if (u->order) continue;
-            memset(temp + (size_t)len * element, 0, (size_t)(units * u->group - len) * element);
-            spread(panel + (size_t)(k / u->group) * pitch, pitch, temp, u->unit, units);
+            if (n->flip || n->widened || u->order || len % u->group) {
+                gale__cpu_narrow_convert(n, from, len, u->order ? temp + (size_t)k * element : temp);
+                if (u->order) continue;
+                memset(temp + (size_t)len * element, 0, (size_t)(units * u->group - len) * element);
+                from = temp;
+            }
+            spread(panel + (size_t)(k / u->group) * pitch, pitch, from, u->unit, units);
         }
         if (u->order) spread_ordered(u, temp, panel, pitch);
         for (int64_t s = used; s < steps && !u->order; s++) memset(panel + (size_t)s * pitch, 0, u->unit);
