@@ -289,43 +289,37 @@ SUM_LANES(i8, int8_t)
 CHOOSE_SUM(sum_u8)
 CHOOSE_SUM(sum_i8)
 
-#if defined(__AVX512VL__)
-/* n of 16 bytes that are one or two apart. */
-static inline __mmask16 first_lanes(size_t n) { return n < 16 ? (__mmask16)((1u << n) - 1) : 0xffff; }
-static inline __m512i lanes_u8(const uint8_t *p, int64_t stride, size_t n)
-{
-    if (stride == 1) return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first_lanes(n), p));
-    __m256i x = _mm256_maskz_loadu_epi8(UINT32_MAX >> (n < 16 ? 33 - 2 * n : 1), p);
-    return _mm512_cvtepu16_epi32(_mm256_and_si256(x, _mm256_set1_epi16(255)));
-}
-static inline __m512i lanes_i8(const int8_t *p, int64_t stride, size_t n)
-{
-    if (stride == 1) return _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(first_lanes(n), p));
-    __m256i x = _mm256_maskz_loadu_epi8(UINT32_MAX >> (n < 16 ? 33 - 2 * n : 1), p);
-    return _mm512_cvtepi16_epi32(_mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
-}
-#define CENTRE_NEAR(to, T)                                                                                      \
-    for (size_t i = 0; i < n && stride <= 2; i += 16)                                                           \
-        _mm512_mask_storeu_ps(d + i, first_lanes(n - i),                                                        \
-            _mm512_sub_ps(                                                                                      \
-                _mm512_cvtepi32_ps(lanes_##to(a + (int64_t)i * stride, stride, n - i)), _mm512_set1_ps(less))); \
-    if (stride <= 2) return;
-#else
-#define CENTRE_NEAR(to, T)                                                                        \
-    if (stride == 1) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[i] - less;          \
-    else if (stride == 2) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[2 * i] - less; \
-    if (stride <= 2) return;
-#endif
-#define CENTRE(to, T)                                                                       \
-    static void centre_##to(float *d, const void *a_, int64_t stride, float less, size_t n) \
-    {                                                                                       \
-        const T *a = a_;                                                                    \
-        CENTRE_NEAR(to, T)                                                                  \
-        for (size_t i = 0; i < n; i++) d[i] = (float)a[(int64_t)i * stride] - less;         \
+#define CENTRE(name, T)                                                                               \
+    static void name(float *d, const void *a_, int64_t stride, float less, size_t n)                  \
+    {                                                                                                 \
+        const T *a = a_;                                                                              \
+        if (stride == 1) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[i] - less;          \
+        else if (stride == 2) SIMD_LOOP for (size_t i = 0; i < n; i++) d[i] = (float)a[2 * i] - less; \
+        else                                                                                          \
+            for (size_t i = 0; i < n; i++) d[i] = (float)a[(int64_t)i * stride] - less;               \
     }
-CENTRE(u8, uint8_t)
-CENTRE(i8, int8_t)
+CENTRE(centre_u8, uint8_t)
+CENTRE(centre_i8, int8_t)
 
+#if defined(__AVX512VL__)
+/* The taps of some lanes one after the other, so that each result is written once. */
+#define TOP(name, T, MAX)                                                                                    \
+    static void name(void *y_, const void *x_, const int64_t *offset, int64_t stride, size_t taps, size_t n) \
+    {                                                                                                        \
+        size_t some = stride == 1 ? 64 : 32;                                                                 \
+        for (size_t i = 0; i < n; i += some) {                                                               \
+            size_t lanes = n - i < some ? n - i : some, bytes = stride == 1 ? lanes : 2 * lanes - 1;         \
+            __mmask64 read = ~(__mmask64)0 >> (64 - bytes), write = ~(__mmask64)0 >> (64 - lanes);           \
+            const T *x = (const T *)x_ + (int64_t)i * stride;                                                \
+            __m512i top = _mm512_maskz_loadu_epi8(read, x + offset[0]);                                      \
+            for (size_t t = 1; t < taps; t++) top = MAX(top, _mm512_maskz_loadu_epi8(read, x + offset[t]));  \
+            if (stride == 2) top = _mm512_castsi256_si512(_mm512_cvtepi16_epi8(top));                        \
+            _mm512_mask_storeu_epi8((T *)y_ + i, write, top);                                                \
+        }                                                                                                    \
+    }
+TOP(top_u8, uint8_t, _mm512_max_epu8)
+TOP(top_i8, int8_t, _mm512_max_epi8)
+#else
 #define TOP(name, T)                                                                                         \
     static void name(void *y_, const void *x_, const int64_t *offset, int64_t stride, size_t taps, size_t n) \
     {                                                                                                        \
@@ -341,8 +335,36 @@ CENTRE(i8, int8_t)
     }
 TOP(top_u8, uint8_t)
 TOP(top_i8, int8_t)
+#endif
 
 #if defined(__AVX512VL__)
+static inline __mmask16 first_lanes(size_t n) { return n < 16 ? (__mmask16)((1u << n) - 1) : 0xffff; }
+/* Levels of any numbers, as 32-bit integers; x as it is where it is too large for Newton's steps, and for a level. */
+static void quantise(int32_t *d, const float *a, const float *b, const float *c, float low, float high, size_t n)
+{
+    float by = b ? *b : 1;
+    bool quick = by > 0x1p-60f && by < 0x1p60f;
+    __m512 divisor = _mm512_set1_ps(by), inverse = _mm512_set1_ps(1 / by), zero = _mm512_set1_ps(c ? *c : 0);
+    for (size_t i = 0; i < n; i += 16) {
+        __m512 x = _mm512_maskz_loadu_ps(first_lanes(n - i), a + i), q = _mm512_mul_ps(x, inverse);
+        q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, divisor, x), inverse, q);
+        q = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(0x1p90f), _CMP_LT_OQ), q);
+        if (!quick) q = _mm512_div_ps(x, divisor);
+        q = _mm512_add_ps(_mm512_roundscale_ps(q, 0), zero);
+        __mmask16 known = _mm512_cmp_ps_mask(q, q, _CMP_ORD_Q);
+        q = _mm512_min_ps(_mm512_max_ps(q, _mm512_set1_ps(low)), _mm512_set1_ps(high));
+        _mm512_mask_storeu_epi32(d + i, first_lanes(n - i), _mm512_maskz_cvttps_epi32(known, q));
+    }
+}
+static void quantise_u8(void *d, const void *a, const void *b, const void *c, size_t n)
+{
+    quantise(d, a, b, c, 0, 255, n);
+}
+static void quantise_i8(void *d, const void *a, const void *b, const void *c, size_t n)
+{
+    quantise(d, a, b, c, -128, 127, n);
+}
+
 static inline __m512i weave_16(const char *s, int64_t pitch, __mmask16 some, __m512i flip)
 {
     __m128i a = _mm_maskz_loadu_epi8(some, s), b = _mm_maskz_loadu_epi8(some, s + pitch),
@@ -370,6 +392,8 @@ void SIMD(bytes)(gale__simd *t)
 {
 #if defined(__AVX512VL__)
     t->weave = weave;
+    t->quantise[0] = quantise_u8;
+    t->quantise[1] = quantise_i8;
 #endif
     t->top_bytes[0] = top_u8;
     t->top_bytes[1] = top_i8;
