@@ -365,17 +365,13 @@ static gale_status choose_narrow_window(gale__cpu_contract *c)
     gale__cpu_window *w = &c->window;
     int64_t steps = c->gemm.b_group ? c->gemm.b_group : c->group;
     bool found =
-        !c->b.sums && c->b.narrow.known && c->k.count <= K_WINDOW && c->size == sizeof(int32_t) &&
-        c->sum_type != GALE__SIMD_TYPE_F32 &&
+        !c->b.sums && c->b.narrow.known && c->k.count <= K_WINDOW && c->sum_type != GALE__SIMD_TYPE_F32 &&
         gale__cpu_window_find_units(w, c->nest, c->b.narrow.access, &c->b.rows, &c->k, steps, c->group / steps) &&
         (w->x.tap >= 0 || w->y.tap >= 0 || (w->together > 1 && !c->panels.bytes));
     if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
-    int64_t kc = c->kc;
-    c->kc = c->k.count;
     GALE_TRY(gale__cpu_window_init(
         w, &c->k, w->units, c->a.rows.count, batches_of(c), c->gemm, c->unit / (size_t)w->together));
-    if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
-    else c->kc = kc;
+    if (w->access) c->kc = c->k.count, c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }
 

@@ -338,33 +338,6 @@ TOP(top_i8, int8_t)
 #endif
 
 #if defined(__AVX512VL__)
-static inline __mmask16 first_lanes(size_t n) { return n < 16 ? (__mmask16)((1u << n) - 1) : 0xffff; }
-/* Levels of any numbers, as 32-bit integers; x as it is where it is too large for Newton's steps, and for a level. */
-static void quantise(int32_t *d, const float *a, const float *b, const float *c, float low, float high, size_t n)
-{
-    float by = b ? *b : 1;
-    bool quick = by > 0x1p-60f && by < 0x1p60f;
-    __m512 divisor = _mm512_set1_ps(by), inverse = _mm512_set1_ps(1 / by), zero = _mm512_set1_ps(c ? *c : 0);
-    for (size_t i = 0; i < n; i += 16) {
-        __m512 x = _mm512_maskz_loadu_ps(first_lanes(n - i), a + i), q = _mm512_mul_ps(x, inverse);
-        q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, divisor, x), inverse, q);
-        q = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(0x1p90f), _CMP_LT_OQ), q);
-        if (!quick) q = _mm512_div_ps(x, divisor);
-        q = _mm512_add_ps(_mm512_roundscale_ps(q, 0), zero);
-        __mmask16 known = _mm512_cmp_ps_mask(q, q, _CMP_ORD_Q);
-        q = _mm512_min_ps(_mm512_max_ps(q, _mm512_set1_ps(low)), _mm512_set1_ps(high));
-        _mm512_mask_storeu_epi32(d + i, first_lanes(n - i), _mm512_maskz_cvttps_epi32(known, q));
-    }
-}
-static void quantise_u8(void *d, const void *a, const void *b, const void *c, size_t n)
-{
-    quantise(d, a, b, c, 0, 255, n);
-}
-static void quantise_i8(void *d, const void *a, const void *b, const void *c, size_t n)
-{
-    quantise(d, a, b, c, -128, 127, n);
-}
-
 static inline __m512i weave_16(const char *s, int64_t pitch, __mmask16 some, __m512i flip)
 {
     __m128i a = _mm_maskz_loadu_epi8(some, s), b = _mm_maskz_loadu_epi8(some, s + pitch),
@@ -392,8 +365,6 @@ void SIMD(bytes)(gale__simd *t)
 {
 #if defined(__AVX512VL__)
     t->weave = weave;
-    t->quantise[0] = quantise_u8;
-    t->quantise[1] = quantise_i8;
 #endif
     t->top_bytes[0] = top_u8;
     t->top_bytes[1] = top_i8;

@@ -300,7 +300,7 @@ void SIMD(cast)(gale__simd *t)
     t->widen[GALE_##TYPE] = widen_##N;                                                            \
     t->narrow[GALE_##TYPE] = narrow_##N;
     SMALL_FLOATS(SMALL_ROWS)
-    t->quantise[0] = quantise_u8; /* AVX-512: see simd_bytes.c */
+    t->quantise[0] = quantise_u8;
     t->quantise[1] = quantise_i8;
 #if defined(__aarch64__)
     t->cast[GALE__SIMD_TYPE_F32][GALE_I8] = quick_f32_to_i8;
