@@ -2,6 +2,7 @@
  * instructions or written for plain threads; run, and compared with a model in double precision.  The form with CUDA's
  * instructions goes through NVRTC, the one with Vulkan's as far through spirv-val as that knows them. */
 #include "base/num.h"
+#include "base/thread.h"
 #include "graph/run/program.h"
 #include "ir_run.h"
 #include "kernel/routines/routine.h"
@@ -52,6 +53,8 @@ static const example examples[] = {
     {"bf16", GALE_BF16, 2, 2, 2, 49, 49, 32, 32, TOGETHER, BIAS},
     {"bf16, long, keys masked", GALE_BF16, 1, 2, 2, 20, 129, 40, 40, APART, KEYS},
     {"bf16, odd", GALE_BF16, 1, 3, 1, 9, 70, 10, 12, ODD, CAUSAL | KEYS},
+    {"bf16, causal", GALE_BF16, 1, 1, 1, 34, 41, 32, 20, APART, CAUSAL},
+    {"bf16, hidden", GALE_BF16, 1, 2, 2, 17, 33, 32, 40, APART, HIDES},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
@@ -325,6 +328,27 @@ static void run_target(int target)
     }
 }
 
+/* The CPU's routine, but for masks of the operands' type, which it does not take. */
+TEST(host)
+{
+    for (int i = 0; i < EXAMPLES; i++) {
+        made t;
+        void *buffers[6];
+        if (examples[i].masks & (BIAS | KEYS)) continue;
+        make_case(i, &t);
+        t.args.a.type = examples[i].type;
+        size_t bytes = gale__cpu_attention_scratch(&t.args.a);
+        gale__cpu_scratch_space scratch = {aligned_alloc(64, bytes * (size_t)gale__parallel_width()), bytes};
+        for (int b = 0; b < t.n_operands; b++) buffers[b] = t.operands[b].data;
+        gale__cpu_attention_run(&t.args.a, buffers, scratch);
+        double d = distance(&t, buffers[0], t.operands[0].size / 2);
+        if (!CHECK(d < (examples[i].type == GALE_F16 ? 1e-3 : 8e-3)))
+            printf("  %s: relative L2 %g\n", examples[i].name, d);
+        free(scratch.memory);
+        free_case(&t);
+    }
+}
+
 TEST(opencl) { run_target(0); }
 TEST(vulkan) { run_target(1); }
 TEST(cuda) { run_target(2); }
@@ -525,4 +549,4 @@ TEST(programs)
 
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(nvrtc), ROW(spirv), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(programs), ROW(close))
+TESTS(ROW(host), ROW(nvrtc), ROW(spirv), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(programs), ROW(close))

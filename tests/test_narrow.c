@@ -103,12 +103,14 @@ TEST(products)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_product(&rows[i]);
 }
 
-/* x [2, c, 13, 11] by w [o, c / groups, 3, 3], stride s, padding 1. */
-static void check_convolution(int64_t c, int64_t o, int64_t groups, int64_t s, gale_type xt, gale_type wt, int w_zero)
+/* x [2, c, 13, W] by w [o, c / groups, K, K], stride s, so much padding that the map stays as it is with stride 1. */
+static void check_any_convolution(
+    int64_t c, int64_t o, int64_t groups, int64_t s, gale_type xt, gale_type wt, int w_zero, int64_t W, int64_t K)
 {
-    enum { N = 2, H = 13, W = 11, K = 3 };
-    int64_t rows = (H - 1) / s + 1, columns = (W - 1) / s + 1, each = c / groups, wrong = 0;
-    const int64_t dims_x[4] = {N, c, H, W}, dims_w[4] = {o, each, K, K}, strides[2] = {s, s}, pads[4] = {1, 1, 1, 1};
+    enum { N = 2, H = 13 };
+    int64_t rows = (H - 1) / s + 1, columns = (W - 1) / s + 1, each = c / groups, wrong = 0, edge = K / 2;
+    const int64_t dims_x[4] = {N, c, H, W}, dims_w[4] = {o, each, K, K}, strides[2] = {s, s},
+                  pads[4] = {edge, edge, edge, edge};
     uint8_t *x = make_bytes(N * c * H * W, xt), *w = make_bytes(o * each * K * K, wt), xz = 77, wz = (uint8_t)w_zero;
     gale_attr attrs[3] = {GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4), GALE_INT("group", groups)};
     gale_tensor *y = NULL;
@@ -122,7 +124,7 @@ static void check_convolution(int64_t c, int64_t o, int64_t groups, int64_t s, g
         int64_t column = i % columns, row = i / columns % rows, out = i / columns / rows % o,
                 n = i / columns / rows / o, sum = 0;
         for (int64_t k = 0; k < each * K * K; k++) {
-            int64_t yy = row * s + k / K % K - 1, xx = column * s + k % K - 1,
+            int64_t yy = row * s + k / K % K - edge, xx = column * s + k % K - edge,
                     channel = out / (o / groups) * each + k / K / K;
             if (yy < 0 || yy >= H || xx < 0 || xx >= W) continue;
             sum += (at(x, ((n * c + channel) * H + yy) * W + xx, xt) - at(&xz, 0, xt)) *
@@ -134,6 +136,29 @@ static void check_convolution(int64_t c, int64_t o, int64_t groups, int64_t s, g
     gale_tensor_destroy(&y);
     og_end(&t);
     gale__free(x), gale__free(w);
+}
+
+static void check_convolution(int64_t c, int64_t o, int64_t groups, int64_t s, gale_type xt, gale_type wt, int w_zero)
+{
+    check_any_convolution(c, o, groups, s, xt, wt, w_zero, 11, 3);
+}
+
+/* Enough rows and channels for tiles: points, several blocks of columns, units that do not fill a row, panels of a
+ * block that are too many; and each channel by itself, taps in one quad and in several. */
+TEST(wide_convolutions)
+{
+    check_any_convolution(64, 33, 1, 1, GALE_U8, GALE_I8, 0, 300, 1);
+    check_any_convolution(20, 48, 1, 1, GALE_I8, GALE_I8, 0, 37, 1);
+    check_any_convolution(36, 17, 1, 2, GALE_I8, GALE_U8, 0, 24, 1);
+    check_any_convolution(12, 16, 1, 1, GALE_U8, GALE_U8, 0, 530, 3);
+    check_any_convolution(3, 40, 1, 2, GALE_U8, GALE_I8, 0, 65, 7);
+    check_any_convolution(260, 70, 1, 1, GALE_I8, GALE_I8, 0, 29, 3);
+    check_any_convolution(40, 40, 2, 2, GALE_U8, GALE_I8, 0, 40, 5);
+    for (int64_t side = 3; side <= 7; side += 2)
+        for (int64_t s = 1; s <= 3; s++) {
+            check_any_convolution(5, 5, 5, s, GALE_U8, GALE_I8, 0, 50, side);
+            check_any_convolution(5, 5, 5, s, GALE_I8, GALE_U8, 128, 9, side);
+        }
 }
 
 TEST(convolutions)
@@ -226,6 +251,7 @@ TEST(every_allocation_may_fail)
 
 int main(int argc, char **argv)
 {
-    static const test_row rows[] = {ROW(products), ROW(convolutions), ROW(dequantised), ROW(every_allocation_may_fail)};
+    static const test_row rows[] = {
+        ROW(products), ROW(convolutions), ROW(wide_convolutions), ROW(dequantised), ROW(every_allocation_may_fail)};
     return test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);
 }

@@ -12,11 +12,16 @@ enum {
     TOGETHER_MOST = 64,
     VECTOR = 16,
     TASKS_EACH = 4,
-    TASK_LANES = 4096
+    TASK_LANES = 4096,
+    QUAD = 4
 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
+static int64_t places(const gale__cpu_axis *a, int64_t lanes)
+{
+    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
+}
 
 static const gale__nest_access *load_of(const gale__nest *nest, int value)
 {
@@ -61,6 +66,19 @@ bool gale__cpu_channel_find(gale__cpu_channel *c, gale__cpu_window *w, const gal
     return true;
 }
 
+/* Whether both factors, less what is known, are bytes that instructions multiply: unsigned by signed ones. */
+static bool has_quads(const gale__cpu_channel *c, const gale__cpu_window *w)
+{
+    const gale__cpu_narrow *n = &c->weights_of;
+    int64_t quads = w->y.taps * parts(w->x.taps, QUAD);
+    return gale__simd_get()->quads && c->bytes && n->point == (n->access->type == GALE_I8 ? 0 : 128) && w->x.hop == 1 &&
+           w->x.unit == 1 && w->x.step <= 2 && quads * QUAD <= GALE__CHANNEL_TAPS;
+}
+
+/* The signs of lanes and weights, which have to be other than they are. */
+static uint8_t lanes_flip(const gale__cpu_channel *c) { return c->lanes_of.access->type == GALE_I8 ? 0x80 : 0; }
+static uint8_t weights_flip(const gale__cpu_channel *c) { return c->weights_of.access->type == GALE_I8 ? 0 : 0x80; }
+
 static void lay_band(gale__cpu_channel *c, const gale__cpu_window *w)
 {
     c->plane_rows = c->rows + (w->y.taps - 1) * w->y.hop / w->y.step;
@@ -94,8 +112,9 @@ static void mask_tap(gale__cpu_channel *c, const gale__cpu_window *w, int64_t t,
 
 void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches)
 {
-    int64_t wanted = (int64_t)gale__parallel_now() * TASKS_EACH;
-    w->phases = w->x.step;
+    int64_t wanted = (int64_t)gale__parallel_now() * TASKS_EACH, across = parts(w->x.taps, QUAD);
+    c->quads = has_quads(c, w) ? w->y.taps * across : 0;
+    w->phases = c->quads ? 1 : w->x.step;
     c->taps = k->count;
     c->pitch = w->x.lanes + (w->x.taps - 1) * w->x.hop / w->x.step;
     c->rows = w->y.lanes;
@@ -118,8 +137,12 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
             (int32_t)(((y % w->y.step * w->x.step + x % w->x.step) * c->plane_rows + y / w->y.step) * c->pitch +
                       x / w->x.step);
         c->weight_at[t] = (int32_t)at;
+        c->place[t] = (uint8_t)(y / w->y.hop * across * QUAD + x);
         if (c->vectors) mask_tap(c, w, t, y, x);
     }
+    int64_t row = places(&w->x, w->x.lanes);
+    if (c->quads) c->pitch = row;
+    for (int64_t q = 0; q < c->quads; q++) c->offset[q] = (int32_t)(q / across * w->y.hop * row + q % across * QUAD);
 }
 
 typedef struct run {
@@ -143,11 +166,6 @@ typedef struct bench {
     int64_t n_pieces, block;
 } bench;
 
-static int64_t places(const gale__cpu_axis *a, int64_t lanes)
-{
-    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
-}
-
 /* Fills the borders of the band for a block of rows, and finds its pieces. */
 static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
 {
@@ -155,10 +173,13 @@ static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
     const gale__cpu_channel *c = &r->contract->channel;
     const int64_t zero[GALE__NEST_DIMS] = {0};
     int64_t need = places(&w->y, rows), across = places(&w->x, w->x.lanes), lo, hi, from;
+    int64_t down = c->quads ? 1 : w->y.step;
     gale__cpu_window_row at;
     b->block = block;
     b->n_pieces = 0;
-    if (c->bytes) {
+    if (c->quads) {
+        memset(b->band, (uint8_t)w->access->fill ^ lanes_flip(c), (size_t)c->band_floats * sizeof(float));
+    } else if (c->bytes) {
         const gale__cpu_narrow *n = &c->lanes_of;
         float fill =
             (float)((n->access->type == GALE_I8 ? (int8_t)n->access->fill : (uint8_t)n->access->fill) - n->point);
@@ -166,20 +187,39 @@ static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
     } else b->f.tape->simd->fill[2](b->band, w->access->fill, (size_t)c->band_floats);
     gale__cpu_window_seek(w, zero, b->f.tape->n_dims, block * c->rows * w->y.step, 0, &at);
     for (int64_t y = 0; y < need; y++, gale__cpu_window_next(w, &at)) {
-        int64_t to = (y % w->y.step * w->x.step * c->plane_rows + y / w->y.step) * c->pitch;
-        for (int64_t x = 0; x < w->x.step && x < across; x++, to += c->plane_rows * c->pitch) {
-            gale__cpu_window_inside(w, &at, x, parts(across - x, w->x.step), &lo, &hi, &from);
+        int64_t to = (y % down * w->x.step * c->plane_rows + y / down) * c->pitch;
+        for (int64_t x = 0; x < w->phases && x < across; x++, to += c->plane_rows * c->pitch) {
+            gale__cpu_window_inside(w, &at, x, parts(across - x, w->phases), &lo, &hi, &from);
             if (hi > lo) b->pieces[b->n_pieces++] = (piece){(int32_t)(to + lo), (int32_t)(hi - lo), from};
         }
+    }
+}
+
+/* Rows are often shorter than it takes to call a function. */
+static void copy_bytes(uint8_t *to, const uint8_t *from, int64_t n, uint8_t flip)
+{
+    if (flip)
+        for (int64_t i = 0; i < n; i++) to[i] = from[i] ^ flip;
+    else if (n < 8)
+        for (int64_t i = 0; i < n; i++) to[i] = from[i];
+    else {
+        int64_t i = 0;
+        for (; i + 32 < n; i += 32) memcpy(to + i, from + i, 32);
+        for (; i + 8 < n; i += 8) memcpy(to + i, from + i, 8);
+        memcpy(to + n - 8, from + n - 8, 8);
     }
 }
 
 static void fill_bytes(const run *r, bench *b)
 {
     const gale__cpu_window *w = &r->contract->window;
-    const gale__cpu_narrow *n = &r->contract->channel.lanes_of;
+    const gale__cpu_channel *c = &r->contract->channel;
+    const gale__cpu_narrow *n = &c->lanes_of;
     const char *memory = r->buffers[w->access->buffer];
     for (int d = 0; d < b->f.tape->n_dims; d++) memory += w->access->stride[d] * b->f.at[d];
+    for (const piece *p = b->pieces; p < b->pieces + b->n_pieces && c->quads; p++)
+        copy_bytes((uint8_t *)b->band + p->to, (const uint8_t *)memory + p->from, p->n, lanes_flip(c));
+    if (c->quads) return;
     for (const piece *p = b->pieces; p < b->pieces + b->n_pieces; p++)
         b->f.tape->simd->centre[n->access->type == GALE_I8](
             b->band + p->to, memory + p->from, w->x.unit * w->phases, (float)n->point, (size_t)p->n);
@@ -223,11 +263,30 @@ static void read_weights(const run *r, const gale__cpu_frame *f, float *weights)
     f->tape->simd->centre[c->weights->type == GALE_I8](weights, bytes, 1, (float)c->weights_of.point, (size_t)c->taps);
 }
 
+static void sum_quads(const run *r, const gale__cpu_frame *f, int64_t rows, const void *band, void *sums)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
+    const uint8_t *memory = (const uint8_t *)r->buffers[c->weights->buffer] + c->weights->offset;
+    int8_t weights[GALE__CHANNEL_TAPS] = {0};
+    int32_t sum = 0, point = c->lanes_of.point + (lanes_flip(c) ? 128 : 0);
+    for (int i = 0; i < r->contract->batch.n; i++)
+        memory += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
+    for (int64_t t = 0; t < c->taps; t++)
+        sum += weights[c->place[t]] = (int8_t)(memory[c->weight_at[t]] ^ weights_flip(c));
+    f->tape->simd->quads(sums, band, w->y.step * c->pitch, c->offset, weights, (size_t)c->quads, (int)w->x.step,
+        -point * sum, (size_t)rows, (size_t)w->x.lanes);
+}
+
 static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)
 {
     const gale__cpu_window *w = &r->contract->window;
     const gale__cpu_channel *c = &r->contract->channel;
     float weights[GALE__CHANNEL_TAPS];
+    if (c->quads) {
+        sum_quads(r, f, rows, band, sums);
+        return;
+    }
     read_weights(r, f, weights);
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
@@ -248,7 +307,8 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
 
 static void finish_channels(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t start, int64_t n, float *sums)
 {
-    if (c->channel.bytes) f->tape->simd->cast[GALE__SIMD_TYPE_F32][GALE_I32](sums, sums, NULL, NULL, (size_t)n);
+    if (c->channel.bytes && !c->channel.quads)
+        f->tape->simd->cast[GALE__SIMD_TYPE_F32][GALE_I32](sums, sums, NULL, NULL, (size_t)n);
     for (int64_t j = 0, block = (int64_t)c->tail.block; j < n; j += block) {
         f->registers[c->sum] = sums + j;
         gale__cpu_frame_set(f, &c->joint, start + j, (size_t)least(block, n - j));
@@ -266,8 +326,8 @@ static void finish_channel(
     if (c->finish.out)
         gale__cpu_finish_run(&c->finish, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums);
     else
-        gale__cpu_requant_run(
-            &c->requant, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums, true);
+        gale__cpu_requant_run(&c->requant, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums,
+            0, !c->channel.quads);
 }
 
 /* Some channels, whole, or one band of one. */

@@ -7,7 +7,8 @@
  * Maps of the size of their results need no band where loads can leave lanes out: every tap is a shift of the map, and
  * lanes whose place is outside read 0.
  *
- * Bytes less their zero points are multiplied as floats, which is exact: the sums of so few taps are below 2^24. */
+ * Bytes less their zero points are multiplied as floats, which is exact: the sums of so few taps are below 2^24; or,
+ * where there are instructions for it, as bytes, four neighbouring taps of a row at a time: a quad. */
 #ifndef GALE_KERNEL_CPU_CHANNEL_H
 #define GALE_KERNEL_CPU_CHANNEL_H
 #include "kernel/cpu/cpu_window.h"
@@ -22,6 +23,8 @@ typedef struct gale__cpu_channel {
     int64_t band_floats, sums_floats;
     int32_t offset[GALE__CHANNEL_TAPS];    /* of each tap in the band, or in the map */
     int32_t weight_at[GALE__CHANNEL_TAPS]; /* in its channel's weights */
+    int64_t quads;                         /* of all taps of a result; 0: not by quads */
+    uint8_t place[GALE__CHANNEL_TAPS];     /* then each tap's among their weights */
     int64_t vectors;                       /* of a map that is read in place; 0: bands */
     uint16_t mask[GALE__CHANNEL_MASKS];    /* its lanes that are inside, of each vector for each tap */
 } gale__cpu_channel;

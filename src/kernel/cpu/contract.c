@@ -4,7 +4,7 @@
 #include "base/thread.h"
 #include <string.h>
 
-#define K_NARROW 2048 /* steps of narrow operands */
+#define K_NARROW 2048 /* steps of narrow operands; for tiles K_BYTES of them */
 #define K_WINDOW 8192 /* most of them in a window, whose rows are packed at once */
 #define K_BYTES 1024  /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
@@ -256,7 +256,8 @@ static void choose_tiles(gale__cpu_contract *c)
 {
     int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count, mr = c->gemm.mr, nr = c->gemm.nr,
             size = (int64_t)c->size;
-    c->kc = c->narrow ? equal_parts(k, K_NARROW, c->group) : equal_parts(k, K_BYTES / size, 1);
+    int64_t steps = c->gemm.b_group ? K_BYTES / ((int64_t)c->unit / c->group) : K_NARROW;
+    c->kc = c->narrow ? equal_parts(k, steps, c->group) : equal_parts(k, K_BYTES / size, 1);
     c->mc = equal_parts(m, TILE_ROWS, mr);
     c->tile_lanes = equal_parts(n, TILE_LANES, nr);
     int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
@@ -362,15 +363,15 @@ static int64_t batches_of(const gale__cpu_contract *c) { return c->by_batch ? 1 
 static gale_status choose_narrow_window(gale__cpu_contract *c)
 {
     gale__cpu_window *w = &c->window;
-    bool found = !c->b.sums && c->b.narrow.known && c->k.count <= K_WINDOW &&
-                 gale__cpu_window_find_units(w, c->nest, c->b.narrow.access, &c->b.rows, &c->k, c->group) &&
-                 (w->x.tap >= 0 || w->y.tap >= 0);
+    int64_t steps = c->gemm.b_group ? c->gemm.b_group : c->group;
+    bool found =
+        !c->b.sums && c->b.narrow.known && c->k.count <= K_WINDOW && c->sum_type != GALE__SIMD_TYPE_F32 &&
+        gale__cpu_window_find_units(w, c->nest, c->b.narrow.access, &c->b.rows, &c->k, steps, c->group / steps) &&
+        (w->x.tap >= 0 || w->y.tap >= 0 || (w->together > 1 && !c->panels.bytes));
     if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
-    int64_t kc = c->kc;
-    c->kc = c->k.count;
-    GALE_TRY(gale__cpu_window_init(w, &c->k, w->units, c->a.rows.count, batches_of(c), c->gemm, c->unit));
-    if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
-    else c->kc = kc;
+    GALE_TRY(gale__cpu_window_init(
+        w, &c->k, w->units, c->a.rows.count, batches_of(c), c->gemm, c->unit / (size_t)w->together));
+    if (w->access) c->kc = c->k.count, c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }
 
@@ -462,13 +463,10 @@ static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction 
 /* Sums of one operand's rows are wanted where the other's zero points may be other than 0. */
 static bool has_points(const gale__cpu_operand *o) { return !o->narrow.known || o->narrow.point; }
 
-/* Enough of everything for tiles of 16 rows of 64 bytes, and no taps that lanes share. */
+/* Enough of everything for tiles of 16 rows of 64 bytes. */
 static bool fills_tiles(const gale__cpu_contract *c)
 {
-    gale__cpu_window w;
-    if (c->a.rows.count < TILE_LEAST || c->b.rows.count < TILE_LEAST || c->k.count < 2 * TILE_LEAST) return false;
-    return !gale__cpu_window_find_load(&w, c->nest, c->b.narrow.access, &c->b.rows, &c->k) ||
-           (w.x.tap < 0 && w.y.tap < 0);
+    return c->a.rows.count >= TILE_LEAST && c->b.rows.count >= TILE_LEAST && c->k.count >= TILE_LEAST;
 }
 
 /* Narrow operands, unless windows of floats are better read in place. */

@@ -178,6 +178,7 @@ static void multiply(
     int64_t slim = kn <= SLIM_STEPS && !c->narrow && lanes % nr <= c->gemm.slim ? lanes % nr : 0;
     int32_t offset[SLIM_STEPS];
     for (int64_t k = 0; k < kn && slim; k++) offset[k] = (int32_t)(k * nr);
+    gale__simd_gemm_open(&c->gemm);
     for (int64_t j = 0; j < lanes; j += nr) {
         const char *next = b + (size_t)j * steps + panel;
         for (int64_t i = 0; i < rows; i += mr, next += share) {
@@ -189,6 +190,7 @@ static void multiply(
             else part->tile(to, (size_t)c->tile_lanes, x, y, (size_t)gale__cpu_contract_units(c, kn));
         }
     }
+    gale__simd_gemm_close(&c->gemm);
 }
 
 /* Rows one after the other, blocks across them. */
@@ -218,7 +220,7 @@ static void finish_rows(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t
                 &c->finish, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row);
         else
             gale__cpu_requant_run(
-                &c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row, false);
+                &c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, n0, lanes, row, 0, false);
     }
 }
 

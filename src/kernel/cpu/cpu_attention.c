@@ -1,5 +1,8 @@
 /* Attention without storing scores in memory: keys and values of a head are packed once, then a few rows of queries at
- * a time go through product, softmax and product while everything is in the L1 and L2 caches. */
+ * a time go through product, softmax and product while everything is in the L1 and L2 caches.
+ *
+ * Where the processor multiplies tiles of bf16, operands of that type stay as they are, and weights are rounded to it.
+ */
 #include "kernel/cpu/routines.h"
 #include "base/num.h"
 #include "base/thread.h"
@@ -7,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 64, FEW = 2 }; /* rows of q in a task; rows for which nothing is packed */
+enum { BLOCK = 64, FEW = 2 };   /* rows of q in a task; rows for which nothing is packed */
+enum { STEPS = 32, UNIT = 64 }; /* of a row of a tile: bf16, and their bytes */
 
 /* Sizes of the packed parts, in floats. */
 typedef struct layout {
@@ -16,18 +20,30 @@ typedef struct layout {
         total; /* wide: operands in f32; rows: results before rounding */
 } layout;
 
+/* Tiles of bf16, where rows are adjacent in memory and fill them; else NULL. */
+static const gale__simd_gemm *tiles_of(const gale__cpu_attention *a)
+{
+    int64_t even = a->k.offset | a->k.row;
+    for (int i = 0; i < GALE__CPU_LEAD; i++) even |= a->k.lead[i];
+    if (a->type != GALE_BF16 || a->q.column != 1 || a->k.column != 1 || a->v.column != 1 || a->d % STEPS ||
+        a->m < STEPS / 2 || even % 2)
+        return NULL;
+    return gale__simd_gemm_find((gale__simd_key){GALE_BF16, GALE_BF16, GALE_F32, STEPS});
+}
+
 static layout make_layout(const gale__cpu_attention *a)
 {
-    const gale__simd_gemm *g = gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32));
+    const gale__simd_gemm *g = tiles_of(a);
+    if (!g) g = gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32));
     layout l = {.mr = (size_t)g->mr, .nr = (size_t)g->nr};
     size_t d = (size_t)a->d, n = (size_t)a->n, c = (size_t)a->c;
     l.n = (n + l.nr - 1) / l.nr * l.nr;
     l.c = (c + l.nr - 1) / l.nr * l.nr;
     l.values = l.n * d;
-    l.q = l.values + l.c * n;
+    l.q = l.values + l.c * l.n; /* tiles: whole panels of keys are steps as well */
     l.scores = l.q + l.mr * d;
     l.p = l.scores + l.mr * l.n;
-    l.out = l.p + l.mr * n;
+    l.out = l.p + l.mr * l.n;
     l.wide = l.out + l.mr * l.c;
     size_t most = (d > c ? d : c) * (n > l.mr ? n : l.mr);
     l.rows = l.wide + (a->type == GALE_F32 ? 0 : most);
@@ -194,6 +210,57 @@ static void attend(const job *j, float *s, size_t number, size_t first, size_t r
         store_row(j, s, mixed + r * l->c, 1 / total[r], (number * (size_t)a->m + first + r) * (size_t)a->c);
 }
 
+/* Keys and values as panels of bf16: pairs of a key's elements, of all keys; pairs of keys, of all elements. */
+static void pack_tiles(const job *j, float *s, size_t number, size_t keys)
+{
+    const gale__cpu_attention *a = j->args;
+    const layout *l = &j->layout;
+    const uint16_t *k = (const uint16_t *)j->k + head(a, &a->k, number),
+                   *v = (const uint16_t *)j->v + head(a, &a->v, number);
+    static const uint16_t none[STEPS];
+    char *values = (char *)(s + l->values);
+    for (size_t at = 0; at < keys; at += l->nr)
+        j->simd->interleave[0]((char *)(s + l->keys) + at * (size_t)a->d * 2, k + (int64_t)at * a->k.row,
+            (size_t)a->k.row / 2, keys - at < l->nr ? keys - at : l->nr, l->nr, (size_t)a->d / 2);
+    for (size_t c = 0; c < (size_t)a->c; c += l->nr)
+        for (size_t i = 0; i < l->n; i += 2, values += 2 * UNIT) {
+            const uint16_t *row = v + (int64_t)i * a->v.row + c;
+            size_t width = (size_t)a->c - c < l->nr ? (size_t)a->c - c : l->nr;
+            memset(values, 0, 2 * UNIT);
+            if (i < keys) j->simd->zip[1](values, row, i + 1 < keys ? row + a->v.row : none, width);
+        }
+}
+
+/* As attend, of tiles. */
+static void attend_tiles(const job *j, float *s, size_t number, size_t first, size_t rows)
+{
+    const gale__cpu_attention *a = j->args;
+    const layout *l = &j->layout;
+    const gale__simd_part *part = gale__simd_part_for(tiles_of(a), (int64_t)rows);
+    const uint16_t *from = (const uint16_t *)j->q + head(a, &a->q, number) + (int64_t)first * a->q.row;
+    size_t d = (size_t)a->d, n = visible(a, first + rows - 1), units = (n + STEPS - 1) / STEPS;
+    float *scores = s + l->scores, *mixed = s + l->out, total[STEPS];
+    char *q = (char *)(s + l->q), *p = (char *)(s + l->p);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t u = 0; u < d / STEPS; u++)
+            memcpy(q + (u * l->mr + r) * UNIT, from + (int64_t)r * a->q.row + u * STEPS, UNIT);
+    for (size_t at = 0; at < n; at += l->nr)
+        part->fresh(scores + at, l->n, q, (char *)(s + l->keys) + at * d * 2, d / STEPS);
+    for (size_t r = 0; r < rows; r++) {
+        float *row = scores + r * l->n;
+        size_t end = visible(a, first + r);
+        j->simd->rows.scale(row, row, (float)a->scale, end);
+        total[r] = weigh(j, row, number, first + r, end);
+        memset(row + end, 0, (units * STEPS - end) * sizeof *row);
+        for (size_t u = 0; u < units; u++)
+            j->simd->narrow[GALE_BF16](p + (u * l->mr + r) * UNIT, row + u * STEPS, NULL, NULL, STEPS);
+    }
+    for (size_t at = 0; at < l->c; at += l->nr)
+        part->fresh(mixed + at, l->c, p, (char *)(s + l->values) + at * l->n * 2, units);
+    for (size_t r = 0; r < rows; r++)
+        store_row(j, s, mixed + r * l->c, 1 / total[r], (number * (size_t)a->m + first + r) * (size_t)a->c);
+}
+
 /* A few rows read keys and values once each: packing them would cost more than it saves. */
 static bool is_few(const gale__cpu_attention *a)
 {
@@ -231,6 +298,15 @@ static void run_block(void *arg, size_t i, int worker)
         return;
     }
     size_t keys = visible(a, end - 1), d = (size_t)a->d, c = (size_t)a->c;
+    const gale__simd_gemm *tiles = tiles_of(a);
+    if (tiles) {
+        pack_tiles(j, s, number, keys);
+        gale__simd_gemm_open(tiles);
+        for (; first < end; first += j->layout.mr)
+            attend_tiles(j, s, number, first, end - first < j->layout.mr ? end - first : j->layout.mr);
+        gale__simd_gemm_close(tiles);
+        return;
+    }
     float *wide = s + j->layout.wide;
     operand k = widen(j, j->k, head(a, &a->k, number), &a->k, keys, d, wide);
     pack_all(s + j->layout.keys, k.at, k.row, k.column, keys, j->layout.nr, d);

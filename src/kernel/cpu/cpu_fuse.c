@@ -178,6 +178,19 @@ static int join_sigmoid(const gale__cpu_tape *t, int i, int end, gale__cpu_step 
     return times ? 5 : 4;
 }
 
+/* A cast to bf16 in front of a store, which rounds in the same way itself: the store alone.  How many steps; 0: it is
+ * something else. */
+static int join_store(const gale__cpu_tape *t, int i, int end, gale__cpu_step *out)
+{
+    const gale__cpu_step *s = &t->steps[i];
+    if (i + 1 >= end || s->kind != GALE__CPU_STEP_OP || s->fn != t->simd->cast[GALE__SIMD_TYPE_F32][GALE_BF16] ||
+        s[1].kind != GALE__CPU_STEP_STORE || s[1].fn != t->simd->narrow[GALE_BF16] || !leads(t, i))
+        return 0;
+    *out = s[1];
+    out->a = s->a;
+    return 2;
+}
+
 /* One section, from position `to` on; returns the position after it. */
 static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
 {
@@ -186,6 +199,7 @@ static int fuse_section(gale__cpu_tape *t, gale__cpu_section *s, int to)
         gale__cpu_step step = t->steps[i], both;
         int kind = kind_of(t, &step), joined = join_quantise(t, i, end, &both);
         if (!joined) joined = join_sigmoid(t, i, end, &both);
+        if (!joined) joined = join_store(t, i, end, &both);
         if (joined) {
             step = both;
             i += joined - 1;

@@ -4,19 +4,18 @@
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
-#define BAND_BYTES (512u << 10) /* stays in the second cache */
-#define GROUP_BYTES (48u << 10) /* of packed panels, which stay in the first */
-#define PACK_COST 5             /* of a lane of one step, in multiplications */
+#define BAND_BYTES (512u << 10)   /* stays in the second cache */
+#define GROUP_BYTES (48u << 10)   /* of packed panels, which stay in the first */
+#define PACK_COST 5               /* of a lane of one step, in multiplications */
+#define PANELS_BYTES (512u << 10) /* of a block whose panels are packed at once */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
 #define DIRECT_WEIGHTS 5120      /* more of them, and lanes are read often enough to be worth a copy */
 #define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
-enum { SEGMENTS = 64 };  /* of a panel that crosses rows */
-enum { STRIPS = 256 };   /* of a plane that are found once for all planes */
-enum { TAPS_SHARE = 4 }; /* taps of a row fill at least one in so many steps of a unit */
-enum { UNIT_ROOM = 24 }; /* bytes for each place of a row that is woven into units: elements, and units twice */
+enum { SEGMENTS = 64 }; /* of a panel that crosses rows */
+enum { STRIPS = 256 };  /* of a plane that are found once for all planes */
 
 static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }
@@ -43,11 +42,6 @@ static bool shares_axis(const gale__nest *nest, const gale__nest_access *a, int 
     return true;
 }
 
-static int64_t places(const gale__cpu_axis *a, int64_t lanes)
-{
-    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
-}
-
 /* The taps that share most with these lanes. */
 static gale__cpu_axis find_axis(
     const gale__nest *nest, const gale__nest_access *a, const gale__cpu_span *k, int lane, int taken)
@@ -60,7 +54,7 @@ static gale__cpu_axis find_axis(
     for (int i = 0; i < k->n; i++) {
         if (k->dim[i] == taken || !shares_axis(nest, a, lane, k->dim[i], &other)) continue;
         int64_t some = other.lanes < 16 ? other.lanes : 16;
-        double share = (double)places(&other, some) / (double)(some * other.taps);
+        double share = (double)gale__cpu_window_places(&other, some) / (double)(some * other.taps);
         if (share >= least) continue;
         least = share;
         best = other;
@@ -73,7 +67,7 @@ bool gale__cpu_window_find_load(gale__cpu_window *w, const gale__nest *nest, con
 {
     uint8_t dims[GALE__NEST_DIMS];
     int n = 0;
-    *w = (gale__cpu_window){.channel = -1, .steps = 1};
+    *w = (gale__cpu_window){.channel = -1, .steps = 1, .together = 1};
     if (!a || !lanes->n) return false;
     for (int g = 0; g < a->n_guards; g++)
         if (a->guards[g].div > 1) return false;
@@ -97,36 +91,6 @@ bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int valu
     return true;
 }
 
-/* Units of neighbouring taps, where these are adjacent. */
-static bool take_taps(gale__cpu_window *w)
-{
-    if (w->x.tap < 0 || w->x.hop != 1 || w->x.unit != 1 || w->x.taps * TAPS_SHARE < w->steps) return false;
-    w->across = parts_of(w->x.taps, w->steps);
-    w->units = w->rest.count * w->y.taps * w->across;
-    return true;
-}
-
-bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
-    const gale__cpu_span *lanes, const gale__cpu_span *k, int64_t steps)
-{
-    if (!gale__cpu_window_find_load(w, nest, a, lanes, k)) return false;
-    w->steps = steps;
-    w->units = k->count / steps;
-    for (int i = 0; i < w->rest.n && w->channel < 0; i++) {
-        int d = w->rest.dim[i];
-        bool guarded = w->rest.extent[i] % steps != 0;
-        for (int g = 0; g < a->n_guards; g++) guarded |= a->guards[g].coef[d] != 0;
-        if (guarded) continue;
-        w->channel = d;
-        w->rest.extent[i] /= steps;
-        w->rest.count /= steps;
-    }
-    return w->channel >= 0 || take_taps(w);
-}
-
-/* Places of a row that units of taps are made of. */
-static int64_t row_places(const gale__cpu_window *w) { return (w->padded - 1) * w->x.step + w->across * w->steps; }
-
 static void lay_band(gale__cpu_window *w, gale__simd_gemm gemm, size_t size)
 {
     int64_t nr = gemm.nr, rest = w->columns % nr, last = rest && rest <= gemm.slim ? gemm.slim : rest ? nr : 0;
@@ -136,9 +100,13 @@ static void lay_band(gale__cpu_window *w, gale__simd_gemm gemm, size_t size)
     w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
     if (w->across) w->phases = 1, w->phase = w->padded;
     w->pitch = (w->across ? w->across : w->phases) * w->phase;
-    w->plane = places(&w->y, w->rows) * w->pitch;
+    w->plane = gale__cpu_window_places(&w->y, w->rows) * w->pitch;
     w->band_bytes = (size_t)(w->rest.count * w->plane + (w->flat ? nr : 0)) * size; /* copies are whole panels long */
+    if (w->pointwise) w->band_bytes = 0;
 }
+
+/* Bytes of a panel's units; size: of an element of the band. */
+static size_t unit_of(const gale__cpu_window *w, size_t size) { return size * (size_t)w->together; }
 
 /* Work on all lanes of one step of k: multiplications, and copies where panels are packed. */
 static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gemm)
@@ -160,7 +128,9 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
     for (;;) {
         lay_band(w, gemm, size);
         blocks = w->far.count * parts_of(w->y.lanes, w->rows) * parts_of(w->x.lanes, w->columns);
-        bool large = w->band_bytes > BAND_BYTES, few = blocks * batches < 4 * width && width > 1;
+        size_t panels = w->whole ? (size_t)(w->units * w->block_lanes) * unit_of(w, size) : 0;
+        bool large = w->band_bytes > BAND_BYTES || panels > PANELS_BYTES,
+             few = blocks * batches < 4 * width && width > 1;
         if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
         else if (w->columns > 4 * gemm.nr && (large || few)) w->columns = round_up(w->columns / 2, gemm.nr);
         else break;
@@ -176,7 +146,13 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
 static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
     gale__cpu_window flat = *w;
+    w->flat = w->whole = !gemm.part->tile_at;
     choose_blocks(w, m, batches, gemm, size);
+    w->packed = w->units * w->block_lanes;
+    w->group = w->units ? (int64_t)(PANELS_BYTES / unit_of(w, size)) / (w->units * gemm.nr) : 0;
+    if (w->group < 1) w->group = 1;
+    if (w->whole) return;
+    w->packed = w->group = 0;
     if (w->columns < w->x.lanes || w->columns % gemm.nr == 0 || gemm.nr / w->columns + 2 > SEGMENTS) return;
     flat.flat = true;
     choose_blocks(&flat, m, batches, gemm, size);
@@ -217,20 +193,22 @@ static gale_status make_offsets(gale__cpu_window *w, const gale__cpu_span *k)
 {
     gale__cpu_span units = *k;
     int64_t at[GALE__NEST_DIMS];
-    units.count = w->steps > 1 ? w->units : k->count;
+    int64_t places = w->steps > 1 ? w->units * w->together * w->steps : 0;
+    units.count = w->steps > 1 ? w->reads : k->count;
     for (int d = 0; d < k->n && w->steps > 1; d++) {
         if (w->across && k->dim[d] == w->x.tap) units.extent[d] = w->across;
         else if (!w->across && k->dim[d] == w->channel) units.extent[d] /= w->steps;
     }
     w->offset = gale__alloc((size_t)units.count * sizeof *w->offset);
-    w->order = w->steps > 1 ? gale__alloc((size_t)(units.count * w->steps) * sizeof *w->order) : NULL;
-    if (!w->offset || (w->steps > 1 && !w->order)) return GALE_NO_MEMORY;
+    w->order = places ? gale__alloc((size_t)places * sizeof *w->order) : NULL;
+    if (!w->offset || (places && !w->order)) return GALE_NO_MEMORY;
     for (int64_t i = 0; i < units.count; i++) {
         int64_t left = i;
         for (int d = units.n - 1; d >= 0; d--, left /= units.extent[d + 1]) at[d] = left % units.extent[d];
         w->offset[i] = offset_of(w, &units, at);
         for (int64_t s = 0; s < w->steps && w->order; s++) w->order[i * w->steps + s] = place_of(w, k, at, s);
     }
+    for (int64_t i = units.count * w->steps; i < places; i++) w->order[i] = -1;
     return GALE_OK;
 }
 
@@ -270,8 +248,8 @@ static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
  * other, so where there are several each part fills its own. */
 static void share_bands(gale__cpu_window *w, int64_t batches, int64_t units, size_t size)
 {
-    size_t band = whole_lines(w->band_bytes),
-           panels = w->flat ? whole_lines((size_t)((units + 1) * w->block_lanes) * size) : 0;
+    size_t band = whole_lines(w->band_bytes + 1),
+           panels = w->flat ? whole_lines((size_t)((units + 1) * w->block_lanes) * unit_of(w, size)) : 0;
     w->shared_band = w->shared_panels = 0;
     if (w->parts < 2 || batches > 1 || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES) return;
     w->shared_band = band;
@@ -282,7 +260,7 @@ static void share_bands(gale__cpu_window *w, int64_t batches, int64_t units, siz
  * most of which are border. */
 static bool is_mostly_border(const gale__cpu_window *w)
 {
-    int64_t read = places(&w->x, w->x.lanes) * places(&w->y, w->y.lanes),
+    int64_t read = gale__cpu_window_places(&w->x, w->x.lanes) * gale__cpu_window_places(&w->y, w->y.lanes),
             inside = w->x.lanes * w->x.step * w->y.lanes * w->y.step;
     return w->x.tap >= 0 && w->y.tap >= 0 && read > BORDER_SHARE * inside;
 }
@@ -296,8 +274,7 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
         w->units = 0;
         return GALE_OK;
     }
-    w->temp_bytes = (size_t)w->phase * (w->steps > 1 ? UNIT_ROOM : 8);
-    if (w->across) w->temp_bytes = (size_t)row_places(w) * 3;
+    w->temp_bytes = w->steps > 1 ? gale__cpu_window_units_temp(w) : (size_t)w->phase * 8;
     share_bands(w, batches, w->units ? w->units : k->count, size);
     if (w->flat && gemm.slim) GALE_TRY(make_panel_offsets(w, kc, gemm.nr));
     GALE_TRY(make_direct(w, k, m));
@@ -309,13 +286,13 @@ typedef struct segment {
     int64_t lane, place;
 } segment;
 
-static int find_segments(const gale__cpu_window *w, int64_t lane, int64_t end, segment *out)
+static int find_segments(const gale__cpu_window *w, int64_t columns, int64_t lane, int64_t end, segment *out)
 {
     int n = 0;
     for (int64_t l = lane; l < end; n++) {
-        int64_t row = l / w->columns, column = l % w->columns;
+        int64_t row = l / columns, column = l % columns;
         out[n] = (segment){l - lane, row * w->y.step * w->pitch + column};
-        l += w->columns - column;
+        l += columns - column;
     }
     return n;
 }
@@ -356,13 +333,16 @@ static void pack_panel(
     pack_last(band, seg, n, offset[kn - 1], (size_t)nr * size, size, to);
 }
 
-void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t lanes, int64_t first, int64_t count,
-    int64_t k0, int64_t kn, int64_t nr, size_t size, char *to)
+void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t columns, int64_t lanes, int64_t first,
+    int64_t count, int64_t k0, int64_t kn, int64_t nr, size_t size, char *to)
 {
     segment seg[SEGMENTS];
-    for (int64_t p = first; p < first + count; p++, to += (size_t)(kn * nr) * size) {
+    int64_t steps = w->units ? w->reads : kn;
+    size_t panel = (size_t)(kn * w->together * nr) * size, read = (size_t)(steps * nr) * size;
+    for (int64_t p = first; p < first + count; p++, to += panel) {
         int64_t lane = p * nr, end = lane + nr < lanes ? lane + nr : lanes;
-        pack_panel(band, seg, find_segments(w, lane, end, seg), w->offset + k0, kn, nr, size, to);
+        pack_panel(band, seg, find_segments(w, columns, lane, end, seg), w->offset + k0, steps, nr, size, to);
+        if (panel > read) memset(to + read, 0, panel - read);
     }
 }
 
@@ -409,7 +389,7 @@ void gale__cpu_window_copy(const gale__cpu_window *w, const gale__simd *simd, co
 static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const char *memory,
     const gale__cpu_window_row *r, int64_t columns, char *to, char *temp, size_t size)
 {
-    int64_t need = places(&w->x, columns);
+    int64_t need = gale__cpu_window_places(&w->x, columns);
     for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * size) {
         int64_t n = parts_of(need - p, w->phases);
         gale__cpu_window_copy(w, simd, memory, r, p, n, w->widen ? temp : to);
@@ -436,58 +416,16 @@ void gale__cpu_window_next(const gale__cpu_window *w, gale__cpu_window_row *r)
     for (int g = 0; g < w->access->n_guards; g++) r->guard[g] += coef_of(&w->access->guards[g], &w->y);
 }
 
-/* A row of places of `steps` channels, woven. */
-static void copy_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
-    const char *memory, const gale__cpu_window_row *first, int64_t columns, char *to, char *temp, size_t unit)
-{
-    int64_t need = places(&w->x, columns);
-    size_t element = unit / (size_t)w->steps, room = (size_t)w->phase * 8;
-    char *one = temp + (size_t)w->phase * 4, *other = one + room;
-    for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * unit) {
-        int64_t n = parts_of(need - p, w->phases);
-        for (int64_t g = 0; g < w->steps; g++) {
-            gale__cpu_window_row r = *first;
-            r.address += g * w->access->stride[w->channel];
-            gale__cpu_window_copy(w, simd, memory, &r, p, n, temp);
-            gale__cpu_narrow_convert(narrow, temp, n, one + (size_t)(g * n) * element);
-        }
-        memcpy(to, gale__cpu_narrow_weave(simd, one, other, w->steps, n, element), (size_t)n * unit);
-        memset(to + (size_t)n * unit, 0, (size_t)(w->phase - n) * unit);
-    }
-}
-
-/* The same, of neighbouring places.  Elements after the last one that a tap reads are multiplied by weights of 0. */
-static void copy_taps(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
-    const char *memory, const gale__cpu_window_row *r, int64_t columns, char *to, char *temp, size_t unit)
-{
-    int64_t need = places(&w->x, columns), room = row_places(w);
-    size_t element = unit / (size_t)w->steps;
-    char *one = temp + room;
-    gale__cpu_window_copy(w, simd, memory, r, 0, need, temp);
-    memset(temp + need, 0, (size_t)(room - need));
-    gale__cpu_narrow_convert(narrow, temp, room, one);
-    for (int64_t u = 0; u < w->across; u++, one += (size_t)w->steps * element) {
-        size_t step = (size_t)w->x.step * element;
-        if (unit == 8)
-            for (int64_t l = 0; l < w->padded; l++, to += 8) memcpy(to, one + (size_t)l * step, 8);
-        else
-            for (int64_t l = 0; l < w->padded; l++, to += 4) memcpy(to, one + (size_t)l * step, 4);
-    }
-}
-
-/* A row of places of one phase, as floats: where it goes, how many of its first are outside, how many inside, and where
- * these come from. */
-typedef struct strip {
-    int64_t to, lo, n, from;
-} strip;
+typedef gale__cpu_window_strip strip;
 
 /* The strips of a plane of the band; 0: more than there is room for, or not the same in every plane. */
 static int find_strips(const gale__cpu_window *w, const int64_t *at, int n_dims, gale__cpu_window_piece piece,
-    int64_t need, int64_t columns, strip *out)
+    int64_t need, int64_t columns, bool woven, strip *out)
 {
     gale__cpu_window_row r;
     int n = 0;
-    if (w->size != 2 || w->widen || w->access->type != GALE_F32 || need * w->phases > STRIPS) return 0;
+    bool floats = w->size == 2 && !w->widen && w->access->type == GALE_F32;
+    if ((!floats && !woven) || need * w->phases > STRIPS) return 0;
     for (int g = 0; g < w->access->n_guards; g++)
         for (int d = 0; d < w->rest.n; d++)
             if (w->access->guards[g].coef[w->rest.dim[d]]) return 0;
@@ -495,8 +433,8 @@ static int find_strips(const gale__cpu_window *w, const int64_t *at, int n_dims,
     for (int64_t p = 0; p < need; p++, gale__cpu_window_next(w, &r))
         for (int64_t q = 0; q < w->phases; q++, n++) {
             int64_t hi;
-            gale__cpu_window_inside(
-                w, &r, q, parts_of(places(&w->x, columns) - q, w->phases), &out[n].lo, &hi, &out[n].from);
+            gale__cpu_window_inside(w, &r, q, parts_of(gale__cpu_window_places(&w->x, columns) - q, w->phases),
+                &out[n].lo, &hi, &out[n].from);
             out[n].n = hi - out[n].lo;
             out[n].to = p * w->pitch + q * w->phase;
         }
@@ -527,11 +465,12 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *na
 {
     int64_t at[GALE__NEST_DIMS], rows = w->y.lanes - piece.row < w->rows ? w->y.lanes - piece.row : w->rows;
     int64_t columns = w->x.lanes - piece.column < w->columns ? w->x.lanes - piece.column : w->columns,
-            need = places(&w->y, rows);
+            need = gale__cpu_window_places(&w->y, rows);
     strip strips[STRIPS];
     memcpy(at, start, (size_t)n_dims * sizeof *at);
     for (int d = 0; d < w->rest.n; d++) at[w->rest.dim[d]] = 0;
-    int n_strips = narrow ? 0 : find_strips(w, at, n_dims, piece, need, columns, strips);
+    bool woven = narrow && gale__cpu_window_is_woven(w, simd);
+    int n_strips = narrow && !woven ? 0 : find_strips(w, at, n_dims, piece, need, columns, woven, strips);
     int64_t next = w->rest.n ? w->access->stride[w->rest.dim[w->rest.n - 1]] : 0;
     band += (size_t)(piece.first * w->plane) * size;
     for (int64_t i = piece.first; i < piece.first + piece.count; i++, band += (size_t)w->plane * size) {
@@ -543,17 +482,19 @@ void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *na
                 left % w->rest.extent[d] * (narrow && !w->across && w->rest.dim[d] == w->channel ? w->steps : 1);
             plane += at[w->rest.dim[d]] * w->access->stride[w->rest.dim[d]];
         }
+        if (n_strips && woven) {
+            gale__cpu_window_weave(w, narrow, simd, memory + plane, strips, n_strips, band, temp);
+            continue;
+        }
         if (n_strips) {
             fill_strips(
                 w, simd, (const float *)(const void *)memory + plane, strips, n_strips, (float *)(void *)band, next);
             continue;
         }
         gale__cpu_window_seek(w, at, n_dims, piece.row * w->y.step, piece.column * w->x.step, &r);
-        for (int64_t p = 0; p < need; p++) {
-            char *to = band + (size_t)(p * w->pitch) * size;
-            if (narrow && w->across) copy_taps(w, narrow, simd, memory, &r, columns, to, temp, size);
-            else if (narrow) copy_units(w, narrow, simd, memory, &r, columns, to, temp, size);
-            else copy_row(w, simd, memory, &r, columns, to, temp, size);
+        if (narrow) gale__cpu_window_fill_units(w, narrow, simd, memory, r, need, columns, band, temp, size);
+        for (int64_t p = 0; p < need && !narrow; p++) {
+            copy_row(w, simd, memory, &r, columns, band + (size_t)(p * w->pitch) * size, temp, size);
             gale__cpu_window_next(w, &r);
         }
     }

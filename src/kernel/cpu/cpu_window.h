@@ -24,6 +24,8 @@ typedef struct gale__cpu_window {
     int64_t rows, columns, padded;       /* lanes of a block; columns in whole panels, unless flat */
     int64_t block_lanes;                 /* all lanes of a block, in whole panels */
     bool flat;                           /* panels cross rows: they are packed from the band */
+    bool whole;                          /* then all panels of a block at once, for tiles */
+    bool pointwise;                      /* they are packed from memory: there is no band */
     int64_t group, packed;               /* panels that are packed together, and their elements */
     int64_t phases, phase, pitch, plane; /* of the band, in elements: a row is its places modulo phases, each so long */
     int64_t row_blocks, column_blocks, parts, part_rows; /* parts: of the rows of the result */
@@ -40,18 +42,24 @@ typedef struct gale__cpu_window {
      * channels do not fill units, `steps` neighbouring places of a row from the lane's on, `across` such units for
      * all its taps. */
     int channel;
-    int64_t steps, across, units; /* across: 0: channels; units: of all steps of k */
-    int32_t *order;               /* step of k at each place of the units, -1: none; NULL: as they come */
+    int64_t steps, across;          /* across: 0: channels */
+    int64_t reads, together, units; /* reads: such units of all steps of k; units: `together` of them, rounded up */
+    int32_t *order;                 /* step of k at each place of the units, -1: none; NULL: as they come */
 } gale__cpu_window;
+static inline int64_t gale__cpu_window_places(const gale__cpu_axis *a, int64_t lanes)
+{
+    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
+}
 /* The operand `value` as a window of lanes and k; false where it is none. */
 bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int value, const gale__cpu_span *lanes,
     const gale__cpu_span *k, gale__simd_type ct);
 /* The same for a load, however its elements are used. */
 bool gale__cpu_window_find_load(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
     const gale__cpu_span *lanes, const gale__cpu_span *k);
-/* The same of a narrow operand's load, in units; false where neither channels nor taps fill them. */
+/* The same of a narrow operand's load, in units of `steps`, which a panel holds in multiples of `together`; false where
+ * neither channels nor taps fill them. */
 bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
-    const gale__cpu_span *lanes, const gale__cpu_span *k, int64_t steps);
+    const gale__cpu_span *lanes, const gale__cpu_span *k, int64_t steps, int64_t together);
 /* Chooses blocks for m rows of results, and makes the offsets; an access of NULL when no block is small enough. */
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size);
@@ -60,9 +68,13 @@ static inline int64_t gale__cpu_window_blocks(const gale__cpu_window *w)
 {
     return w->far.count * w->row_blocks * w->column_blocks;
 }
-/* Panels [first, first + count) of a block's lanes, kn steps from k0 on, one after the other. */
-void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t lanes, int64_t first, int64_t count,
-    int64_t k0, int64_t kn, int64_t nr, size_t size, char *to);
+/* Panels [first, first + count) of a block of so many columns, kn steps from k0 on, one after the other; of units all
+ * of them. */
+void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t columns, int64_t lanes, int64_t first,
+    int64_t count, int64_t k0, int64_t kn, int64_t nr, size_t size, char *to);
+/* The same from memory, at the block's first lane. */
+void gale__cpu_window_pack_points(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+    const char *memory, int64_t lanes, int64_t first, int64_t count, int64_t nr, char *to);
 /* A row of places: where it begins in memory, and each guard's value there. */
 typedef struct gale__cpu_window_row {
     int64_t address, guard[GALE__GUARDS];
@@ -87,6 +99,24 @@ typedef struct gale__cpu_window_piece {
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const int64_t *at, int n_dims, gale__cpu_window_piece piece, char *band, char *temp,
     size_t size);
+/* Places of a row that units of taps are made of. */
+static inline int64_t gale__cpu_window_row_places(const gale__cpu_window *w)
+{
+    return (w->padded - 1) * w->x.step + w->across * w->steps;
+}
+/* A row of places of one phase: where it goes, how many of its first are outside, how many inside, and where these
+ * come from. */
+typedef struct gale__cpu_window_strip {
+    int64_t to, lo, n, from;
+} gale__cpu_window_strip;
+/* A plane of a band in units, by strips, where it is woven from four channels; else by rows: `need` of them, of so many
+ * columns, from r on.  temp: gale__cpu_window_units_temp bytes. */
+bool gale__cpu_window_is_woven(const gale__cpu_window *w, const gale__simd *simd);
+void gale__cpu_window_weave(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+    const char *memory, const gale__cpu_window_strip *s, int n, char *band, char *temp);
+void gale__cpu_window_fill_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
+    const char *memory, gale__cpu_window_row r, int64_t need, int64_t columns, char *band, char *temp, size_t unit);
+size_t gale__cpu_window_units_temp(const gale__cpu_window *w);
 /* Rows are often shorter than it takes to call a function. */
 static inline void gale__cpu_copy_floats(float *to, const float *from, int64_t n)
 {

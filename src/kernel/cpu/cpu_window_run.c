@@ -8,6 +8,7 @@
 
 enum { PANELS = 4 };             /* of lanes that stay in the first cache while the rows go by */
 enum { CHUNK_BYTES = 48 << 10 }; /* of sums that are finished together */
+enum { TILES_LANES = 256 };      /* the same of tiles: lanes of 32 rows */
 
 typedef struct run {
     const gale__cpu_contract *contract;
@@ -97,7 +98,7 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
     for (int64_t t0 = 0; t0 < tiles; t0 += w->group) {
         int64_t n = least(w->group, tiles - t0);
         const char *from = ready ? panels + (size_t)(t0 * nr * units) * c->unit : panels;
-        if (!ready) gale__cpu_window_pack(w, band, lanes, t0, n, k0, units, nr, c->unit, panels);
+        if (!ready) gale__cpu_window_pack(w, band, b->columns, lanes, t0, n, k0, units, nr, c->unit, panels);
         int64_t wide = w->in_panel && lanes - (t0 + n - 1) * nr <= c->gemm.slim ? n - 1 : n;
         for (int64_t m = 0; m < b->m; m += mr) {
             const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
@@ -168,7 +169,24 @@ static void fill_band(
     gale__cpu_frame_seek(f, &w->far, b->far);
     gale__cpu_window_fill(w, c->narrow ? &c->b.narrow : NULL, c->tail.simd, r->buffers[w->access->buffer], f->at,
         c->tail.n_dims, (gale__cpu_window_piece){b->row, b->column, first, count}, band, temp,
-        c->narrow ? c->unit : c->size);
+        c->unit / (size_t)w->together);
+}
+
+/* Panels of a block from its band, or from memory; f: coordinates of the batch and the far lanes. */
+static void pack_panels(const run *r, const gale__cpu_frame *f, const block *b, const char *band, int64_t first,
+    int64_t count, int64_t k, int64_t units, char *to)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    gale__cpu_window_row row;
+    if (!w->pointwise) {
+        gale__cpu_window_pack(w, band, b->columns, b->rows * b->columns, first, count, k, units, c->gemm.nr,
+            c->unit / (size_t)w->together, to);
+        return;
+    }
+    gale__cpu_window_seek(w, f->at, c->tail.n_dims, 0, b->column, &row);
+    gale__cpu_window_pack_points(w, &c->b.narrow, c->tail.simd,
+        (const char *)r->buffers[w->access->buffer] + row.address, b->columns, first, count, c->gemm.nr, to);
 }
 
 /* The block's lanes in memory, where they can be read there, to the end of the last panel; else NULL. */
@@ -192,11 +210,78 @@ static int64_t chunk_rows(const gale__cpu_contract *c, int64_t pitch)
     return fit > mr ? fit : mr;
 }
 
+/* Rows [m0, m0 + rows) and lanes [first, first + count) of a block, of sums without what the lanes' zero point takes
+ * away. */
+static void finish_lanes(const run *r, gale__cpu_frame *f, const block *b, int64_t m0, int64_t rows, int64_t first,
+    int64_t count, int32_t *sums, int64_t pitch)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    const int32_t *of_rows = gale__cpu_contract_sums(c, &c->a, r->packed, gale__cpu_contract_padded_rows(c), 0);
+    bool whole = b->columns == w->x.lanes;
+    for (int64_t i = 0; i < rows && of_rows && !c->requant.out; i++)
+        for (int64_t j = 0; j < count; j++)
+            sums[i * pitch + j] -= (int32_t)((uint32_t)c->b.narrow.point * (uint32_t)of_rows[m0 + i]);
+    for (int64_t j = 0, n; j < count; j += n) {
+        int64_t row = whole ? 0 : (first + j) / b->columns, column = first + j - row * b->columns,
+                lane = (b->far * w->y.lanes + b->row + row) * w->x.lanes + b->column + column;
+        n = whole ? count : least(count - j, b->columns - column);
+        if (!c->requant.out) gale__cpu_contract_tail(c, f, m0, rows, lane, n, (char *)(sums + j), pitch);
+        for (int d = 0; d < c->b.rows.n; d++) f->at[c->b.rows.dim[d]] = 0;
+        for (int64_t i = 0; i < rows && c->requant.out; i++) {
+            uint32_t start = of_rows ? 0 - (uint32_t)c->b.narrow.point * (uint32_t)of_rows[m0 + i] : 0;
+            gale__cpu_frame_seek(f, &c->a.rows, m0 + i);
+            gale__cpu_requant_run(&c->requant, f->tape->simd, f->buffers, f->at, f->tape->n_dims, &c->b.rows, lane, n,
+                sums + i * pitch + j, (int32_t)start, false);
+        }
+    }
+}
+
+/* A block by tiles: all its panels first, then a few rows of results, and of these some lanes, so that sums stay in the
+ * first cache. */
+static void tiles_task(const run *r, size_t i)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_window *w = &c->window;
+    block b = block_at(c, (int64_t)i);
+    int64_t mr = c->gemm.mr, nr = c->gemm.nr, units = w->units, tiles = parts(b.rows * b.columns, nr),
+            pitch = least(TILES_LANES, w->block_lanes);
+    char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
+    char *band = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64,
+         *panels = band + (w->band_bytes + w->temp_bytes + 63) / 64 * 64;
+    int32_t *sums = (int32_t *)(void *)(panels + ((size_t)w->packed * c->unit + 63) / 64 * 64);
+    gale__cpu_frame f;
+    gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
+    gale__cpu_frame_seek(&f, &c->batch, r->batch);
+    gale__cpu_frame_seek(&f, &w->far, b.far);
+    if (w->shared_band) panels = r->panels + i / (size_t)w->parts * w->shared_panels;
+    else if (!w->pointwise) fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
+    if (!w->shared_band) pack_panels(r, &f, &b, band, 0, tiles, 0, units, panels);
+    gale__simd_gemm_open(&c->gemm);
+    for (int64_t m = b.m0; m < b.m0 + b.m; m += mr) {
+        int64_t rows = least(mr, b.m0 + b.m - m);
+        const gale__simd_part *part = gale__simd_part_for(&c->gemm, rows);
+        for (int64_t t = 0; t < tiles; t += pitch / nr) {
+            int64_t n = least(pitch / nr, tiles - t);
+            for (int64_t j = 0; j < n; j++)
+                part->fresh(sums + j * nr, (size_t)pitch, r->packed + (size_t)(m * units) * c->unit,
+                    panels + (size_t)((t + j) * nr * units) * c->unit, (size_t)units);
+            finish_lanes(r, &f, &b, m, rows, t * nr, least(n * nr, b.rows * b.columns - t * nr), sums, pitch);
+        }
+    }
+    gale__simd_gemm_close(&c->gemm);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
+}
+
 static void block_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
+    if (w->whole) {
+        tiles_task(r, i);
+        return;
+    }
     block b = block_at(c, (int64_t)i);
     size_t index = i / (size_t)w->parts;
     int64_t pitch = (b.rows * w->padded + c->gemm.nr - 1) / c->gemm.nr * c->gemm.nr;
@@ -267,9 +352,12 @@ static void panels_task(void *arg, size_t i, int worker)
             index = (int64_t)i / steps / groups, units = gale__cpu_contract_units(c, least(c->kc, c->k.count - k));
     block b = block_at(c, index * w->parts);
     int64_t lanes = b.rows * b.columns, n = least(w->group, parts(lanes, nr) - t0);
+    gale__cpu_frame f = {.at = {0}};
     (void)worker;
+    gale__cpu_frame_seek(&f, &c->batch, r->batch);
+    gale__cpu_frame_seek(&f, &w->far, b.far);
     if (n > 0)
-        gale__cpu_window_pack(w, r->bands + (size_t)index * w->shared_band, lanes, t0, n, k, units, nr, c->unit,
+        pack_panels(r, &f, &b, r->bands + (size_t)index * w->shared_band, t0, n, k, units,
             r->panels + (size_t)index * w->shared_panels + (size_t)w->block_lanes * gale__cpu_contract_steps(c, k) +
                 (size_t)(t0 * nr * units) * c->unit);
 }
@@ -282,7 +370,7 @@ static void share_bands(run *r, char *shared)
     int64_t blocks = gale__cpu_window_blocks(w);
     r->bands = shared;
     r->panels = shared + (size_t)blocks * w->shared_band;
-    gale__parallel((size_t)(blocks * parts(w->rest.count, task_planes(w))), fill_task, r);
+    if (!w->pointwise) gale__parallel((size_t)(blocks * parts(w->rest.count, task_planes(w))), fill_task, r);
     if (!w->flat) return;
     int64_t groups = parts(parts(w->block_lanes, c->gemm.nr), w->group);
     gale__parallel((size_t)(blocks * groups * parts(c->k.count, c->kc)), panels_task, r);

@@ -1,6 +1,7 @@
 /* See narrow.h: finds narrow operands, packs them, evaluates their zero points. */
 #include "kernel/cpu/narrow.h"
 #include "kernel/cpu/interp.h"
+#include "kernel/cpu/walk.h"
 #include <string.h>
 
 enum { UNIT_MOST = 8 };
@@ -45,10 +46,8 @@ bool gale__cpu_narrow_look(const gale__nest *nest, int value, gale__cpu_narrow *
     return true;
 }
 
-/* Better ones first; those of tiles want as many rows and lanes as a tile has. */
+/* Better ones first. */
 static const gale__simd_key keys[] = {
-    {GALE_I8, GALE_I8, GALE_I32, 64},
-    {GALE_BF16, GALE_BF16, GALE_F32, 32},
     {GALE_I8, GALE_I8, GALE_I32, 8},
     {GALE_I8, GALE_I8, GALE_I32, 4},
     {GALE_U8, GALE_I8, GALE_I32, 4},
@@ -58,17 +57,17 @@ static const gale__simd_key keys[] = {
     {GALE_BF16, GALE_BF16, GALE_F32, 2},
 };
 
-static const gale__simd_gemm *find_gemm(gale_type sum, bool tiles, bool signed_rows)
+static const gale__simd_gemm *find_gemm(gale_type sum, bool signed_rows)
 {
     const gale__simd_gemm *found = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !found; i++) {
-        if (keys[i].sum != sum || (!tiles && keys[i].group > UNIT_MOST)) continue;
+        if (keys[i].sum != sum) continue;
         if (keys[i].a == keys[i].b || (keys[i].a == GALE_I8) == signed_rows) found = gale__simd_gemm_find(keys[i]);
     }
     return found;
 }
 
-bool gale__cpu_narrow_bytes(void) { return find_gemm(GALE_I32, false, false) != NULL; }
+bool gale__cpu_narrow_bytes(void) { return find_gemm(GALE_I32, false) != NULL; }
 
 /* Where one factor has to be signed and the other unsigned: as they are, or else so that the one that changes its sign
  * is not the weights of signed bytes, whose zero point is 0 and then costs nothing. */
@@ -84,7 +83,10 @@ const gale__simd_gemm *gale__cpu_narrow_find(
     gale_type wide = (gale_type)nest->code[mul].type;
     if ((wide != GALE_I32 && wide != GALE_F32) || !look(nest, a, wide, narrow_a) || !look(nest, b, wide, narrow_b))
         return NULL;
-    const gale__simd_gemm *found = find_gemm(wide, tiles, wants_signed_rows(nest, narrow_a, narrow_b));
+    gale__simd_key tile = {(uint8_t)narrow_a->access->type, (uint8_t)narrow_b->access->type, (uint8_t)wide, 0};
+    tile.group = wide == GALE_I32 ? 64 : 32;
+    const gale__simd_gemm *found = tiles ? gale__simd_gemm_find(tile) : NULL;
+    if (!found) found = find_gemm(wide, wants_signed_rows(nest, narrow_a, narrow_b));
     if (!found) return NULL;
     fit(nest, narrow_a, (gale_type)found->key.a);
     fit(nest, narrow_b, (gale_type)found->key.b);
@@ -171,7 +173,9 @@ void gale__cpu_narrow_convert(const gale__cpu_narrow *n, const void *from, int64
 /* Units of one row into its place of each step. */
 static void spread(char *to, size_t pitch, const char *from, size_t unit, int64_t n)
 {
-    if (unit == 8)
+    if (unit == 64)
+        for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 64, 64);
+    else if (unit == 8)
         for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 8, 8);
     else if (unit == 4)
         for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * pitch, from + i * 4, 4);
@@ -197,6 +201,17 @@ static int64_t steps_of(const gale__cpu_units *u, int64_t kn)
     return (kn + together - 1) / together * u->together;
 }
 
+/* Of the block at hand: in memory where they are adjacent there, else in a register. */
+static const char *elements_of(const gale__cpu_units *u, gale__cpu_frame *f)
+{
+    const gale__nest_access *a = u->narrow->access;
+    gale__cpu_piece piece;
+    if (gale__cpu_walk_plain(f, a, &piece) && piece.inside && piece.stride == 1)
+        return (const char *)f->buffers[a->buffer] + piece.address * (int64_t)gale_type_size(a->type);
+    gale__cpu_frame_run(f, u->section);
+    return f->registers[u->out];
+}
+
 /* Lanes walk k: a row after the other, its units dealt out. */
 static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r0, int64_t count, int64_t k0,
     int64_t kn, char *temp, char *out, int32_t *sums)
@@ -211,13 +226,15 @@ static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r
         for (int64_t k = 0; k < kn; k += block) {
             int64_t len = least(block, kn - k), units = (len + u->group - 1) / u->group;
             gale__cpu_frame_set(f, u->k, k0 + k, (size_t)len);
-            gale__cpu_frame_run(f, u->section);
-            const char *from = f->registers[u->out];
+            const char *from = elements_of(u, f);
             if (sums) sums[r] += sum_of(from, n->access->type == GALE_I8, len);
-            gale__cpu_narrow_convert(n, from, len, u->order ? temp + (size_t)k * element : temp);
-            if (u->order) continue;
-            memset(temp + (size_t)len * element, 0, (size_t)(units * u->group - len) * element);
-            spread(panel + (size_t)(k / u->group) * pitch, pitch, temp, u->unit, units);
+            if (n->flip || n->widened || u->order || len % u->group) {
+                gale__cpu_narrow_convert(n, from, len, u->order ? temp + (size_t)k * element : temp);
+                if (u->order) continue;
+                memset(temp + (size_t)len * element, 0, (size_t)(units * u->group - len) * element);
+                from = temp;
+            }
+            spread(panel + (size_t)(k / u->group) * pitch, pitch, from, u->unit, units);
         }
         if (u->order) spread_ordered(u, temp, panel, pitch);
         for (int64_t s = used; s < steps && !u->order; s++) memset(panel + (size_t)s * pitch, 0, u->unit);

@@ -161,9 +161,10 @@ static void run_sum(const gale__cpu_requant *q, const gale__simd *simd, const ga
 }
 
 void gale__cpu_requant_run(const gale__cpu_requant *q, const gale__simd *simd, void *const *buffers, const int64_t *at,
-    int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const void *sums, bool in_f32)
+    int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const void *sums, int32_t start, bool in_f32)
 {
     gale__simd_requant v = q->numbers;
+    v.start = start;
     if (q->scale) v.scale = ((const float *)buffers[q->scale->buffer])[gale__cpu_address(q->scale, at, n_dims)];
     if (q->bias) v.bias = ((const float *)buffers[q->bias->buffer])[gale__cpu_address(q->bias, at, n_dims)];
     char *out = (char *)buffers[q->out->buffer] + gale__cpu_address(q->out, at, n_dims);

@@ -16,8 +16,8 @@ typedef struct gale__cpu_requant {
 } gale__cpu_requant;
 /* Whether that is what follows the reduction; lanes: the dimensions that a row of results walks. */
 bool gale__cpu_requant_find(gale__cpu_requant *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes);
-/* n results of lanes from n0 on; at: the coordinates of all other dimensions, 0 for the lanes'.  sums: I32, or whole
- * numbers in F32. */
+/* n results of lanes from n0 on; at: the coordinates of all other dimensions, 0 for the lanes'.  sums: I32, to which
+ * start is added, or whole numbers in F32. */
 void gale__cpu_requant_run(const gale__cpu_requant *q, const gale__simd *simd, void *const *buffers, const int64_t *at,
-    int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const void *sums, bool in_f32);
+    int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const void *sums, int32_t start, bool in_f32);
 #endif

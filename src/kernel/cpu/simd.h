@@ -35,8 +35,9 @@ typedef struct gale__simd_part {
     gale__simd_tile *tile;
     gale__simd_tile_at *tile_at;
     gale__simd_tile_at *slim_at; /* the first `slim` lanes only; NULL: there is none */
+    gale__simd_tile *fresh;      /* c = a b; NULL: there is none */
 } gale__simd_part;
-enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
+enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 24 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
  * steps of k are adjacent in a panel (1; 2 or 4 for instructions that add products of bf16, 4 or 8 for bytes; a row
  * of 64 bytes for those that multiply tiles).
@@ -51,7 +52,16 @@ typedef struct gale__simd_gemm {
     int slim;    /* lanes of slim_at; 0: there is none */
     int b_group; /* tiles: steps side by side in b's panels, whose units come in whole rows of a's; 0: as in a's */
     gale__simd_part part[GALE__SIMD_PARTS]; /* fewest rows first; the last one mr */
+    void (*open)(void), (*close)(void);     /* a thread's state, around any number of tiles; NULL: there is none */
 } gale__simd_gemm;
+static inline void gale__simd_gemm_open(const gale__simd_gemm *g)
+{
+    if (g->open) g->open();
+}
+static inline void gale__simd_gemm_close(const gale__simd_gemm *g)
+{
+    if (g->close) g->close();
+}
 /* The least that does for so many rows, mr at most. */
 static inline const gale__simd_part *gale__simd_part_for(const gale__simd_gemm *g, int64_t rows)
 {
@@ -80,9 +90,10 @@ typedef struct gale__simd_cell {
     float *h, *c; /* c: of an LSTM, before and after */
 } gale__simd_cell;
 
-/* rint((x scale + bias) / by) + zero as a byte, saturated, NaN to 0. */
+/* rint(((x + start) scale + bias) / by) + zero as a byte, saturated, NaN to 0.  start: a whole number. */
 typedef struct gale__simd_requant {
     float scale, bias, by, zero;
+    int32_t start;
 } gale__simd_requant;
 
 /* rint(((x - x_zero) x_scale + (y - y_zero) y_scale) / by) + zero as a byte, saturated, NaN to 0. */
@@ -165,6 +176,10 @@ typedef struct gale__simd {
     void (*top_bytes[2])(void *y, const void *x, const int64_t *offset, int64_t stride, size_t taps, size_t n);
     /* U8 (0) or I8 (1) as F32 less a number; stride in elements */
     void (*centre[2])(float *d, const void *a, int64_t stride, float less, size_t n);
+    /* y[r][i] = start + the sum of w[4 q + t] x[r][offset[q] + i * step + t], step 1 or 2, rows of x `pitch` apart; up
+     * to 64 bytes after the last one are read; NULL: not on this processor */
+    void (*quads)(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
+        int step, int32_t start, size_t rows, size_t n);
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]
                        [GALE_TYPE_COUNT];   /* compute type to storage type, the result in its compute type */
     gale__simd_fn *wrap[GALE_TYPE_COUNT];   /* integers back into the storage type's range; NULL: nothing to do */
@@ -184,6 +199,9 @@ typedef struct gale__simd {
     void (*interleave[2])(void *d, const void *s, size_t pitch, size_t rows, size_t mr, size_t n);
     /* d = a[0], b[0], a[1], b[1] ... for n elements of 1, 2 or 4 bytes each */
     void (*zip[3])(void *d, const void *a, const void *b, size_t n);
+    /* d = the first bytes of four rows that are `pitch` apart, the second ones ..., n of each, changed by flip; NULL:
+     * not on this instruction set */
+    void (*weave)(void *d, const void *s, int64_t pitch, uint8_t flip, size_t n);
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
     gale__simd_rows rows;

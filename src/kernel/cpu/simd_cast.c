@@ -166,14 +166,14 @@ static void narrow_f16(void *d, const void *a, const void *b, const void *c, siz
 }
 #endif
 
-static inline uint16_t bf16_down(float x)
+/* Rounded, in the high half. */
+static inline uint32_t bf16_bits(float x)
 {
-    uint32_t bits = (uint32_t)m32_bits(x);
-    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
+    uint32_t bits = (uint32_t)m32_bits(x), rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return ((bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : rounded) & 0xffff0000;
 }
 SIMD_FN1(widen_bf16, float, uint16_t, m32_from((int32_t)((uint32_t)x << 16)))
-SIMD_FN1(narrow_bf16, uint16_t, float, bf16_down(x))
+SIMD_FN1(narrow_bf16, uint16_t, float, bf16_bits(x) >> 16)
 
 SIMD_FN1(widen_i8, int32_t, int8_t, x)
 SIMD_FN1(widen_u8, uint32_t, uint8_t, x)
@@ -200,8 +200,7 @@ SIMD_FN1(narrow_16, uint16_t, uint32_t, x)
     SIMD_FN1(f64_to_##N, float, double, table_##N[gale__f64_to_f8(GALE_##TYPE, x, true)])
 SMALL_FLOATS(SMALL)
 
-static inline float to_bf16(float x) { return m32_from((int32_t)((uint32_t)bf16_down(x) << 16)); }
-SIMD_FN1(f32_to_bf16, float, float, to_bf16(x))
+SIMD_FN1(f32_to_bf16, float, float, m32_from((int32_t)bf16_bits(x)))
 SIMD_FN1(f64_to_bf16, float, double, gale__bf16_to_f32(gale__f64_to_bf16(x)))
 SIMD_FN1(f64_to_f16, float, double, gale__f16_to_f32(gale__f64_to_f16(x)))
 #if !defined(__aarch64__)

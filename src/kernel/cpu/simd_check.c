@@ -85,7 +85,9 @@ static int64_t count_wrong(const trial *t, int rows, int units)
     return wrong;
 }
 
-static int64_t try_part(trial *t, const gale__simd_part *part, int units, bool at)
+typedef enum form { TILE, AT, FRESH } form;
+
+static int64_t try_part(trial *t, const gale__simd_part *part, int units, form which)
 {
     bool real = t->gemm->key.sum == GALE_F32;
     for (int i = 0; i < ROWS * PITCH; i++) {
@@ -94,8 +96,13 @@ static int64_t try_part(trial *t, const gale__simd_part *part, int units, bool a
     }
     t->c = t->before;
     for (int i = 0; i < units; i++) t->offsets[i] = i * t->gemm->nr;
-    if (at) part->tile_at(&t->c, PITCH, &t->a, &t->b, t->offsets, (size_t)units);
+    gale__simd_gemm_open(t->gemm);
+    if (which == FRESH) part->fresh(&t->c, PITCH, &t->a, &t->b, (size_t)units);
+    else if (which == AT) part->tile_at(&t->c, PITCH, &t->a, &t->b, t->offsets, (size_t)units);
     else part->tile(&t->c, PITCH, &t->a, &t->b, (size_t)units);
+    gale__simd_gemm_close(t->gemm);
+    for (int i = 0; i < part->rows * PITCH && which == FRESH; i++)
+        if (i % PITCH < t->gemm->nr) t->before.whole[i] = 0; /* the bits of 0.0f, too */
     return count_wrong(t, part->rows, units);
 }
 
@@ -109,8 +116,9 @@ int64_t gale__simd_gemm_try(const gale__simd_gemm *g, bool thorough)
     for (int p = 0; p < GALE__SIMD_PARTS && g->part[p].tile; p++) {
         if (!thorough && g->part[p].rows != g->mr) continue;
         for (int units = thorough ? 1 : UNITS_FEW; units <= (thorough ? UNITS_MOST : UNITS_FEW); units += 4) {
-            wrong += try_part(&t, &g->part[p], units, false);
-            if (g->part[p].tile_at) wrong += try_part(&t, &g->part[p], units, true);
+            wrong += try_part(&t, &g->part[p], units, TILE);
+            if (g->part[p].tile_at) wrong += try_part(&t, &g->part[p], units, AT);
+            if (g->part[p].fresh) wrong += try_part(&t, &g->part[p], units, FRESH);
         }
     }
     return wrong;

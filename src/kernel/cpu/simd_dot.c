@@ -144,24 +144,9 @@ void SIMD(dot)(gale__simd *t)
 #include <immintrin.h>
 
 /* Two by two tiles of 16 x 16 sums.  A panel of a holds rows of 64 bytes, one of b units of 4 bytes, 16 of them for
- * each such row: both are what the instructions load.  Tiles are released after each call, so that a thread has no
- * state that the kernel would have to save. */
+ * each such row: both are what the instructions load.  To set tiles up takes as long as a dozen products, so that is
+ * done for many calls; then they are released, so that a thread has no state that the kernel would have to save. */
 enum { MR = 32, NR = 32, HALF = 16, ROW = 64 };
-#if EXTENSION == IS_amxint8
-#define MULTIPLY _tile_dpbssd
-#define KEY                            \
-    {                                  \
-        GALE_I8, GALE_I8, GALE_I32, 64 \
-    }
-#define B_GROUP 4
-#else
-#define MULTIPLY _tile_dpbf16ps
-#define KEY                                \
-    {                                      \
-        GALE_BF16, GALE_BF16, GALE_F32, 32 \
-    }
-#define B_GROUP 2
-#endif
 
 static const struct {
     uint8_t palette, start, unused[14];
@@ -169,59 +154,74 @@ static const struct {
     uint8_t rows[16];
 } config = {1, 0, {0}, {ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW}, {HALF, HALF, HALF, HALF, HALF, HALF, HALF, HALF}};
 
-static void tile_32(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)
-{
-    char *c = c_;
-    const char *a = a_, *b = b_;
-    size_t pitch = ldc * 4;
-    _tile_loadconfig(&config);
-    _tile_loadd(0, c, pitch);
-    _tile_loadd(1, c + ROW, pitch);
-    _tile_loadd(2, c + HALF * pitch, pitch);
-    _tile_loadd(3, c + HALF * pitch + ROW, pitch);
-    for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) {
-        _tile_loadd(4, a, ROW);
-        _tile_loadd(6, b, NR * 4);
-        _tile_loadd(7, b + ROW, NR * 4);
-        MULTIPLY(0, 4, 6);
-        MULTIPLY(1, 4, 7);
-        _tile_loadd(5, a + HALF * ROW, ROW);
-        MULTIPLY(2, 5, 6);
-        MULTIPLY(3, 5, 7);
-    }
-    _tile_stored(0, c, pitch);
-    _tile_stored(1, c + ROW, pitch);
-    _tile_stored(2, c + HALF * pitch, pitch);
-    _tile_stored(3, c + HALF * pitch + ROW, pitch);
-    _tile_release();
-}
-
-static void tile_16(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)
-{
-    char *c = c_;
-    const char *a = a_, *b = b_;
-    size_t pitch = ldc * 4;
-    _tile_loadconfig(&config);
-    _tile_loadd(0, c, pitch);
-    _tile_loadd(1, c + ROW, pitch);
-    for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) {
-        _tile_loadd(4, a, ROW);
-        _tile_loadd(6, b, NR * 4);
-        _tile_loadd(7, b + ROW, NR * 4);
-        MULTIPLY(0, 4, 6);
-        MULTIPLY(1, 4, 7);
-    }
-    _tile_stored(0, c, pitch);
-    _tile_stored(1, c + ROW, pitch);
-    _tile_release();
-}
+static void open_tiles(void) { _tile_loadconfig(&config); }
+static void close_tiles(void) { _tile_release(); }
 
 /* Windows are not for tiles: there is no tile_at. */
+#define PRODUCTS(MULTIPLY, all)                                    \
+    for (size_t i = 0; i < k; i++, a += MR * ROW, b += NR * ROW) { \
+        _tile_loadd(4, a, ROW);                                    \
+        _tile_loadd(6, b, NR * 4);                                 \
+        _tile_loadd(7, b + ROW, NR * 4);                           \
+        MULTIPLY(0, 4, 6);                                         \
+        MULTIPLY(1, 4, 7);                                         \
+        if (!(all)) continue;                                      \
+        _tile_loadd(5, a + HALF * ROW, ROW);                       \
+        MULTIPLY(2, 5, 6);                                         \
+        MULTIPLY(3, 5, 7);                                         \
+    }
+#define EACH_TILE(DO, all)                    \
+    DO(0, c, pitch);                          \
+    DO(1, c + ROW, pitch);                    \
+    if (all) {                                \
+        DO(2, c + HALF * pitch, pitch);       \
+        DO(3, c + HALF * pitch + ROW, pitch); \
+    }
+#define CLEAR(tile, at, pitch) _tile_zero(tile)
+#define FUNCTION(name, MULTIPLY, START, all)                                         \
+    static void name(void *c_, size_t ldc, const void *a_, const void *b_, size_t k) \
+    {                                                                                \
+        char *c = c_;                                                                \
+        const char *a = a_, *b = b_;                                                 \
+        size_t pitch = ldc * 4;                                                      \
+        EACH_TILE(START, all)                                                        \
+        PRODUCTS(MULTIPLY, all)                                                      \
+        EACH_TILE(_tile_stored, all)                                                 \
+    }
+#define TILES(name, MULTIPLY)                                                                                 \
+    FUNCTION(name##_32, MULTIPLY, _tile_loadd, true)                                                          \
+    FUNCTION(name##_16, MULTIPLY, _tile_loadd, false)                                                         \
+    FUNCTION(name##_fresh_32, MULTIPLY, CLEAR, true)                                                          \
+    FUNCTION(name##_fresh_16, MULTIPLY, CLEAR, false)                                                         \
+    static void add_##name(gale__simd *t, gale__simd_key key, int b_group)                                    \
+    {                                                                                                         \
+        t->gemm[t->n_gemms++] = (gale__simd_gemm){.key = key,                                                 \
+            .mr = MR,                                                                                         \
+            .nr = NR,                                                                                         \
+            .b_group = b_group,                                                                               \
+            .part = {{HALF, name##_16, .fresh = name##_fresh_16}, {MR, name##_32, .fresh = name##_fresh_32}}, \
+            .open = open_tiles,                                                                               \
+            .close = close_tiles};                                                                            \
+    }
+
+#if EXTENSION == IS_amxint8
+TILES(ss, _tile_dpbssd)
+TILES(su, _tile_dpbsud)
+TILES(us, _tile_dpbusd)
+TILES(uu, _tile_dpbuud)
+
 void SIMD(dot)(gale__simd *t)
 {
-    t->gemm[t->n_gemms++] = (gale__simd_gemm){
-        .key = KEY, .mr = MR, .nr = NR, .b_group = B_GROUP, .part = {{HALF, tile_16, NULL}, {MR, tile_32, NULL}}};
+    add_ss(t, (gale__simd_key){GALE_I8, GALE_I8, GALE_I32, 64}, 4);
+    add_su(t, (gale__simd_key){GALE_I8, GALE_U8, GALE_I32, 64}, 4);
+    add_us(t, (gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 64}, 4);
+    add_uu(t, (gale__simd_key){GALE_U8, GALE_U8, GALE_I32, 64}, 4);
 }
+#else
+TILES(halves, _tile_dpbf16ps)
+
+void SIMD(dot)(gale__simd *t) { add_halves(t, (gale__simd_key){GALE_BF16, GALE_BF16, GALE_F32, 32}, 2); }
+#endif
 
 #else
 #include <immintrin.h>
@@ -284,9 +284,48 @@ static inline __m512 multiply(__m512 x, __m512 y, __m512 z) { return _mm512_dpbf
 #define FMA multiply
 #include "simd_gemm.inc"
 
+#if EXTENSION == IS_avx512vnni
+/* Lane i takes four bytes from i * step on: first the words they are in, then the bytes. */
+INLINE void quads_of(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
+    int step, int32_t start, size_t rows, size_t n)
+{
+    const __m512i four = _mm512_set1_epi32(0x03020100),
+                  words = step == 1 ? _mm512_setr_epi32(0, 1, 0, 0, 1, 2, 0, 0, 2, 3, 0, 0, 3, 4, 0, 0)
+                                    : _mm512_setr_epi32(0, 1, 2, 0, 2, 3, 4, 0, 4, 5, 6, 0, 6, 7, 8, 0),
+                  at = _mm512_add_epi32(four, _mm512_mullo_epi32(_mm512_set1_epi32(0x01010101 * step),
+                                                  _mm512_broadcast_i32x4(_mm_setr_epi32(0, 1, 2, 3))));
+    for (; rows > 0; rows--, x += pitch, y += n)
+        for (size_t i = 0; i < n; i += 16) {
+            __m512i sum = _mm512_set1_epi32(start);
+            for (size_t q = 0; q < quads; q++) {
+                const uint8_t *from = x + offset[q] + i * (size_t)step;
+                __m512i bytes = step == 1
+                                    ? _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)from))
+                                    : _mm512_loadu_si512(from);
+                int32_t four_weights;
+                memcpy(&four_weights, w + 4 * q, 4);
+                bytes = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(words, bytes), at);
+                sum = _mm512_dpbusd_epi32(sum, bytes, _mm512_set1_epi32(four_weights));
+            }
+            _mm512_mask_storeu_epi32(y + i, n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff, sum);
+        }
+}
+
+static void quads_any(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
+    int step, int32_t start, size_t rows, size_t n)
+{
+    if (quads == 3 && step == 1) quads_of(y, x, pitch, offset, w, 3, 1, start, rows, n);
+    else if (quads == 3) quads_of(y, x, pitch, offset, w, 3, 2, start, rows, n);
+    else quads_of(y, x, pitch, offset, w, quads, step, start, rows, n);
+}
+#endif
+
 void SIMD(dot)(gale__simd *t)
 {
     gale__simd_gemm g = {.mr = ROWS_MOST, .nr = 2 * VECTOR_LANES, .part = {ALL(tile)}};
+#if EXTENSION == IS_avx512vnni
+    t->quads = quads_any;
+#endif
 #if SIGNED_ROWS
     const gale__simd_part of_signed[] = {ALL(tile_signed)};
     g.key = (gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 4};

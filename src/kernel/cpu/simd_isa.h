@@ -25,16 +25,16 @@ void SIMD(dot)(gale__simd *t);
 #define PART(name, rows) PART2(name, rows)
 #define PART_AT2(name, rows) name##_at_##rows
 #define PART_AT(name, rows) PART_AT2(name, rows)
-#define ROW_OF(name, rows)                                \
-    {                                                     \
-        rows, PART(name, rows), PART_AT(name, rows), NULL \
+#define ROW_OF(name, rows)                                      \
+    {                                                           \
+        rows, PART(name, rows), PART_AT(name, rows), NULL, NULL \
     }
 /* The same with a slim one. */
 #define PART_SLIM2(name, rows) name##_slim_##rows
 #define PART_SLIM(name, rows) PART_SLIM2(name, rows)
-#define ROW_SLIM(name, rows)                                               \
-    {                                                                      \
-        rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows) \
+#define ROW_SLIM(name, rows)                                                     \
+    {                                                                            \
+        rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows), NULL \
     }
 
 /* Blocks are equal or apart: no element depends on one before it. */
