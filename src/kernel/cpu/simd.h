@@ -29,12 +29,24 @@ typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int6
 typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
 /* The same, row k of b being b + offset[k] elements. */
 typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k);
+/* Where a tile of f32 goes at once: out = min(max(start + its sums + bias + other, lo), hi). */
+typedef struct gale__simd_done {
+    float *out;
+    const float *start, *bias, *other;                       /* start: the sums of the steps before; each may be NULL */
+    int64_t out_pitch, start_pitch, bias_pitch, other_pitch; /* from one row to the next */
+    float lo, hi;
+    int64_t rows, lanes; /* no others are written, nor read but from start */
+} gale__simd_done;
+typedef void gale__simd_done_at(
+    const gale__simd_done *d, const void *a, const void *b, const int32_t *offset, size_t k);
+enum { GALE__DONE_FULL, GALE__DONE_SOME, GALE__DONE_SLIM, GALE__DONES }; /* nr lanes, fewer, and `slim` or fewer */
 /* One that computes the first `rows` of mr rows only, for the last rows of a product, to the same bits. */
 typedef struct gale__simd_part {
     int rows;
     gale__simd_tile *tile;
     gale__simd_tile_at *tile_at;
-    gale__simd_tile_at *slim_at; /* the first `slim` lanes only; NULL: there is none */
+    gale__simd_tile_at *slim_at;              /* the first `slim` lanes only; NULL: there is none */
+    gale__simd_done_at *done_at[GALE__DONES]; /* NULL: there are none */
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 16 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
