@@ -383,7 +383,8 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     bool shares = w->x.tap >= 0 || w->y.tap >= 0,
          small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
                  c->b.rows.count >= MANY_LANES * c->a.rows.count;
-    w->access = shares || (small && w->x.unit == 1 && !c->panels.bytes) ? w->access : NULL;
+    small = w->x.unit == 1 && !c->panels.bytes && (small || gale__cpu_window_is_near(w));
+    w->access = shares || small ? w->access : NULL;
     if (!w->access) return GALE_OK;
     GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, batches_of(c), c->gemm, c->size));
     if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;

@@ -9,7 +9,8 @@
 #define PACK_COST 5             /* of a lane of one step, in multiplications */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
-#define DIRECT_WEIGHTS 5120      /* more of them, and lanes are read often enough to be worth a copy */
+#define DIRECT_WEIGHTS 20480     /* more of them, and lanes are read often enough to be worth a copy */
+#define NEAR_BYTES 4096          /* from one step to the next: lanes are read in place however often */
 #define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
@@ -242,12 +243,25 @@ static gale_status make_panel_offsets(gale__cpu_window *w, int64_t kc, int64_t n
     return GALE_OK;
 }
 
+bool gale__cpu_window_is_near(const gale__cpu_window *w)
+{
+    const gale__nest_access *a = w->access;
+    if (w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards || w->x.tap >= 0 || w->y.tap >= 0 ||
+        w->x.unit != 1 || w->y.lanes != 1 || w->far.count > 1)
+        return false;
+    for (int d = 0; d < w->rest.n; d++)
+        if (a->stride[w->rest.dim[d]] < 0 || a->stride[w->rest.dim[d]] * (int64_t)sizeof(float) > NEAR_BYTES)
+            return false;
+    return true;
+}
+
 /* Offsets in memory, where all lanes are one row without borders. */
 static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int64_t m)
 {
     const gale__nest_access *a = w->access;
+    bool near = gale__cpu_window_is_near(w);
     if (w->flat || w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards || w->x.tap >= 0 || w->y.tap >= 0 ||
-        w->x.unit != 1 || w->y.lanes != 1 || w->parts > 1 || m * k->count > DIRECT_WEIGHTS)
+        w->x.unit != 1 || w->y.lanes != 1 || (!near && (w->parts > 1 || m * k->count > DIRECT_WEIGHTS)))
         return GALE_OK;
     for (int d = 0; d < k->n; d++) {
         if (a->stride[k->dim[d]] < 0) return GALE_OK;
@@ -273,7 +287,8 @@ static void share_bands(gale__cpu_window *w, int64_t batches, int64_t units, siz
     size_t band = whole_lines(w->band_bytes),
            panels = w->flat ? whole_lines((size_t)((units + 1) * w->block_lanes) * size) : 0;
     w->shared_band = w->shared_panels = 0;
-    if (w->parts < 2 || batches > 1 || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES) return;
+    if (w->parts < 2 || batches > 1 || w->direct || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES)
+        return;
     w->shared_band = band;
     w->shared_panels = panels;
 }
@@ -298,9 +313,9 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
     }
     w->temp_bytes = (size_t)w->phase * (w->steps > 1 ? UNIT_ROOM : 8);
     if (w->across) w->temp_bytes = (size_t)row_places(w) * 3;
-    share_bands(w, batches, w->units ? w->units : k->count, size);
     if (w->flat && gemm.slim) GALE_TRY(make_panel_offsets(w, kc, gemm.nr));
     GALE_TRY(make_direct(w, k, m));
+    share_bands(w, batches, w->units ? w->units : k->count, size);
     return make_offsets(w, k);
 }
 

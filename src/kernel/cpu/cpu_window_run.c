@@ -70,6 +70,7 @@ static void finish_tile(const gale__cpu_contract *c, const block *b, int64_t m, 
     gale__simd_done d = b->done;
     d.rows = least(c->gemm.mr, b->m - m);
     d.lanes = least(c->gemm.nr, lanes);
+    d.next = m || b->offset != c->window.direct || gale__cpu_window_is_near(&c->window) ? 0 : c->gemm.nr;
     gale__cpu_finish_tile(&c->gemm, d, b->m0 + m, lane, kn < c->k.count ? sums : NULL, pitch, a, from, offset, kn);
 }
 
@@ -115,7 +116,8 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
             const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
             const char *rows = a + (size_t)((b->m0 + m) * units) * c->unit;
             char *to = sums + (size_t)(m * pitch + t0 * nr) * c->size;
-            for (int64_t t = 0; t < n && b->known && !b->at_once && !k0; t++) fetch_out(b, m, least(mr, b->m - m), (t0 + t) * nr, nr);
+            for (int64_t t = 0; t < n && b->known && !b->at_once && !k0; t++)
+                fetch_out(b, m, least(mr, b->m - m), (t0 + t) * nr, nr);
             if (b->at_once && k0 + kn == c->k.count) {
                 for (int64_t t = 0; t < n; t++)
                     finish_tile(c, b, m, (t0 + t) * nr, lanes - (t0 + t) * nr, to + (size_t)(t * nr) * c->size, pitch,
@@ -189,16 +191,18 @@ static void fill_band(
         c->narrow ? c->unit : c->size);
 }
 
-/* The block's lanes in memory, where they can be read there, to the end of the last panel; else NULL. */
+/* The block's lanes in memory, where they can be read there, to the end of the last panel; else NULL.  Where tiles are
+ * finished at once no more is read in the last steps than there is. */
 static const char *find_direct(const run *r, const gale__cpu_frame *f, const block *b)
 {
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     gale__cpu_window_row row;
     if (!w->direct) return NULL;
+    int64_t before = (c->k.count - 1) / c->kc * c->kc, most = w->direct_most;
+    if (b->at_once) most = before ? w->direct[before - 1] : -c->gemm.nr;
     gale__cpu_window_seek(w, f->at, c->tail.n_dims, 0, b->column, &row);
-    if (row.address + w->direct_most + parts(b->columns, c->gemm.nr) * c->gemm.nr >
-        c->nest->buffers[w->access->buffer].elements)
+    if (row.address + most + parts(b->columns, c->gemm.nr) * c->gemm.nr > c->nest->buffers[w->access->buffer].elements)
         return NULL;
     return (const char *)r->buffers[w->access->buffer] + row.address * (int64_t)sizeof(float);
 }
@@ -226,20 +230,16 @@ static void block_task(void *arg, size_t i, int worker)
     gale__cpu_frame f;
     (void)worker;
     gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
+    gale__cpu_frame_seek(&f, &c->batch, r->batch);
+    gale__cpu_frame_seek(&f, &w->far, b.far);
+    find_out(r, &f, &b);
     if (w->shared_band) {
         band = r->bands + index * w->shared_band;
         if (w->flat) panels = r->panels + index * w->shared_panels;
-        gale__cpu_frame_seek(&f, &c->batch, r->batch);
-        gale__cpu_frame_seek(&f, &w->far, b.far);
-    } else {
-        gale__cpu_frame_seek(&f, &c->batch, r->batch);
-        gale__cpu_frame_seek(&f, &w->far, b.far);
-        from = find_direct(r, &f, &b);
-    }
+    } else from = find_direct(r, &f, &b);
     b.offset = from ? w->direct : w->offset;
     if (!from && !w->shared_band) fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
     if (!from) from = band;
-    find_out(r, &f, &b);
     bool ready = w->shared_band > 0, packs = w->flat && !ready;
     bool whole = b.at_once && c->k.count <= c->kc; /* no sums but in registers */
     int64_t some = packs || whole ? b.m : chunk_rows(c, pitch), end = b.m0 + b.m;

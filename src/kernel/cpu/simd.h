@@ -36,6 +36,7 @@ typedef struct gale__simd_done {
     int64_t out_pitch, start_pitch, bias_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
+    int64_t next;        /* lanes so far ahead are fetched */
 } gale__simd_done;
 typedef void gale__simd_done_at(
     const gale__simd_done *d, const void *a, const void *b, const int32_t *offset, size_t k);
