@@ -2,6 +2,7 @@
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/scratch.h"
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -9,6 +10,9 @@ enum {
     TOGETHER_LANES = 768,
     ALONE_LANES = 96,
     GRID_LANES = 14,
+    DEPTH_VECTORS = 4,
+    DEPTH_TAPS = 9,
+    DEPTH_ROWS = 8,
     TOGETHER_MOST = 64,
     VECTOR = 16,
     TASKS_EACH = 4,
@@ -17,6 +21,11 @@ enum {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
+
+static int64_t places(const gale__cpu_axis *a, int64_t lanes)
+{
+    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
+}
 
 static const gale__nest_access *load_of(const gale__nest *nest, int value)
 {
@@ -92,6 +101,52 @@ static void mask_tap(gale__cpu_channel *c, const gale__cpu_window *w, int64_t t,
     c->offset[t] = (int32_t)(w->access->offset + y * w->x.lanes + x);
 }
 
+/* Which of 16 places from `at` on are in [lo, hi). */
+static uint16_t mask_of(int64_t lo, int64_t hi, int64_t at)
+{
+    uint16_t mask = 0;
+    for (int64_t i = 0; i < VECTOR; i++) mask |= (uint16_t)((at + i >= lo && at + i < hi) << i);
+    return mask;
+}
+
+/* Whether rows of places are inside or outside as a whole, and those inside all begin and end at the same places, which
+ * need masks in the first and the last vector only. */
+static bool find_masks(gale__cpu_channel *c, const gale__cpu_window *w, gale__simd_depth *d)
+{
+    gale__cpu_window each = *w;
+    int64_t wide = (w->x.lanes - 1) * w->x.step + 1, end = places(&w->y, w->y.lanes), lo, hi, from;
+    each.phases = 1;
+    c->top = end, c->bottom = 0;
+    for (int64_t t = 0; t < w->x.taps; t++) {
+        int64_t first = 0, last = 0;
+        for (int64_t y = 0; y < end; y++) {
+            gale__cpu_window_row at;
+            gale__cpu_window_seek(w, NULL, 0, y, t * w->x.hop, &at);
+            gale__cpu_window_inside(&each, &at, 0, wide, &lo, &hi, &from);
+            if (hi <= lo) continue;
+            if (last > first && (lo != first || hi != last || c->bottom < y)) return false;
+            first = lo, last = hi;
+            c->top = least(c->top, y);
+            if (c->bottom <= y) c->bottom = y + 1;
+        }
+        d->mask[t][0] = mask_of(first, last, 0);
+        d->mask[t][1] = mask_of(first, last, (d->vectors - 1) * VECTOR);
+        if (d->vectors > 2 && (first > VECTOR || last < (d->vectors - 1) * VECTOR)) return false;
+    }
+    return c->bottom > c->top;
+}
+
+static void find_depth(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *k)
+{
+    gale__simd_depth d = {w->y.unit, w->y.step, w->y.hop, w->x.lanes, w->x.step, w->x.taps, w->x.hop,
+        parts((w->x.lanes - 1) * w->x.step + 1, VECTOR), {{0}}};
+    bool small = c->taps > DEPTH_TAPS || (d.vectors < DEPTH_VECTORS && d.step == 1); /* bands do better */
+    if (gale__simd_get()->rows.depth && !c->bytes && !w->access->fill && w->x.unit == 1 && w->x.step <= 2 && !small &&
+        k->n == 2 && k->dim[0] == w->y.tap && k->dim[1] == w->x.tap && d.vectors <= GALE__DEPTH_VECTORS &&
+        d.across <= GALE__DEPTH_TAPS && find_masks(c, w, &d))
+        c->depth = d;
+}
+
 void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches)
 {
     int64_t wanted = (int64_t)gale__parallel_width() * TASKS_EACH;
@@ -99,13 +154,18 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
     c->taps = k->count;
     c->pitch = w->x.lanes + (w->x.taps - 1) * w->x.hop / w->x.step;
     c->rows = w->y.lanes;
-    for (lay_band(c, w); c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w)) c->rows = parts(c->rows, 2);
+    find_depth(c, w, k);
+    if (c->depth.pitch)
+        while (c->rows > DEPTH_ROWS && batches * w->far.count * parts(w->y.lanes, c->rows) < wanted)
+            c->rows = parts(c->rows, 2);
+    else
+        for (lay_band(c, w); c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w)) c->rows = parts(c->rows, 2);
     c->row_blocks = parts(w->y.lanes, c->rows);
     int64_t fit = least(TOGETHER_LANES / (w->x.lanes * w->y.lanes), batches * w->far.count / wanted);
     bool alone = w->x.lanes * w->y.lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
     c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
     c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
-    c->vectors = is_in_place(c, w) ? parts(w->x.lanes * w->y.lanes, VECTOR) : 0;
+    c->vectors = !c->depth.pitch && is_in_place(c, w) ? parts(w->x.lanes * w->y.lanes, VECTOR) : 0;
     for (int64_t t = 0; t < k->count; t++) {
         int64_t left = t, y = 0, x = 0, at = 0;
         for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) {
@@ -142,11 +202,6 @@ typedef struct bench {
     piece *pieces;
     int64_t n_pieces, block;
 } bench;
-
-static int64_t places(const gale__cpu_axis *a, int64_t lanes)
-{
-    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
-}
 
 /* Fills the borders of the band for a block of rows, and finds its pieces. */
 static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
@@ -223,6 +278,25 @@ static void read_weights(const run *r, const gale__cpu_frame *f, float *weights)
     f->tape->simd->centre[c->weights->type == GALE_I8](weights, bytes, 1, (float)c->weights_of.point, (size_t)c->taps);
 }
 
+/* Rows of results from `row` on, those with the same taps inside together. */
+static void sum_depth(
+    const run *r, const gale__cpu_frame *f, int64_t row, int64_t rows, const float *weights, gale__simd_done done)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
+    const float *map = map_of(r, f) + w->access->offset;
+    int64_t taps = w->y.taps, hop = w->y.hop;
+    for (int64_t y = row, n; y < row + rows; y += n) {
+        int64_t at = y * w->y.step, first = at < c->top ? parts(c->top - at, hop) : 0,
+                last = least(taps, at < c->bottom ? parts(c->bottom - at, hop) : 0);
+        n = 1;
+        if (first == 0 && last == taps) /* as many as all taps are inside of */
+            n = least((c->bottom - 1 - (taps - 1) * hop - at) / w->y.step + 1, row + rows - y);
+        f->tape->simd->rows.depth(done.out + (y - row) * w->x.lanes, map + at * w->y.unit, &c->depth, weights,
+            least(first, last), last, n, done.bias ? *done.bias : -0.0f, done.lo, done.hi);
+    }
+}
+
 static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)
 {
     const gale__cpu_window *w = &r->contract->window;
@@ -280,12 +354,27 @@ static void run_group(const run *r, bench *b, int64_t i)
             row = block * ch->rows, rows = least(ch->rows, w->y.lanes - row), first = group * ch->together,
             n = least(ch->together, c->batch.count - first), lanes = rows * w->x.lanes;
     bool alone = c->requant.out || (c->finish.out && !r->aliased);
-    if (block != b->block && !ch->vectors) prepare_block(r, b, block, rows);
+    const gale__cpu_span none = {.count = 1};
+    if (block != b->block && !ch->vectors && !ch->depth.pitch) prepare_block(r, b, block, rows);
     memset(b->f.at, 0, sizeof b->f.at);
     gale__cpu_frame_seek(&b->f, &w->far, far);
     for (int64_t k = 0; k < n; k++) {
         if (w->y.lane >= 0) b->f.at[w->y.lane] = 0;
         gale__cpu_frame_seek(&b->f, &c->batch, first + k);
+        if (ch->depth.pitch) {
+            float weights[GALE__CHANNEL_TAPS];
+            gale__simd_done done;
+            int64_t n0 = (far * w->y.lanes + row) * w->x.lanes;
+            read_weights(r, &b->f, weights);
+            bool at_once =
+                alone && !c->finish.other &&
+                gale__cpu_finish_open(&c->finish, &none, &c->b.rows, r->buffers, b->f.at, b->f.tape->n_dims, &done);
+            if (at_once) done.out += n0;
+            else done = (gale__simd_done){.out = b->sums + (alone ? 0 : k * lanes), .lo = -INFINITY, .hi = INFINITY};
+            sum_depth(r, &b->f, row, rows, weights, done);
+            if (alone && !at_once) finish_channel(c, &b->f, n0, lanes, b->sums);
+            continue;
+        }
         if (!ch->vectors) fill_band(r, b);
         sum_channel(r, &b->f, rows, b->band, b->flat, b->sums + (alone ? 0 : k * lanes));
         if (alone) finish_channel(c, &b->f, (far * w->y.lanes + row) * w->x.lanes, lanes, b->sums);

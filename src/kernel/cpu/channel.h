@@ -4,8 +4,9 @@
  * contiguous, rows one after the other without gaps.  So the results of a band are one long row for every tap, however
  * narrow the map is; what is between the ends of rows is computed needlessly.
  *
- * Maps of the size of their results need no band where loads can leave lanes out: every tap is a shift of the map, and
- * lanes whose place is outside read 0.
+ * Maps need no band where loads can leave lanes out: of rows of 12 or more places, or strides of 2, a few rows of
+ * results are summed at all their places in registers, and those between strides dropped; of smaller maps every tap is
+ * a shift of the map, and lanes whose place is outside read 0.
  *
  * Bytes less their zero points are multiplied as floats, which is exact: the sums of so few taps are below 2^24. */
 #ifndef GALE_KERNEL_CPU_CHANNEL_H
@@ -22,7 +23,9 @@ typedef struct gale__cpu_channel {
     int64_t band_floats, sums_floats;
     int32_t offset[GALE__CHANNEL_TAPS];    /* of each tap in the band, or in the map */
     int32_t weight_at[GALE__CHANNEL_TAPS]; /* in its channel's weights */
-    int64_t vectors;                       /* of a map that is read in place; 0: bands */
+    gale__simd_depth depth;                /* rows read in place; pitch 0: other ways */
+    int64_t top, bottom;                   /* then the rows of places that are inside */
+    int64_t vectors;                       /* of a map that is read in place as a whole; 0: bands */
     uint16_t mask[GALE__CHANNEL_MASKS];    /* its lanes that are inside, of each vector for each tap */
 } gale__cpu_channel;
 /* Whether lanes `value` by weights `other` are that, summed in F32 or I32; finds the window of the lanes. */

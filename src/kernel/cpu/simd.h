@@ -104,6 +104,15 @@ typedef struct gale__simd_sum {
     int32_t x_zero, y_zero;
 } gale__simd_sum;
 
+/* A map that the taps of one channel move over, read in place; places outside count as 0. */
+enum { GALE__DEPTH_TAPS = 16, GALE__DEPTH_VECTORS = 8 };
+typedef struct gale__simd_depth {
+    int64_t pitch, step_y, hop_y;       /* from one row to the next, to the next result's, to the next tap's */
+    int64_t width, step, across, hop;   /* results of a row; places between them, 1 or 2; taps, and between these */
+    int64_t vectors;                    /* of 16 places, from that of the first result to that of the last */
+    uint16_t mask[GALE__DEPTH_TAPS][2]; /* which places of the first and the last one are inside, for each tap */
+} gale__simd_depth;
+
 enum { GALE__SIMD_SLACK = 16 }; /* elements of a vector, at most */
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
@@ -128,6 +137,10 @@ typedef struct gale__simd_rows {
      * read; NULL: not on this instruction set */
     void (*masked)(float *y, const float *x, const int32_t *offset, const uint16_t *mask, const float *w, size_t taps,
         size_t vectors);
+    /* y = min(max(sums + bias, lo), hi), so many rows of results, of the taps down in [first, last); x: where the
+     * first one's first tap is; NULL: not on this instruction set */
+    void (*depth)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
+        int64_t rows, float bias, float lo, float hi);
     /* y = min(max(x + bias + other, lo), hi); other: may be NULL */
     void (*finish)(float *y, const float *x, const float *other, float bias, float lo, float hi, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
