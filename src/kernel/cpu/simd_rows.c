@@ -253,6 +253,18 @@ static void lstm_units(const gale__simd_cell *v, size_t n)
     }
 }
 
+/* A vector of which only the first n lanes may be touched, where that can be told; else n is LEAST or more. */
+#if defined(__AVX512F__)
+enum { LEAST = 1 };
+static inline __mmask16 first_of(size_t n) { return (__mmask16)(n < 16 ? (1u << n) - 1 : 0xffff); }
+M_INLINE lanes load_first(const float *p, size_t n) { return (lanes)_mm512_maskz_loadu_ps(first_of(n), p); }
+M_INLINE void store_first(float *p, lanes v, size_t n) { _mm512_mask_storeu_ps(p, first_of(n), (__m512)v); }
+#else
+enum { LEAST = LANES };
+#define load_first(p, n) load(p)
+#define store_first(p, v, n) store(p, v)
+#endif
+
 /* Results side by side stay in registers while the taps go by. */
 static void taps_1(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n)
 {
@@ -271,6 +283,11 @@ static void taps_1(float *y, const float *x, const int64_t *offset, const float 
         store(y + i + LANES, s1);
         store(y + i + 2 * LANES, s2);
         store(y + i + 3 * LANES, s3);
+    }
+    for (; i + LEAST <= n; i += LANES) {
+        lanes s = all(start);
+        for (size_t t = 0; t < taps; t++) s = fma_of(s, all(w[t]), load_first(x + offset[t] + i, n - i));
+        store_first(y + i, s, n - i);
     }
     for (; i < n; i++) {
         float s = start;
@@ -516,10 +533,10 @@ static void taps_2(float *y, const float *x, const int64_t *offset, const float 
 static void tops_1(float *y, const float *x, const int64_t *offset, size_t taps, size_t n)
 {
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        lanes s = load(x + offset[0] + i);
-        for (size_t t = 1; t < taps; t++) s = larger(s, load(x + offset[t] + i));
-        store(y + i, s);
+    for (; i + LEAST <= n; i += LANES) {
+        lanes s = load_first(x + offset[0] + i, n - i);
+        for (size_t t = 1; t < taps; t++) s = larger(s, load_first(x + offset[t] + i, n - i));
+        store_first(y + i, s, n - i);
     }
     for (; i < n; i++) {
         y[i] = x[offset[0] + (int64_t)i];
