@@ -12,6 +12,9 @@ enum {
     GRID_LANES = 14,
     DEPTH_VECTORS = 4,
     DEPTH_TAPS = 9,
+    TURNED_CHANNELS = 8,
+    TURNED_PLACES = 256,
+    TURNED_FEW = 200,
     DEPTH_ROWS = 8,
     TOGETHER_MOST = 64,
     VECTOR = 16,
@@ -77,30 +80,6 @@ static void lay_band(gale__cpu_channel *c, const gale__cpu_window *w)
     c->band_floats = w->y.step * w->x.step * c->plane_rows * c->pitch + 2 * VECTOR;
 }
 
-/* Whether results and places have the same rows, so that a tap is a shift. */
-static bool is_in_place(const gale__cpu_channel *c, const gale__cpu_window *w)
-{
-    int64_t vectors = parts(w->x.lanes * w->y.lanes, VECTOR);
-    return gale__simd_get()->rows.masked && !c->bytes && c->row_blocks == 1 && w->x.step == 1 && w->y.step == 1 &&
-           w->x.unit == 1 && (w->y.lane < 0 || w->y.unit == w->x.lanes) && !w->access->fill &&
-           vectors * c->taps <= GALE__CHANNEL_MASKS;
-}
-
-/* Which lanes of tap t are inside, its places being y and x further on. */
-static void mask_tap(gale__cpu_channel *c, const gale__cpu_window *w, int64_t t, int64_t y, int64_t x)
-{
-    uint16_t *mask = c->mask + t * c->vectors;
-    int64_t lo, hi, from;
-    for (int64_t row = 0; row < w->y.lanes; row++) {
-        gale__cpu_window_row at;
-        gale__cpu_window_seek(w, NULL, 0, row + y, x, &at);
-        gale__cpu_window_inside(w, &at, 0, w->x.lanes, &lo, &hi, &from);
-        for (int64_t i = row * w->x.lanes + lo; i < row * w->x.lanes + hi; i++)
-            mask[i / VECTOR] |= (uint16_t)(1u << i % VECTOR);
-    }
-    c->offset[t] = (int32_t)(w->access->offset + y * w->x.lanes + x);
-}
-
 /* Which of 16 places from `at` on are in [lo, hi). */
 static uint16_t mask_of(int64_t lo, int64_t hi, int64_t at)
 {
@@ -109,63 +88,67 @@ static uint16_t mask_of(int64_t lo, int64_t hi, int64_t at)
     return mask;
 }
 
-/* Whether rows of places are inside or outside as a whole, and those inside all begin and end at the same places, which
- * need masks in the first and the last vector only. */
-static bool find_masks(gale__cpu_channel *c, const gale__cpu_window *w, gale__simd_depth *d)
+/* Whether the places that are inside are a rectangle. */
+static bool find_inside(gale__cpu_channel *c, const gale__cpu_window *w)
 {
     gale__cpu_window each = *w;
-    int64_t wide = (w->x.lanes - 1) * w->x.step + 1, end = places(&w->y, w->y.lanes), lo, hi, from;
+    int64_t end = places(&w->y, w->y.lanes), lo, hi, from;
     each.phases = 1;
-    c->top = end, c->bottom = 0;
-    for (int64_t t = 0; t < w->x.taps; t++) {
-        int64_t first = 0, last = 0;
-        for (int64_t y = 0; y < end; y++) {
-            gale__cpu_window_row at;
-            gale__cpu_window_seek(w, NULL, 0, y, t * w->x.hop, &at);
-            gale__cpu_window_inside(&each, &at, 0, wide, &lo, &hi, &from);
-            if (hi <= lo) continue;
-            if (last > first && (lo != first || hi != last || c->bottom < y)) return false;
-            first = lo, last = hi;
-            c->top = least(c->top, y);
-            if (c->bottom <= y) c->bottom = y + 1;
-        }
-        d->mask[t][0] = mask_of(first, last, 0);
-        d->mask[t][1] = mask_of(first, last, (d->vectors - 1) * VECTOR);
-        if (d->vectors > 2 && (first > VECTOR || last < (d->vectors - 1) * VECTOR)) return false;
+    c->bottom = 0;
+    for (int64_t y = 0; y < end; y++) {
+        gale__cpu_window_row at;
+        gale__cpu_window_seek(w, NULL, 0, y, 0, &at);
+        gale__cpu_window_inside(&each, &at, 0, places(&w->x, w->x.lanes), &lo, &hi, &from);
+        if (hi <= lo) continue;
+        if (!c->bottom) c->top = y, c->left = lo, c->right = hi, c->from = from;
+        else if (lo != c->left || hi != c->right || c->bottom != y) return false;
+        c->bottom = y + 1;
     }
-    return c->bottom > c->top;
+    return c->bottom > 0;
 }
 
-static void find_depth(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *k)
+/* Whether rows need masks in the first and the last vector only. */
+static bool find_masks(gale__simd_depth *d, const gale__cpu_channel *c)
+{
+    int64_t wide = (d->width - 1) * d->step + 1, last = (d->vectors - 1) * VECTOR;
+    for (int64_t t = 0; t < d->across; t++) {
+        int64_t lo = c->left - t * d->hop, hi = least(wide, c->right - t * d->hop);
+        d->mask[t][0] = mask_of(lo, hi, 0);
+        d->mask[t][1] = mask_of(lo, hi, last);
+        if (d->vectors > 2 && (lo > VECTOR || hi < last)) return false;
+    }
+    return true;
+}
+
+/* Whether channels are one dimension, weights of a channel follow one another, and maps are small. */
+static bool find_turned(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *batch)
+{
+    for (int64_t t = 0; t < c->taps; t++)
+        if (c->weight_at[t] != t) return false;
+    c->map_pitch = w->access->stride[batch->dim[0]];
+    c->weights_pitch = c->weights->stride[batch->dim[0]];
+    int64_t most = c->taps > DEPTH_TAPS || w->x.step > 1 ? TURNED_PLACES : TURNED_FEW; /* turning is worth it */
+    return batch->n == 1 && batch->count >= TURNED_CHANNELS && c->map_pitch > 0 && c->weights_pitch > 0 &&
+           (c->bottom - c->top) * w->y.unit <= most && w->y.lanes * w->x.lanes <= most;
+}
+
+static void find_depth(
+    gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *batch, const gale__cpu_span *k)
 {
     gale__simd_depth d = {w->y.unit, w->y.step, w->y.hop, w->x.lanes, w->x.step, w->x.taps, w->x.hop,
         parts((w->x.lanes - 1) * w->x.step + 1, VECTOR), {{0}}};
-    bool small = c->taps > DEPTH_TAPS || (d.vectors < DEPTH_VECTORS && d.step == 1); /* bands do better */
-    if (gale__simd_get()->rows.depth && !c->bytes && !w->access->fill && w->x.unit == 1 && w->x.step <= 2 && !small &&
-        k->n == 2 && k->dim[0] == w->y.tap && k->dim[1] == w->x.tap && d.vectors <= GALE__DEPTH_VECTORS &&
-        d.across <= GALE__DEPTH_TAPS && find_masks(c, w, &d))
+    if (!gale__simd_get()->rows.depth || c->bytes || w->access->fill || w->x.unit != 1 || k->n != 2 ||
+        k->dim[0] != w->y.tap || k->dim[1] != w->x.tap || !find_inside(c, w))
+        return;
+    c->turned = find_turned(c, w, batch);
+    if (c->turned) d.pitch = places(&w->x, w->x.lanes);
+    if (c->turned || (c->taps <= DEPTH_TAPS && (d.vectors >= DEPTH_VECTORS || d.step == 2) &&
+                         d.vectors <= GALE__DEPTH_VECTORS && d.step <= 2 && find_masks(&d, c)))
         c->depth = d;
 }
 
-void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches)
+static void lay_taps(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *k)
 {
-    int64_t wanted = (int64_t)gale__parallel_width() * TASKS_EACH;
-    w->phases = w->x.step;
-    c->taps = k->count;
-    c->pitch = w->x.lanes + (w->x.taps - 1) * w->x.hop / w->x.step;
-    c->rows = w->y.lanes;
-    find_depth(c, w, k);
-    if (c->depth.pitch)
-        while (c->rows > DEPTH_ROWS && batches * w->far.count * parts(w->y.lanes, c->rows) < wanted)
-            c->rows = parts(c->rows, 2);
-    else
-        for (lay_band(c, w); c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w)) c->rows = parts(c->rows, 2);
-    c->row_blocks = parts(w->y.lanes, c->rows);
-    int64_t fit = least(TOGETHER_LANES / (w->x.lanes * w->y.lanes), batches * w->far.count / wanted);
-    bool alone = w->x.lanes * w->y.lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
-    c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
-    c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
-    c->vectors = !c->depth.pitch && is_in_place(c, w) ? parts(w->x.lanes * w->y.lanes, VECTOR) : 0;
     for (int64_t t = 0; t < k->count; t++) {
         int64_t left = t, y = 0, x = 0, at = 0;
         for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) {
@@ -178,8 +161,36 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
             (int32_t)(((y % w->y.step * w->x.step + x % w->x.step) * c->plane_rows + y / w->y.step) * c->pitch +
                       x / w->x.step);
         c->weight_at[t] = (int32_t)at;
-        if (c->vectors) mask_tap(c, w, t, y, x);
     }
+}
+
+void gale__cpu_channel_init(
+    gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *batch, const gale__cpu_span *k)
+{
+    int64_t wanted = (int64_t)gale__parallel_width() * TASKS_EACH, batches = batch->count,
+            lanes = w->x.lanes * w->y.lanes;
+    w->phases = w->x.step;
+    c->taps = k->count;
+    c->pitch = w->x.lanes + (w->x.taps - 1) * w->x.hop / w->x.step;
+    c->rows = w->y.lanes;
+    lay_taps(c, w, k);
+    find_depth(c, w, batch, k);
+    while (c->depth.pitch && !c->turned && c->rows > DEPTH_ROWS &&
+           batches * w->far.count * parts(w->y.lanes, c->rows) < wanted)
+        c->rows = parts(c->rows, 2);
+    for (lay_band(c, w); !c->depth.pitch && c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w))
+        c->rows = parts(c->rows, 2);
+    c->row_blocks = parts(w->y.lanes, c->rows);
+    int64_t fit = least(TOGETHER_LANES / lanes, batches * w->far.count / wanted);
+    bool alone = lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
+    c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
+    c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
+    lay_taps(c, w, k);
+    if (!c->turned) return;
+    c->together = VECTOR;
+    c->band_floats = (c->bottom - c->top) * c->depth.pitch * VECTOR;
+    c->flat = (c->bottom - c->top) * w->y.unit * VECTOR;
+    c->sums_floats = 2 * lanes * VECTOR; /* turned, and as they are stored */
 }
 
 typedef struct run {
@@ -278,23 +289,59 @@ static void read_weights(const run *r, const gale__cpu_frame *f, float *weights)
     f->tape->simd->centre[c->weights->type == GALE_I8](weights, bytes, 1, (float)c->weights_of.point, (size_t)c->taps);
 }
 
-/* Rows of results from `row` on, those with the same taps inside together. */
-static void sum_depth(
-    const run *r, const gale__cpu_frame *f, int64_t row, int64_t rows, const float *weights, gale__simd_done done)
+/* Which taps down are inside for results at place `at`. */
+static void find_taps(const gale__cpu_channel *c, const gale__cpu_axis *y, int64_t at, int64_t *first, int64_t *last)
+{
+    *last = least(y->taps, at < c->bottom ? parts(c->bottom - at, y->hop) : 0);
+    *first = least(at < c->top ? parts(c->top - at, y->hop) : 0, *last);
+}
+
+/* Rows of results from `row` on, those with all taps inside together. */
+static void sum_depth(const run *r, const gale__cpu_frame *f, int64_t row, int64_t rows, gale__simd_done done)
 {
     const gale__cpu_window *w = &r->contract->window;
     const gale__cpu_channel *c = &r->contract->channel;
     const float *map = map_of(r, f) + w->access->offset;
-    int64_t taps = w->y.taps, hop = w->y.hop;
-    for (int64_t y = row, n; y < row + rows; y += n) {
-        int64_t at = y * w->y.step, first = at < c->top ? parts(c->top - at, hop) : 0,
-                last = least(taps, at < c->bottom ? parts(c->bottom - at, hop) : 0);
-        n = 1;
-        if (first == 0 && last == taps) /* as many as all taps are inside of */
-            n = least((c->bottom - 1 - (taps - 1) * hop - at) / w->y.step + 1, row + rows - y);
-        f->tape->simd->rows.depth(done.out + (y - row) * w->x.lanes, map + at * w->y.unit, &c->depth, weights,
-            least(first, last), last, n, done.bias ? *done.bias : -0.0f, done.lo, done.hi);
+    float weights[GALE__CHANNEL_TAPS];
+    read_weights(r, f, weights);
+    for (int64_t y = row, n = 1; y < row + rows; y += n) {
+        int64_t at = y * w->y.step, first, last;
+        find_taps(c, &w->y, at, &first, &last);
+        bool all = first == 0 && last == w->y.taps;
+        n = all ? least((c->bottom - 1 - (last - 1) * w->y.hop - at) / w->y.step + 1, row + rows - y) : 1;
+        f->tape->simd->rows.depth(done.out + (y - row) * w->x.lanes, map + at * w->y.unit, &c->depth, weights, first,
+            last, n, done.bias ? *done.bias : -0.0f, done.lo, done.hi);
     }
+}
+
+/* All results of n channels from the frame's on, which follow one another at done.out. */
+static void sum_turned(const run *r, bench *b, int64_t n, const gale__simd_done *done)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
+    const gale__simd *simd = b->f.tape->simd;
+    int64_t rows = c->bottom - c->top, columns = c->right - c->left, at = c->weights->offset,
+            lanes = w->x.lanes * w->y.lanes;
+    float weights[GALE__CHANNEL_TAPS * VECTOR], bias[VECTOR];
+    const gale__cpu_span *batch = &r->contract->batch;
+    at += c->weights_pitch * b->f.at[batch->dim[0]];
+    simd->interleave[0](weights, (const float *)r->buffers[c->weights->buffer] + at, (size_t)c->weights_pitch,
+        (size_t)n, VECTOR, (size_t)c->taps);
+    simd->interleave[0](b->flat, map_of(r, &b->f) + c->from, (size_t)c->map_pitch, (size_t)n, VECTOR,
+        (size_t)((rows - 1) * w->y.unit + columns));
+    if (b->block < 0) memset(b->band, 0, (size_t)c->band_floats * sizeof(float));
+    b->block = 0;
+    for (int64_t y = 0; y < rows; y++)
+        memcpy(b->band + (y * c->depth.pitch + c->left) * VECTOR, b->flat + y * w->y.unit * VECTOR,
+            (size_t)(columns * VECTOR) * sizeof(float));
+    for (int64_t i = 0; i < VECTOR; i++) bias[i] = done->bias && i < n ? done->bias[i * done->bias_pitch] : -0.0f;
+    for (int64_t y = 0, first, last; y < w->y.lanes; y++) {
+        find_taps(c, &w->y, y * w->y.step, &first, &last);
+        simd->rows.deep(b->sums + (lanes + y * w->x.lanes) * VECTOR,
+            b->band + (y * w->y.step - c->top) * c->depth.pitch * VECTOR, &c->depth, weights, first, last, bias,
+            done->lo, done->hi);
+    }
+    simd->interleave[0](done->out, b->sums + lanes * VECTOR, VECTOR, (size_t)lanes, (size_t)lanes, (size_t)n);
 }
 
 static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)
@@ -305,11 +352,6 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
     read_weights(r, f, weights);
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
-    if (c->vectors) {
-        f->tape->simd->rows.masked(
-            sums, map_of(r, f), c->offset, c->mask, weights, (size_t)c->taps, (size_t)c->vectors);
-        return;
-    }
     if (!dense && w->x.lanes >= GRID_LANES) {
         f->tape->simd->rows.grid(
             sums, band, c->offset, weights, (size_t)c->taps, (size_t)rows, (size_t)w->x.lanes, (size_t)c->pitch);
@@ -344,6 +386,22 @@ static void finish_channel(
             &c->requant, f->tape->simd, f->buffers, at, f->tape->n_dims, &c->b.rows, n0, lanes, sums, true);
 }
 
+/* Where the results of the frame's channel go, from its lane n0 on; false: to the sums, since more follows. */
+static bool open_done(const run *r, bench *b, int64_t n0, gale__simd_done *done)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_span none = {.count = 1};
+    if (!r->aliased && !c->finish.other &&
+        gale__cpu_finish_open(&c->finish, &none, &c->b.rows, r->buffers, b->f.at, b->f.tape->n_dims, done)) {
+        done->out += n0;
+        if (c->finish.bias) done->bias_pitch = c->finish.bias->stride[c->batch.dim[0]];
+        if (!c->channel.turned || c->finish.out->stride[c->batch.dim[0]] == c->window.x.lanes * c->window.y.lanes)
+            return true;
+    }
+    *done = (gale__simd_done){.out = b->sums, .lo = -INFINITY, .hi = INFINITY};
+    return false;
+}
+
 /* Some channels, whole, or one band of one. */
 static void run_group(const run *r, bench *b, int64_t i)
 {
@@ -352,32 +410,27 @@ static void run_group(const run *r, bench *b, int64_t i)
     const gale__cpu_window *w = &c->window;
     int64_t group = i % r->groups, far = i / r->groups % w->far.count, block = i / r->groups / w->far.count,
             row = block * ch->rows, rows = least(ch->rows, w->y.lanes - row), first = group * ch->together,
-            n = least(ch->together, c->batch.count - first), lanes = rows * w->x.lanes;
-    bool alone = c->requant.out || (c->finish.out && !r->aliased);
-    const gale__cpu_span none = {.count = 1};
-    if (block != b->block && !ch->vectors && !ch->depth.pitch) prepare_block(r, b, block, rows);
+            n = least(ch->together, c->batch.count - first), lanes = rows * w->x.lanes,
+            n0 = (far * w->y.lanes + row) * w->x.lanes;
+    bool alone = c->requant.out || (c->finish.out && !r->aliased), done = false;
+    gale__simd_done to;
+    if (block != b->block && !ch->depth.pitch) prepare_block(r, b, block, rows);
     memset(b->f.at, 0, sizeof b->f.at);
     gale__cpu_frame_seek(&b->f, &w->far, far);
     for (int64_t k = 0; k < n; k++) {
+        float *sums = b->sums + (alone && !ch->turned ? 0 : k * lanes);
         if (w->y.lane >= 0) b->f.at[w->y.lane] = 0;
         gale__cpu_frame_seek(&b->f, &c->batch, first + k);
-        if (ch->depth.pitch) {
-            float weights[GALE__CHANNEL_TAPS];
-            gale__simd_done done;
-            int64_t n0 = (far * w->y.lanes + row) * w->x.lanes;
-            read_weights(r, &b->f, weights);
-            bool at_once =
-                alone && !c->finish.other &&
-                gale__cpu_finish_open(&c->finish, &none, &c->b.rows, r->buffers, b->f.at, b->f.tape->n_dims, &done);
-            if (at_once) done.out += n0;
-            else done = (gale__simd_done){.out = b->sums + (alone ? 0 : k * lanes), .lo = -INFINITY, .hi = INFINITY};
-            sum_depth(r, &b->f, row, rows, weights, done);
-            if (alone && !at_once) finish_channel(c, &b->f, n0, lanes, b->sums);
-            continue;
+        if (ch->depth.pitch && (!k || !ch->turned)) done = open_done(r, b, n0, &to);
+        if (ch->turned && !k) sum_turned(r, b, n, &to);
+        else if (ch->depth.pitch && !ch->turned) {
+            if (!done) to.out = sums;
+            sum_depth(r, &b->f, row, rows, to);
+        } else if (!ch->turned) {
+            fill_band(r, b);
+            sum_channel(r, &b->f, rows, b->band, b->flat, sums);
         }
-        if (!ch->vectors) fill_band(r, b);
-        sum_channel(r, &b->f, rows, b->band, b->flat, b->sums + (alone ? 0 : k * lanes));
-        if (alone) finish_channel(c, &b->f, (far * w->y.lanes + row) * w->x.lanes, lanes, b->sums);
+        if (alone && !done) finish_channel(c, &b->f, n0, lanes, sums);
     }
     if (!alone) finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
 }

@@ -9,8 +9,7 @@
 #define K_BYTES 1024  /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
 #define TILE_LANES 768
-#define LEAST_PANELS \
-    4 /* of a tile that is made smaller so that each thread has some; 1 where threads would have none */
+#define LEAST_PANELS 4          /* of a tile that is made smaller for more threads; 1 where these would have none */
 #define PACKED_BYTES (4u << 20) /* of b, shared by all threads */
 #define PARTS_BYTES (16u << 20)
 #define GROUP_K 1024      /* least k of a group */
@@ -411,7 +410,7 @@ static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *
     const gale__cpu_window *w = &c->window;
     uint8_t dims[GALE__NEST_DIMS];
     int n = c->batch.n;
-    gale__cpu_channel_init(&c->channel, &c->window, &c->k, c->batch.count);
+    gale__cpu_channel_init(&c->channel, &c->window, &c->batch, &c->k);
     memcpy(dims, c->batch.dim, (size_t)n);
     if (w->y.lane >= 0) dims[n++] = (uint8_t)w->y.lane;
     dims[n++] = (uint8_t)w->x.lane;

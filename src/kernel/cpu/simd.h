@@ -133,14 +133,14 @@ typedef struct gale__simd_rows {
      * so that up to GALE__SIMD_SLACK elements after the last row are */
     void (*grid)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t rows,
         size_t width, size_t pitch);
-    /* y[i] = the sum of w[t] x[offset[t] + i], of `vectors` times 16, where bit i of mask[t] is set; others are not
-     * read; NULL: not on this instruction set */
-    void (*masked)(float *y, const float *x, const int32_t *offset, const uint16_t *mask, const float *w, size_t taps,
-        size_t vectors);
     /* y = min(max(sums + bias, lo), hi), so many rows of results, of the taps down in [first, last); x: where the
      * first one's first tap is; NULL: not on this instruction set */
     void (*depth)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
         int64_t rows, float bias, float lo, float hi);
+    /* the same of 16 channels side by side, one row of results; pitch is in places then, and vectors and masks are not
+     * used */
+    void (*deep)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
+        const float *bias, float lo, float hi);
     /* y = min(max(x + bias + other, lo), hi); other: may be NULL */
     void (*finish)(float *y, const float *x, const float *other, float bias, float lo, float hi, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
@@ -183,10 +183,6 @@ typedef struct gale__simd {
     void (*requantise[2][2])(void *d, const void *a, const gale__simd_requant *v, size_t n);
     /* of U8 (0) or I8 (1), all three; d may be b */
     void (*sum_bytes[2])(void *d, const void *a, const void *b, const gale__simd_sum *v, size_t n);
-    /* y[i] = the sum of w[t] x[offset[t] + i], of `vectors` times 16, where bit i of mask[t] is set; others are not
-     * read; NULL: not on this instruction set */
-    void (*masked)(float *y, const float *x, const int32_t *offset, const uint16_t *mask, const float *w, size_t taps,
-        size_t vectors);
     /* y[i] = the largest x[offset[t] + i * stride] of U8 (0) or I8 (1) */
     void (*top_bytes[2])(void *y, const void *x, const int64_t *offset, int64_t stride, size_t taps, size_t n);
     /* U8 (0) or I8 (1) as F32 less a number; stride in elements */

@@ -332,22 +332,12 @@ static void flat_taps(float *y, const float *x, const int32_t *offset, const flo
         _Pragma("GCC unroll 8") for (size_t r = 0; r < R; r++) _Pragma("GCC unroll 8") for (size_t j = 0; j < N; j++) \
             store(y + r * width + j * LANES, s[r][j]);                                                                \
     }
-GRID(1, 1)
-GRID(1, 2)
-GRID(1, 3)
-GRID(1, 4)
-GRID(1, 5)
-GRID(1, 6)
-GRID(1, 7)
-GRID(2, 1)
-GRID(2, 2)
-GRID(2, 3)
-GRID(2, 4)
-GRID(4, 1)
-GRID(4, 2)
-GRID(8, 1)
-typedef void grid_fn(
-    float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t width, size_t pitch);
+/* clang-format off */
+GRID(1, 1) GRID(1, 2) GRID(1, 3) GRID(1, 4) GRID(1, 5) GRID(1, 6) GRID(1, 7)
+GRID(2, 1) GRID(2, 2) GRID(2, 3) GRID(2, 4) GRID(4, 1) GRID(4, 2) GRID(8, 1)
+    /* clang-format on */
+    typedef void grid_fn(
+        float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t width, size_t pitch);
 enum { GRID_MOST = 7, GRID_STEP = 4 };
 static grid_fn *const grids[4][GRID_MOST] = {{grid_1_1, grid_1_2, grid_1_3, grid_1_4, grid_1_5, grid_1_6, grid_1_7},
     {grid_2_1, grid_2_2, grid_2_3, grid_2_4}, {grid_4_1, grid_4_2}, {grid_8_1}};
@@ -367,44 +357,6 @@ static void grid_taps(float *y, const float *x, const int32_t *offset, const flo
         r += (size_t)1 << several;
     }
 }
-
-#if defined(__AVX512F__)
-#define MASKED(N)                                                                                               \
-    static void masked_##N(float *y, const float *x, const int32_t *offset, const uint16_t *mask, size_t pitch, \
-        const float *w, size_t taps)                                                                            \
-    {                                                                                                           \
-        lanes s[N] = {{0}};                                                                                     \
-        for (size_t t = 0; t < taps; t++, mask += pitch) {                                                      \
-            const float *p = x + offset[t];                                                                     \
-            lanes k = all(w[t]);                                                                                \
-            _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] =                                          \
-                fma_of(s[j], k, (lanes)_mm512_maskz_loadu_ps(mask[j], p + j * (int)LANES));                     \
-        }                                                                                                       \
-        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) store(y + j * (int)LANES, s[j]);                    \
-    }
-MASKED(1)
-MASKED(2)
-MASKED(3)
-MASKED(4)
-MASKED(5)
-MASKED(6)
-MASKED(7)
-MASKED(8)
-
-static void masked_taps(
-    float *y, const float *x, const int32_t *offset, const uint16_t *mask, const float *w, size_t taps, size_t vectors)
-{
-    static void (*const some[8])(float *, const float *, const int32_t *, const uint16_t *, size_t, const float *,
-        size_t) = {masked_1, masked_2, masked_3, masked_4, masked_5, masked_6, masked_7, masked_8};
-    size_t turns = (vectors + 7) / 8, n = (vectors + turns - 1) / turns;
-    for (size_t at = 0; at < vectors; at += n) {
-        if (n > vectors - at) n = vectors - at;
-        some[n - 1](y + at * LANES, x + at * LANES, offset, mask + at, vectors, w, taps);
-    }
-}
-#else
-#define masked_taps NULL
-#endif
 
 /* The larger, and the smaller, of a number and of x, which goes before where it is NaN. */
 #if defined(__AVX512F__)
@@ -485,23 +437,12 @@ M_INLINE void put_depth(float *y, const lanes *s, int n, const gale__simd_depth 
             for (int j = 0; j < N; j++) __builtin_prefetch(x + r * d->pitch + j * (int)LANES);                      \
         _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) put_depth(y + r * d->width, s[r], N, d, ends);          \
     }
-DEPTH(1, 1)
-DEPTH(1, 2)
-DEPTH(1, 3)
-DEPTH(1, 4)
-DEPTH(1, 5)
-DEPTH(1, 6)
-DEPTH(1, 7)
-DEPTH(1, 8)
-DEPTH(2, 1)
-DEPTH(2, 2)
-DEPTH(2, 3)
-DEPTH(2, 4)
-DEPTH(4, 1)
-DEPTH(4, 2)
-DEPTH(8, 1)
-typedef void depth_fn(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
-    const lanes *ends);
+/* clang-format off */
+DEPTH(1, 1) DEPTH(1, 2) DEPTH(1, 3) DEPTH(1, 4) DEPTH(1, 5) DEPTH(1, 6) DEPTH(1, 7) DEPTH(1, 8)
+DEPTH(2, 1) DEPTH(2, 2) DEPTH(2, 3) DEPTH(2, 4) DEPTH(4, 1) DEPTH(4, 2) DEPTH(8, 1)
+    /* clang-format on */
+    typedef void depth_fn(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first,
+        int64_t last, const lanes *ends);
 static depth_fn *const depths[4][GALE__DEPTH_VECTORS] = {
     {depth_1_1, depth_1_2, depth_1_3, depth_1_4, depth_1_5, depth_1_6, depth_1_7, depth_1_8},
     {depth_2_1, depth_2_2, depth_2_3, depth_2_4}, {depth_4_1, depth_4_2}, {depth_8_1}};
@@ -517,8 +458,42 @@ static void depth_rows(float *y, const float *x, const gale__simd_depth *d, cons
         r += 1 << several;
     }
 }
+
+/* N results of 16 channels. */
+#define DEEP(N)                                                                                              \
+    static void deep_##N(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, \
+        int64_t last, const lanes *ends)                                                                     \
+    {                                                                                                        \
+        lanes s[N] = {{0}};                                                                                  \
+        w += first * d->across * LANES;                                                                      \
+        for (int64_t t = first; t < last; t++)                                                               \
+            for (int64_t u = 0; u < d->across; u++, w += LANES) {                                            \
+                const float *p = x + (t * d->hop_y * d->pitch + u * d->hop) * LANES;                         \
+                lanes k = load(w);                                                                           \
+                _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] =                                   \
+                    fma_of(s[j], k, load(p + j * d->step * LANES));                                          \
+            }                                                                                                \
+        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++)                                                  \
+            store(y + j * (int)LANES, SMALLER(ends[2], LARGER(ends[1], s[j] + ends[0])));                    \
+    }
+/* clang-format off */
+DEEP(1) DEEP(2) DEEP(3) DEEP(4) DEEP(5) DEEP(6) DEEP(7) DEEP(8)
+    /* clang-format on */
+
+    static void deep_row(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first,
+        int64_t last, const float *bias, float lo, float hi)
+{
+    static depth_fn *const some[8] = {deep_1, deep_2, deep_3, deep_4, deep_5, deep_6, deep_7, deep_8};
+    lanes ends[3] = {load(bias), all(lo), all(hi)};
+    int64_t turns = (d->width + 7) / 8, n = (d->width + turns - 1) / turns;
+    for (int64_t at = 0; at < d->width; at += n) {
+        if (n > d->width - at) n = d->width - at;
+        some[n - 1](y + at * LANES, x + at * d->step * LANES, d, w, first, last, ends);
+    }
+}
 #else
 #define depth_rows NULL
+#define deep_row NULL
 #endif
 
 static void taps_2(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n)
@@ -564,8 +539,8 @@ void SIMD(rows)(gale__simd *t)
         .taps = {taps_1, taps_2},
         .flat = flat_taps,
         .grid = grid_taps,
-        .masked = masked_taps,
         .depth = depth_rows,
+        .deep = deep_row,
         .finish = finish_row,
         .tops = {tops_1, tops_2},
         .mix = mix_rows,
