@@ -155,6 +155,7 @@ static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gem
 static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
     int64_t width = gale__parallel_width(), wide = parts_of(w->x.lanes, BLOCK_COLUMNS), blocks;
+    bool plain = w->x.tap < 0 && w->y.tap < 0; /* blocks share nothing, so they may be small */
     w->columns = wide > 1 ? round_up(parts_of(w->x.lanes, wide), gemm.nr) : w->x.lanes;
     w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
     if (w->rows < 1) w->rows = 1;
@@ -163,7 +164,8 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
         blocks = w->far.count * parts_of(w->y.lanes, w->rows) * parts_of(w->x.lanes, w->columns);
         bool large = w->band_bytes > BAND_BYTES, few = blocks * batches < 4 * width && width > 1;
         if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
-        else if (w->columns > 4 * gemm.nr && (large || few)) w->columns = round_up(w->columns / 2, gemm.nr);
+        else if (w->columns > (plain ? 1 : 4) * gemm.nr && (large || few))
+            w->columns = round_up(w->columns / 2, gemm.nr);
         else break;
     }
     w->row_blocks = parts_of(w->y.lanes, w->rows);

@@ -70,7 +70,8 @@ static void finish_tile(const gale__cpu_contract *c, const block *b, int64_t m, 
     gale__simd_done d = b->done;
     d.rows = least(c->gemm.mr, b->m - m);
     d.lanes = least(c->gemm.nr, lanes);
-    d.next = m || b->offset != c->window.direct || gale__cpu_window_is_near(&c->window) ? 0 : c->gemm.nr;
+    bool fetch = !m && lanes > c->gemm.nr && b->offset == c->window.direct && !gale__cpu_window_is_near(&c->window);
+    d.next = fetch ? c->gemm.nr : 0;
     gale__cpu_finish_tile(&c->gemm, d, b->m0 + m, lane, kn < c->k.count ? sums : NULL, pitch, a, from, offset, kn);
 }
 
