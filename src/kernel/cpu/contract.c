@@ -18,13 +18,13 @@
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
+#define NEAR_ROWS 256 /* most that one thread multiplies by lanes in place: panels are better for more */
 #define JOINT_LANES 100
 #define JOINT_BLOCK 1024
 #define NARROW_LANES 8
 #define NARROW_K 16
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
-#define FEW_LANES 16  /* least lanes and steps of a product of fewer rows than a tile, by a constant */
-#define FEW_STEPS 16
+#define FEW_LANES 16  /* least lanes, and steps, of a product of fewer rows than a tile, by a constant */
 #define TRANSPOSED_LANES 128
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
@@ -108,7 +108,7 @@ static bool few_fit(const gale__nest *nest, const gale__contraction *info, bool 
 {
     const gale__nest_access *b = access_of(nest, turned ? info->a : info->b);
     if (ct != GALE__SIMD_TYPE_F32 || !b || b->type != GALE_F32 || b->n_guards || info->b_count != 1) return false;
-    return (turned ? info->m : info->n) >= FEW_LANES && info->k >= FEW_STEPS && nest->buffers[b->buffer].constant &&
+    return (turned ? info->m : info->n) >= FEW_LANES && info->k >= FEW_LANES && nest->buffers[b->buffer].constant &&
            is_read_once(nest, b);
 }
 
@@ -382,7 +382,8 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     bool shares = w->x.tap >= 0 || w->y.tap >= 0,
          small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
                  c->b.rows.count >= MANY_LANES * c->a.rows.count;
-    small = w->x.unit == 1 && !c->panels.bytes && (small || gale__cpu_window_is_near(w));
+    small |= gale__cpu_window_is_near(w) && (c->a.rows.count <= NEAR_ROWS || gale__parallel_width() > 1);
+    small = small && w->x.unit == 1 && !c->panels.bytes;
     w->access = shares || small ? w->access : NULL;
     if (!w->access) return GALE_OK;
     GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, batches_of(c), c->gemm, c->size));
@@ -570,7 +571,6 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
     GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
     GALE_TRY(make_tail(c, info));
-    int64_t mr = c->gemm.mr;
     c->private_bytes = task_bytes(c);
     if (c->groups > 1)
         c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) *
@@ -580,7 +580,7 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     if (c->window.access) {
         const gale__cpu_window *w = &c->window;
         c->private_bytes += w->band_bytes + w->temp_bytes + (size_t)w->packed * c->unit +
-                            (size_t)(round_up(w->part_rows, mr) * c->tile_lanes) * c->size + 256;
+                            (size_t)(round_up(w->part_rows, c->gemm.mr) * c->tile_lanes) * c->size + 256;
         c->shared_bytes =
             gale__cpu_window_shared_at(c) + (size_t)gale__cpu_window_blocks(w) * (w->shared_band + w->shared_panels);
     }

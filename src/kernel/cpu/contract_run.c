@@ -159,7 +159,7 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
-enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 256 };
+enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 256, PANEL_AHEAD = 1024 };
 
 static void fetch(const char *from, size_t bytes)
 {
@@ -189,6 +189,7 @@ static void multiply(const gale__cpu_contract *c, char *tile, const char *a, con
                 gale__simd_done d = *done;
                 d.rows = least(mr, rows - i);
                 d.lanes = least(nr, lanes - j);
+                d.next = PANEL_AHEAD; /* as tiles do that are not finished */
                 gale__cpu_finish_tile(&c->gemm, d, i, j, kn < c->k.count ? to : NULL, c->tile_lanes, x, y, offset, kn);
             } else if (j + slim == lanes) part->slim_at(to, (size_t)c->tile_lanes, x, y, offset, (size_t)kn);
             else part->tile(to, (size_t)c->tile_lanes, x, y, (size_t)gale__cpu_contract_units(c, kn));

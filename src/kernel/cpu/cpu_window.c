@@ -164,7 +164,7 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
         blocks = w->far.count * parts_of(w->y.lanes, w->rows) * parts_of(w->x.lanes, w->columns);
         bool large = w->band_bytes > BAND_BYTES, few = blocks * batches < 4 * width && width > 1;
         if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
-        else if (w->columns > (plain ? 1 : 4) * gemm.nr && (large || few))
+        else if (w->columns > (plain && !large ? 1 : 4) * gemm.nr && (large || few))
             w->columns = round_up(w->columns / 2, gemm.nr);
         else break;
     }

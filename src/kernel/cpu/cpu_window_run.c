@@ -6,7 +6,7 @@
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
-enum { PANELS = 4 };             /* of lanes that stay in the first cache while the rows go by */
+enum { PANELS = 8 };             /* of lanes that stay in the first cache while the rows go by */
 enum { CHUNK_BYTES = 48 << 10 }; /* of sums that are finished together */
 
 typedef struct run {
