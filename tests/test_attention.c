@@ -391,7 +391,7 @@ static void compile_all(bool quads)
         gale__routine_launch launch;
         make_case(i, &t);
         if (build_case(i, &t, &caps, &launch, &irs[n])) list[n] = &irs[n], n++;
-        CHECK(launch.unit && strstr(launch.unit, "mma.sync"));
+        CHECK(launch.unit && strstr(launch.unit, quads ? "mma.sync" : "mma"));
         free_case(&t);
     }
     if (CHECK_OK(gale__ir_print_c(list, n, GALE__DIALECT_CUDA, &caps, &text))) {

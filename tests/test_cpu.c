@@ -316,7 +316,8 @@ TEST(convolutions)
         {2, 6, 7, 7, 9, 3, 1, 1, 2, 2}, {1, 4, 6, 5, 12, 4, 1, 1, 2, 3}, {2, 5, 7, 7, 70, 3, 1, 1, 1, 1},
         {1, 40, 3, 3, 65, 3, 1, 1, 1, 1}, {1, 3, 29, 13, 96, 5, 2, 1, 2, 1}, {3, 2, 14, 14, 64, 3, 1, 2, 2, 1},
         {1, 6, 8, 8, 20, 3, 1, 12, 12, 1}, {1, 6, 8, 8, 20, 3, 1, 7, 7, 1}, {2, 4, 6, 9, 8, 5, 2, 5, 9, 1},
-        {1, 16, 40, 40, 12, 1, 1, 1, 0, 1}, {2, 9, 31, 29, 20, 1, 1, 1, 0, 1}};
+        {1, 16, 40, 40, 12, 1, 1, 1, 0, 1}, {2, 9, 31, 29, 20, 1, 1, 1, 0, 1}, {1, 300, 5, 5, 30, 1, 1, 1, 0, 1},
+        {1, 20, 7, 7, 40, 1, 1, 1, 0, 1}, {1, 270, 13, 14, 18, 1, 1, 1, 0, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *c = cases[i];
         follow = (int)i & 3;
@@ -328,24 +329,32 @@ TEST(convolutions)
     follow = 0;
 }
 
-/* out[g, o, y, x] = relu(sum over c, i, j of in[g, c, y + i - 1, x + j - 1] w[g, o, c, i, j] + bias[g, o]). */
-static void grouped_convolution(build *b, int64_t groups, int64_t c, int64_t side, int64_t o)
+/* out[g, o, y, x] = relu(sum over c, i, j of in[g, c, s y + i - p, s x + j - p] w[g, o, c, i, j] + bias[g, o]), with
+ * `side` places along each axis, taps and stride s. */
+static void grouped_taps(build *b, int64_t groups, int64_t c, int64_t side, int64_t o, int64_t taps, int64_t stride)
 {
-    build_init(b, 4, 3, (int64_t[]){groups, o, side, side, c, 3, 3});
+    int64_t pad = taps / 2, out = (side + 2 * pad - taps) / stride + 1;
+    build_init(b, 4, 3, (int64_t[]){groups, o, out, out, c, taps, taps});
     gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, groups * c * side * side, false));
     x->stride[0] = c * side * side;
     x->stride[4] = side * side;
-    x->offset = -side - 1;
+    x->offset = -pad * (side + 1);
     for (int axis = 0; axis < 2; axis++) {
         gale__nest_guard *g = &x->guards[x->n_guards++];
-        *g = (gale__nest_guard){.c0 = -1, .extent = side, .div = 1};
-        g->coef[2 + axis] = g->coef[5 + axis] = 1;
-        x->stride[2 + axis] = x->stride[5 + axis] = axis ? 1 : side;
+        *g = (gale__nest_guard){.c0 = -pad, .extent = side, .div = 1};
+        g->coef[2 + axis] = stride, g->coef[5 + axis] = 1;
+        x->stride[5 + axis] = axis ? 1 : side;
+        x->stride[2 + axis] = stride * x->stride[5 + axis];
     }
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 1 | 2 | 16 | 32 | 64, false), 1);
     int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 1 | 2, false), 0), 0);
     add_store(b, add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0), dense_access(b, GALE_F32, 15, true));
+}
+
+static void grouped_convolution(build *b, int64_t groups, int64_t c, int64_t side, int64_t o)
+{
+    grouped_taps(b, groups, c, side, o, 3, 1);
 }
 
 /* Weights that were laid out once give the same bits as those that every run packs (not where they are transformed). */
@@ -399,12 +408,13 @@ TEST(kept_weights)
 /* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
 TEST(channels)
 {
-    static const int64_t shapes[][2] = {
-        {1, 9}, {5, 3}, {40, 7}, {3, 64}, {2, 150}, {300, 2}, {9, 14}, {4, 28}, {3, 90}, {2, 112}};
+    static const int64_t shapes[][4] = {{1, 9, 3, 1}, {5, 3, 3, 1}, {40, 7, 3, 1}, {3, 64, 3, 1}, {2, 150, 3, 1},
+        {300, 2, 3, 1}, {9, 14, 3, 1}, {4, 28, 3, 1}, {3, 90, 3, 1}, {2, 112, 3, 1}, {19, 14, 3, 2}, {17, 7, 5, 1},
+        {20, 13, 5, 2}, {3, 57, 3, 2}, {2, 128, 3, 2}, {18, 4, 7, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         build b;
         gale__cpu_kernel *k = NULL;
-        grouped_convolution(&b, shapes[i][0], 1, shapes[i][1], 1);
+        grouped_taps(&b, shapes[i][0], 1, shapes[i][1], 1, shapes[i][2], shapes[i][3]);
         gale__nest_canonicalize(&b.nest);
         if (!CHECK(agree(&b, "by channel")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
         CHECK(shapes[i][0] == 1 || !strcmp(gale__cpu_kernel_schedule(k), "by channel"));

@@ -2,6 +2,7 @@
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/scratch.h"
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -9,6 +10,12 @@ enum {
     TOGETHER_LANES = 768,
     ALONE_LANES = 96,
     GRID_LANES = 14,
+    DEPTH_VECTORS = 4,
+    DEPTH_TAPS = 9,
+    TURNED_CHANNELS = 8,
+    TURNED_PLACES = 256,
+    TURNED_FEW = 200,
+    DEPTH_ROWS = 8,
     TOGETHER_MOST = 64,
     VECTOR = 16,
     TASKS_EACH = 4,
@@ -18,6 +25,7 @@ enum {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
+
 static int64_t places(const gale__cpu_axis *a, int64_t lanes)
 {
     return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
@@ -86,45 +94,76 @@ static void lay_band(gale__cpu_channel *c, const gale__cpu_window *w)
     c->band_floats = w->y.step * w->x.step * c->plane_rows * c->pitch + 2 * VECTOR;
 }
 
-/* Whether results and places have the same rows, so that a tap is a shift. */
-static bool is_in_place(const gale__cpu_channel *c, const gale__cpu_window *w)
+/* Which of 16 places from `at` on are in [lo, hi). */
+static uint16_t mask_of(int64_t lo, int64_t hi, int64_t at)
 {
-    int64_t vectors = parts(w->x.lanes * w->y.lanes, VECTOR);
-    return gale__simd_get()->rows.masked && !c->bytes && c->row_blocks == 1 && w->x.step == 1 && w->y.step == 1 &&
-           w->x.unit == 1 && (w->y.lane < 0 || w->y.unit == w->x.lanes) && !w->access->fill &&
-           vectors * c->taps <= GALE__CHANNEL_MASKS;
+    uint16_t mask = 0;
+    for (int64_t i = 0; i < VECTOR; i++) mask |= (uint16_t)((at + i >= lo && at + i < hi) << i);
+    return mask;
 }
 
-/* Which lanes of tap t are inside, its places being y and x further on. */
-static void mask_tap(gale__cpu_channel *c, const gale__cpu_window *w, int64_t t, int64_t y, int64_t x)
+/* Whether the places that are inside are a rectangle. */
+static bool find_inside(gale__cpu_channel *c, const gale__cpu_window *w)
 {
-    uint16_t *mask = c->mask + t * c->vectors;
-    int64_t lo, hi, from;
-    for (int64_t row = 0; row < w->y.lanes; row++) {
+    gale__cpu_window each = *w;
+    int64_t end = places(&w->y, w->y.lanes), lo, hi, from;
+    each.phases = 1;
+    c->bottom = 0;
+    for (int64_t y = 0; y < end; y++) {
         gale__cpu_window_row at;
-        gale__cpu_window_seek(w, NULL, 0, row + y, x, &at);
-        gale__cpu_window_inside(w, &at, 0, w->x.lanes, &lo, &hi, &from);
-        for (int64_t i = row * w->x.lanes + lo; i < row * w->x.lanes + hi; i++)
-            mask[i / VECTOR] |= (uint16_t)(1u << i % VECTOR);
+        gale__cpu_window_seek(w, NULL, 0, y, 0, &at);
+        gale__cpu_window_inside(&each, &at, 0, places(&w->x, w->x.lanes), &lo, &hi, &from);
+        if (hi <= lo) continue;
+        if (!c->bottom) c->top = y, c->left = lo, c->right = hi, c->from = from;
+        else if (lo != c->left || hi != c->right || c->bottom != y) return false;
+        c->bottom = y + 1;
     }
-    c->offset[t] = (int32_t)(w->access->offset + y * w->x.lanes + x);
+    return c->bottom > 0;
 }
 
-void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches)
+/* Whether rows need masks in the first and the last vector only. */
+static bool find_masks(gale__simd_depth *d, const gale__cpu_channel *c)
 {
-    int64_t wanted = (int64_t)gale__parallel_now() * TASKS_EACH, across = parts(w->x.taps, QUAD);
-    c->quads = has_quads(c, w) ? w->y.taps * across : 0;
-    w->phases = c->quads ? 1 : w->x.step;
-    c->taps = k->count;
-    c->pitch = w->x.lanes + (w->x.taps - 1) * w->x.hop / w->x.step;
-    c->rows = w->y.lanes;
-    for (lay_band(c, w); c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w)) c->rows = parts(c->rows, 2);
-    c->row_blocks = parts(w->y.lanes, c->rows);
-    int64_t fit = least(TOGETHER_LANES / (w->x.lanes * w->y.lanes), batches * w->far.count / wanted);
-    bool alone = w->x.lanes * w->y.lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
-    c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
-    c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
-    c->vectors = is_in_place(c, w) ? parts(w->x.lanes * w->y.lanes, VECTOR) : 0;
+    int64_t wide = (d->width - 1) * d->step + 1, last = (d->vectors - 1) * VECTOR;
+    for (int64_t t = 0; t < d->across; t++) {
+        int64_t lo = c->left - t * d->hop, hi = least(wide, c->right - t * d->hop);
+        d->mask[t][0] = mask_of(lo, hi, 0);
+        d->mask[t][1] = mask_of(lo, hi, last);
+        if (d->vectors > 2 && (lo > VECTOR || hi < last)) return false;
+    }
+    return true;
+}
+
+/* Whether channels are one dimension, weights of a channel follow one another, and maps are small. */
+static bool find_turned(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *batch)
+{
+    for (int64_t t = 0; t < c->taps; t++)
+        if (c->weight_at[t] != t) return false;
+    c->map_pitch = w->access->stride[batch->dim[0]];
+    c->weights_pitch = c->weights->stride[batch->dim[0]];
+    int64_t most = c->taps > DEPTH_TAPS || w->x.step > 1 ? TURNED_PLACES : TURNED_FEW; /* turning is worth it */
+    return batch->n == 1 && batch->count >= TURNED_CHANNELS && c->map_pitch > 0 && c->weights_pitch > 0 &&
+           (c->bottom - c->top) * w->y.unit <= most && w->y.lanes * w->x.lanes <= most;
+}
+
+static void find_depth(
+    gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *batch, const gale__cpu_span *k)
+{
+    gale__simd_depth d = {w->y.unit, w->y.step, w->y.hop, w->x.lanes, w->x.step, w->x.taps, w->x.hop,
+        parts((w->x.lanes - 1) * w->x.step + 1, VECTOR), {{0}}};
+    if (!gale__simd_get()->rows.depth || c->bytes || w->access->fill || w->x.unit != 1 || k->n != 2 ||
+        k->dim[0] != w->y.tap || k->dim[1] != w->x.tap || !find_inside(c, w))
+        return;
+    c->turned = find_turned(c, w, batch);
+    if (c->turned) d.pitch = places(&w->x, w->x.lanes);
+    if (c->turned || (c->taps <= DEPTH_TAPS && (d.vectors >= DEPTH_VECTORS || d.step == 2) &&
+                         d.vectors <= GALE__DEPTH_VECTORS && d.step <= 2 && find_masks(&d, c)))
+        c->depth = d;
+}
+
+static void lay_taps(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *k)
+{
+    int64_t across = parts(w->x.taps, QUAD);
     for (int64_t t = 0; t < k->count; t++) {
         int64_t left = t, y = 0, x = 0, at = 0;
         for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) {
@@ -138,11 +177,47 @@ void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gal
                       x / w->x.step);
         c->weight_at[t] = (int32_t)at;
         c->place[t] = (uint8_t)(y / w->y.hop * across * QUAD + x);
-        if (c->vectors) mask_tap(c, w, t, y, x);
     }
-    int64_t row = places(&w->x, w->x.lanes);
-    if (c->quads) c->pitch = row;
-    for (int64_t q = 0; q < c->quads; q++) c->offset[q] = (int32_t)(q / across * w->y.hop * row + q % across * QUAD);
+}
+
+/* Where each quad's bytes begin in a band whose rows are as wide as the places they have. */
+static void lay_quads(gale__cpu_channel *c, const gale__cpu_window *w)
+{
+    int64_t across = parts(w->x.taps, QUAD);
+    c->pitch = places(&w->x, w->x.lanes);
+    for (int64_t q = 0; q < c->quads; q++)
+        c->offset[q] = (int32_t)(q / across * w->y.hop * c->pitch + q % across * QUAD);
+}
+
+void gale__cpu_channel_init(
+    gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *batch, const gale__cpu_span *k)
+{
+    int64_t wanted = (int64_t)gale__parallel_now() * TASKS_EACH, batches = batch->count,
+            lanes = w->x.lanes * w->y.lanes;
+    c->quads = has_quads(c, w) ? w->y.taps * parts(w->x.taps, QUAD) : 0;
+    w->phases = c->quads ? 1 : w->x.step;
+    c->taps = k->count;
+    c->pitch = w->x.lanes + (w->x.taps - 1) * w->x.hop / w->x.step;
+    c->rows = w->y.lanes;
+    lay_taps(c, w, k);
+    find_depth(c, w, batch, k);
+    while (c->depth.pitch && !c->turned && c->rows > DEPTH_ROWS &&
+           batches * w->far.count * parts(w->y.lanes, c->rows) < wanted)
+        c->rows = parts(c->rows, 2);
+    for (lay_band(c, w); !c->depth.pitch && c->rows > 1 && c->band_floats > BAND_FLOATS; lay_band(c, w))
+        c->rows = parts(c->rows, 2);
+    c->row_blocks = parts(w->y.lanes, c->rows);
+    int64_t fit = least(TOGETHER_LANES / lanes, batches * w->far.count / wanted);
+    bool alone = lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
+    c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
+    c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
+    lay_taps(c, w, k);
+    if (c->quads) lay_quads(c, w);
+    if (!c->turned) return;
+    c->together = VECTOR;
+    c->band_floats = (c->bottom - c->top) * c->depth.pitch * VECTOR;
+    c->flat = (c->bottom - c->top) * w->y.unit * VECTOR;
+    c->sums_floats = 2 * lanes * VECTOR; /* turned, and as they are stored */
 }
 
 typedef struct run {
@@ -278,6 +353,61 @@ static void sum_quads(const run *r, const gale__cpu_frame *f, int64_t rows, cons
         -point * sum, (size_t)rows, (size_t)w->x.lanes);
 }
 
+/* Which taps down are inside for results at place `at`. */
+static void find_taps(const gale__cpu_channel *c, const gale__cpu_axis *y, int64_t at, int64_t *first, int64_t *last)
+{
+    *last = least(y->taps, at < c->bottom ? parts(c->bottom - at, y->hop) : 0);
+    *first = least(at < c->top ? parts(c->top - at, y->hop) : 0, *last);
+}
+
+/* Rows of results from `row` on, those with all taps inside together. */
+static void sum_depth(const run *r, const gale__cpu_frame *f, int64_t row, int64_t rows, gale__simd_done done)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
+    const float *map = map_of(r, f) + w->access->offset;
+    float weights[GALE__CHANNEL_TAPS];
+    read_weights(r, f, weights);
+    for (int64_t y = row, n = 1; y < row + rows; y += n) {
+        int64_t at = y * w->y.step, first, last;
+        find_taps(c, &w->y, at, &first, &last);
+        bool all = first == 0 && last == w->y.taps;
+        n = all ? least((c->bottom - 1 - (last - 1) * w->y.hop - at) / w->y.step + 1, row + rows - y) : 1;
+        f->tape->simd->rows.depth(done.out + (y - row) * w->x.lanes, map + at * w->y.unit, &c->depth, weights, first,
+            last, n, done.bias ? *done.bias : -0.0f, done.lo, done.hi);
+    }
+}
+
+/* All results of n channels from the frame's on, which follow one another at done.out. */
+static void sum_turned(const run *r, bench *b, int64_t n, const gale__simd_done *done)
+{
+    const gale__cpu_window *w = &r->contract->window;
+    const gale__cpu_channel *c = &r->contract->channel;
+    const gale__simd *simd = b->f.tape->simd;
+    int64_t rows = c->bottom - c->top, columns = c->right - c->left, at = c->weights->offset,
+            lanes = w->x.lanes * w->y.lanes;
+    float weights[GALE__CHANNEL_TAPS * VECTOR], bias[VECTOR];
+    const gale__cpu_span *batch = &r->contract->batch;
+    at += c->weights_pitch * b->f.at[batch->dim[0]];
+    simd->interleave[0](weights, (const float *)r->buffers[c->weights->buffer] + at, (size_t)c->weights_pitch,
+        (size_t)n, VECTOR, (size_t)c->taps);
+    simd->interleave[0](b->flat, map_of(r, &b->f) + c->from, (size_t)c->map_pitch, (size_t)n, VECTOR,
+        (size_t)((rows - 1) * w->y.unit + columns));
+    if (b->block < 0) memset(b->band, 0, (size_t)c->band_floats * sizeof(float));
+    b->block = 0;
+    for (int64_t y = 0; y < rows; y++)
+        memcpy(b->band + (y * c->depth.pitch + c->left) * VECTOR, b->flat + y * w->y.unit * VECTOR,
+            (size_t)(columns * VECTOR) * sizeof(float));
+    for (int64_t i = 0; i < VECTOR; i++) bias[i] = done->bias && i < n ? done->bias[i * done->bias_pitch] : -0.0f;
+    for (int64_t y = 0, first, last; y < w->y.lanes; y++) {
+        find_taps(c, &w->y, y * w->y.step, &first, &last);
+        simd->rows.deep(b->sums + (lanes + y * w->x.lanes) * VECTOR,
+            b->band + (y * w->y.step - c->top) * c->depth.pitch * VECTOR, &c->depth, weights, first, last, bias,
+            done->lo, done->hi);
+    }
+    simd->interleave[0](done->out, b->sums + lanes * VECTOR, VECTOR, (size_t)lanes, (size_t)lanes, (size_t)n);
+}
+
 static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const float *band, float *flat, float *sums)
 {
     const gale__cpu_window *w = &r->contract->window;
@@ -290,11 +420,6 @@ static void sum_channel(const run *r, gale__cpu_frame *f, int64_t rows, const fl
     read_weights(r, f, weights);
     int64_t n = parts((rows - 1) * c->pitch + w->x.lanes, VECTOR) * VECTOR;
     bool dense = c->pitch == w->x.lanes;
-    if (c->vectors) {
-        f->tape->simd->rows.masked(
-            sums, map_of(r, f), c->offset, c->mask, weights, (size_t)c->taps, (size_t)c->vectors);
-        return;
-    }
     if (!dense && w->x.lanes >= GRID_LANES) {
         f->tape->simd->rows.grid(
             sums, band, c->offset, weights, (size_t)c->taps, (size_t)rows, (size_t)w->x.lanes, (size_t)c->pitch);
@@ -330,6 +455,22 @@ static void finish_channel(
             0, !c->channel.quads);
 }
 
+/* Where the results of the frame's channel go, from its lane n0 on; false: to the sums, since more follows. */
+static bool open_done(const run *r, bench *b, int64_t n0, gale__simd_done *done)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_span none = {.count = 1};
+    if (!r->aliased && !c->finish.other &&
+        gale__cpu_finish_open(&c->finish, &none, &c->b.rows, r->buffers, b->f.at, b->f.tape->n_dims, done)) {
+        done->out += n0;
+        if (c->finish.bias) done->bias_pitch = c->finish.bias->stride[c->batch.dim[0]];
+        if (!c->channel.turned || c->finish.out->stride[c->batch.dim[0]] == c->window.x.lanes * c->window.y.lanes)
+            return true;
+    }
+    *done = (gale__simd_done){.out = b->sums, .lo = -INFINITY, .hi = INFINITY};
+    return false;
+}
+
 /* Some channels, whole, or one band of one. */
 static void run_group(const run *r, bench *b, int64_t i)
 {
@@ -338,17 +479,27 @@ static void run_group(const run *r, bench *b, int64_t i)
     const gale__cpu_window *w = &c->window;
     int64_t group = i % r->groups, far = i / r->groups % w->far.count, block = i / r->groups / w->far.count,
             row = block * ch->rows, rows = least(ch->rows, w->y.lanes - row), first = group * ch->together,
-            n = least(ch->together, c->batch.count - first), lanes = rows * w->x.lanes;
-    bool alone = c->requant.out || (c->finish.out && !r->aliased);
-    if (block != b->block && !ch->vectors) prepare_block(r, b, block, rows);
+            n = least(ch->together, c->batch.count - first), lanes = rows * w->x.lanes,
+            n0 = (far * w->y.lanes + row) * w->x.lanes;
+    bool alone = c->requant.out || (c->finish.out && !r->aliased), done = false;
+    gale__simd_done to;
+    if (block != b->block && !ch->depth.pitch) prepare_block(r, b, block, rows);
     memset(b->f.at, 0, sizeof b->f.at);
     gale__cpu_frame_seek(&b->f, &w->far, far);
     for (int64_t k = 0; k < n; k++) {
+        float *sums = b->sums + (alone && !ch->turned ? 0 : k * lanes);
         if (w->y.lane >= 0) b->f.at[w->y.lane] = 0;
         gale__cpu_frame_seek(&b->f, &c->batch, first + k);
-        if (!ch->vectors) fill_band(r, b);
-        sum_channel(r, &b->f, rows, b->band, b->flat, b->sums + (alone ? 0 : k * lanes));
-        if (alone) finish_channel(c, &b->f, (far * w->y.lanes + row) * w->x.lanes, lanes, b->sums);
+        if (ch->depth.pitch && (!k || !ch->turned)) done = open_done(r, b, n0, &to);
+        if (ch->turned && !k) sum_turned(r, b, n, &to);
+        else if (ch->depth.pitch && !ch->turned) {
+            if (!done) to.out = sums;
+            sum_depth(r, &b->f, row, rows, to);
+        } else if (!ch->turned) {
+            fill_band(r, b);
+            sum_channel(r, &b->f, rows, b->band, b->flat, sums);
+        }
+        if (alone && !done) finish_channel(c, &b->f, n0, lanes, sums);
     }
     if (!alone) finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
 }

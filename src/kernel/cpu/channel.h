@@ -4,8 +4,9 @@
  * contiguous, rows one after the other without gaps.  So the results of a band are one long row for every tap, however
  * narrow the map is; what is between the ends of rows is computed needlessly.
  *
- * Maps of the size of their results need no band where loads can leave lanes out: every tap is a shift of the map, and
- * lanes whose place is outside read 0.
+ * Maps need no band where loads can leave lanes out: a few long rows of results are summed at all their places in
+ * registers, and those between strides dropped.  Of small maps 16 channels at a time are turned, so that lanes are
+ * channels.
  *
  * Bytes less their zero points are multiplied as floats, which is exact: the sums of so few taps are below 2^24; or,
  * where there are instructions for it, as bytes, four neighbouring taps of a row at a time: a quad. */
@@ -13,7 +14,7 @@
 #define GALE_KERNEL_CPU_CHANNEL_H
 #include "kernel/cpu/cpu_window.h"
 
-enum { GALE__CHANNEL_TAPS = 128, GALE__CHANNEL_MASKS = 640 };
+enum { GALE__CHANNEL_TAPS = 128 };
 typedef struct gale__cpu_channel {
     const gale__nest_access *weights;         /* NULL: not a convolution by channel */
     bool bytes;                               /* both factors are, less zero points */
@@ -25,12 +26,15 @@ typedef struct gale__cpu_channel {
     int32_t weight_at[GALE__CHANNEL_TAPS]; /* in its channel's weights */
     int64_t quads;                         /* of all taps of a result; 0: not by quads */
     uint8_t place[GALE__CHANNEL_TAPS];     /* then each tap's among their weights */
-    int64_t vectors;                       /* of a map that is read in place; 0: bands */
-    uint16_t mask[GALE__CHANNEL_MASKS];    /* its lanes that are inside, of each vector for each tap */
+    gale__simd_depth depth;                /* pitch 0: bands; else maps are read in place, or turned */
+    bool turned;                           /* then 16 channels, from maps and weights so far apart */
+    int64_t map_pitch, weights_pitch;
+    int64_t top, bottom, left, right, from; /* places that are inside, and where the first of them is */
 } gale__cpu_channel;
 /* Whether lanes `value` by weights `other` are that, summed in F32 or I32; finds the window of the lanes. */
 bool gale__cpu_channel_find(gale__cpu_channel *c, gale__cpu_window *w, const gale__nest *nest, int value, int other,
     const gale__cpu_span *batch, const gale__cpu_span *lanes, const gale__cpu_span *k, gale__simd_type sum);
-/* Chooses bands for so many batches. */
-void gale__cpu_channel_init(gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *k, int64_t batches);
+/* Chooses how maps are read. */
+void gale__cpu_channel_init(
+    gale__cpu_channel *c, gale__cpu_window *w, const gale__cpu_span *batch, const gale__cpu_span *k);
 #endif

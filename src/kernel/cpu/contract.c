@@ -9,8 +9,7 @@
 #define K_BYTES 1024  /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define TILE_ROWS 120
 #define TILE_LANES 768
-#define LEAST_PANELS \
-    4 /* of a tile that is made smaller so that each thread has some; 1 where threads would have none */
+#define LEAST_PANELS 4          /* of a tile that is made smaller for more threads; 1 where these would have none */
 #define PACKED_BYTES (4u << 20) /* of b, shared by all threads */
 #define PARTS_BYTES (16u << 20)
 #define GROUP_K 1024      /* least k of a group */
@@ -19,13 +18,13 @@
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
+#define NEAR_ROWS 256 /* most that one thread multiplies by lanes in place: panels are better for more */
 #define JOINT_LANES 100
 #define JOINT_BLOCK 1024
 #define NARROW_LANES 8
 #define NARROW_K 16
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
-#define FEW_LANES 16  /* least lanes and steps of a product of fewer rows than a tile, by a constant */
-#define FEW_STEPS 16
+#define FEW_LANES 16  /* least lanes, and steps, of a product of fewer rows than a tile, by a constant */
 #define TRANSPOSED_LANES 128
 #define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
 
@@ -109,7 +108,7 @@ static bool few_fit(const gale__nest *nest, const gale__contraction *info, bool 
 {
     const gale__nest_access *b = access_of(nest, turned ? info->a : info->b);
     if (ct != GALE__SIMD_TYPE_F32 || !b || b->type != GALE_F32 || b->n_guards || info->b_count != 1) return false;
-    return (turned ? info->m : info->n) >= FEW_LANES && info->k >= FEW_STEPS && nest->buffers[b->buffer].constant &&
+    return (turned ? info->m : info->n) >= FEW_LANES && info->k >= FEW_LANES && nest->buffers[b->buffer].constant &&
            is_read_once(nest, b);
 }
 
@@ -384,7 +383,9 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     bool shares = w->x.tap >= 0 || w->y.tap >= 0,
          small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
                  c->b.rows.count >= MANY_LANES * c->a.rows.count;
-    w->access = shares || (small && w->x.unit == 1 && !c->panels.bytes) ? w->access : NULL;
+    small |= gale__cpu_window_is_near(w) && (c->a.rows.count <= NEAR_ROWS || gale__parallel_now() > 1);
+    small = small && w->x.unit == 1 && !c->panels.bytes;
+    w->access = shares || small ? w->access : NULL;
     if (!w->access) return GALE_OK;
     GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, batches_of(c), c->gemm, c->size));
     if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
@@ -411,7 +412,7 @@ static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *
     const gale__cpu_window *w = &c->window;
     uint8_t dims[GALE__NEST_DIMS];
     int n = c->batch.n;
-    gale__cpu_channel_init(&c->channel, &c->window, &c->k, c->batch.count);
+    gale__cpu_channel_init(&c->channel, &c->window, &c->batch, &c->k);
     memcpy(dims, c->batch.dim, (size_t)n);
     if (w->y.lane >= 0) dims[n++] = (uint8_t)w->y.lane;
     dims[n++] = (uint8_t)w->x.lane;
@@ -568,7 +569,6 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
     GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
     GALE_TRY(make_tail(c, info));
-    int64_t mr = c->gemm.mr;
     c->private_bytes = task_bytes(c);
     if (c->groups > 1)
         c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) *
@@ -578,7 +578,7 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     if (c->window.access) {
         const gale__cpu_window *w = &c->window;
         c->private_bytes += w->band_bytes + w->temp_bytes + (size_t)w->packed * c->unit +
-                            (size_t)(round_up(w->part_rows, mr) * c->tile_lanes) * c->size + 256;
+                            (size_t)(round_up(w->part_rows, c->gemm.mr) * c->tile_lanes) * c->size + 256;
         c->shared_bytes =
             gale__cpu_window_shared_at(c) + (size_t)gale__cpu_window_blocks(w) * (w->shared_band + w->shared_panels);
     }

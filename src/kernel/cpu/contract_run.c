@@ -159,25 +159,25 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
-enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 256 };
+enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 256, PANEL_AHEAD = 1024 };
 
 static void fetch(const char *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(from + i);
 }
 
-/* tile += a panel set times b panel set, over kn.  Panels that were packed once are in slow memory: while one is at
- * work the next is fetched, a share with each of its tiles; with few tiles that is more at once than memory has under
- * way, and the processor's own fetching does better. */
-static void multiply(
-    const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows, int64_t lanes, int64_t kn)
+/* tile += a panel set times b panel set, over kn; done: these are the last steps, and the tile goes there.  Panels that
+ * were packed once are in slow memory: while one is at work the next is fetched, a share with each of its tiles; with
+ * few tiles that is more at once than memory has under way, and the processor's own fetching does better. */
+static void multiply(const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows, int64_t lanes,
+    int64_t kn, const gale__simd_done *done)
 {
     int64_t mr = c->gemm.mr, nr = c->gemm.nr;
     size_t steps = gale__cpu_contract_steps(c, kn), panel = (size_t)nr * steps,
            share = c->panels.bytes && rows > FEW_TILES * mr ? panel / (size_t)parts(rows, mr) / LINE * LINE + LINE : 0;
     int64_t slim = kn <= SLIM_STEPS && !c->narrow && lanes % nr <= c->gemm.slim ? lanes % nr : 0;
     int32_t offset[SLIM_STEPS];
-    for (int64_t k = 0; k < kn && slim; k++) offset[k] = (int32_t)(k * nr);
+    for (int64_t k = 0; k < kn && (slim || done); k++) offset[k] = (int32_t)(k * nr);
     gale__simd_gemm_open(&c->gemm);
     for (int64_t j = 0; j < lanes; j += nr) {
         const char *next = b + (size_t)j * steps + panel;
@@ -186,7 +186,13 @@ static void multiply(
             char *to = tile + (size_t)(i * c->tile_lanes + j) * c->size;
             const char *x = a + (size_t)i * steps, *y = b + (size_t)j * steps;
             fetch(next, share);
-            if (j + slim == lanes) part->slim_at(to, (size_t)c->tile_lanes, x, y, offset, (size_t)kn);
+            if (done) {
+                gale__simd_done d = *done;
+                d.rows = least(mr, rows - i);
+                d.lanes = least(nr, lanes - j);
+                d.next = PANEL_AHEAD; /* as tiles do that are not finished */
+                gale__cpu_finish_tile(&c->gemm, d, i, j, kn < c->k.count ? to : NULL, c->tile_lanes, x, y, offset, kn);
+            } else if (j + slim == lanes) part->slim_at(to, (size_t)c->tile_lanes, x, y, offset, (size_t)kn);
             else part->tile(to, (size_t)c->tile_lanes, x, y, (size_t)gale__cpu_contract_units(c, kn));
         }
     }
@@ -375,6 +381,19 @@ static void take_row_sums(const gale__cpu_contract *c, const bench *w, int64_t r
     }
 }
 
+/* Whether tiles go to their places in memory with their last steps; done: those from m0 and n0 on. */
+static bool open_done(const run *r, const bench *w, int64_t m0, int64_t n0, gale__simd_done *done)
+{
+    const gale__cpu_contract *c = r->contract;
+    if (!c->gemm.part[0].done_at[0] || c->transposed || r->aliased || c->kc > SLIM_STEPS ||
+        !gale__cpu_finish_open(&c->finish, &c->a.rows, &c->b.rows, r->buffers, w->tail.at, c->tail.n_dims, done))
+        return false;
+    done->out += m0 * done->out_pitch + n0;
+    if (done->bias) done->bias += m0 * done->bias_pitch;
+    if (done->other) done->other += m0 * done->other_pitch + n0;
+    return true;
+}
+
 static void tile_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
@@ -388,7 +407,8 @@ static void tile_task(void *arg, size_t i, int worker)
     (void)worker;
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
-    start_tile(r, &w, m0, rows, lane, lanes);
+    gale__simd_done done, *at_once = open_done(r, &w, m0, r->lane_first + lane, &done) ? &done : NULL;
+    if (!at_once || c->kc < c->k.count) start_tile(r, &w, m0, rows, lane, lanes);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
         const char *a = w.pack_a;
@@ -396,10 +416,10 @@ static void tile_task(void *arg, size_t i, int worker)
             a = r->rows + (size_t)gale__cpu_contract_padded_rows(c) * gale__cpu_contract_steps(c, k) +
                 (size_t)m0 * gale__cpu_contract_steps(c, kn);
         else pack_tile_rows(r, &w, m0, rows, k, kn);
-        multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn);
+        multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn, k + kn == c->k.count ? at_once : NULL);
     }
     if (c->a.sums && !starts_with_sums(r)) take_row_sums(c, &w, rows, lanes);
-    gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->tile_lanes);
+    if (!at_once) gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->tile_lanes);
     close_bench(&w);
 }
 
@@ -518,7 +538,7 @@ static void group_task(void *arg, size_t i, int worker)
         int64_t kn = least(c->kc, end - k);
         gale__cpu_contract_pack(c, &c->a, &w.a, m0, rows, k, kn, w.rows, w.pack_a, NULL);
         gale__cpu_contract_pack(c, &c->b, &w.b, n0, lanes, k, kn, w.rows, w.pack_b, NULL);
-        multiply(c, sums, w.pack_a, w.pack_b, rows, lanes, kn);
+        multiply(c, sums, w.pack_a, w.pack_b, rows, lanes, kn, NULL);
     }
     close_bench(&w);
 }

@@ -10,7 +10,8 @@
 #define PANELS_BYTES (512u << 10) /* of a block whose panels are packed at once */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
-#define DIRECT_WEIGHTS 5120      /* more of them, and lanes are read often enough to be worth a copy */
+#define DIRECT_WEIGHTS 20480     /* more of them, and lanes are read often enough to be worth a copy */
+#define NEAR_BYTES 4096          /* from one step to the next: lanes are read in place however often */
 #define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
@@ -122,6 +123,7 @@ static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gem
 static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
     int64_t width = gale__parallel_now(), wide = parts_of(w->x.lanes, BLOCK_COLUMNS), blocks;
+    bool plain = w->x.tap < 0 && w->y.tap < 0; /* blocks share nothing, so they may be small */
     w->columns = wide > 1 ? round_up(parts_of(w->x.lanes, wide), gemm.nr) : w->x.lanes;
     w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
     if (w->rows < 1) w->rows = 1;
@@ -132,7 +134,8 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
         bool large = w->band_bytes > BAND_BYTES || panels > PANELS_BYTES,
              few = blocks * batches < 4 * width && width > 1;
         if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
-        else if (w->columns > 4 * gemm.nr && (large || few)) w->columns = round_up(w->columns / 2, gemm.nr);
+        else if (w->columns > (plain && !large ? 1 : 4) * gemm.nr && (large || few))
+            w->columns = round_up(w->columns / 2, gemm.nr);
         else break;
     }
     w->row_blocks = parts_of(w->y.lanes, w->rows);
@@ -220,12 +223,25 @@ static gale_status make_panel_offsets(gale__cpu_window *w, int64_t kc, int64_t n
     return GALE_OK;
 }
 
+bool gale__cpu_window_is_near(const gale__cpu_window *w)
+{
+    const gale__nest_access *a = w->access;
+    if (w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards || w->x.tap >= 0 || w->y.tap >= 0 ||
+        w->x.unit != 1 || w->y.lanes != 1 || w->far.count > 1)
+        return false;
+    for (int d = 0; d < w->rest.n; d++)
+        if (a->stride[w->rest.dim[d]] < 0 || a->stride[w->rest.dim[d]] * (int64_t)sizeof(float) > NEAR_BYTES)
+            return false;
+    return true;
+}
+
 /* Offsets in memory, where all lanes are one row without borders. */
 static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int64_t m)
 {
     const gale__nest_access *a = w->access;
+    bool near = gale__cpu_window_is_near(w);
     if (w->flat || w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards || w->x.tap >= 0 || w->y.tap >= 0 ||
-        w->x.unit != 1 || w->y.lanes != 1 || w->parts > 1 || m * k->count > DIRECT_WEIGHTS)
+        w->x.unit != 1 || w->y.lanes != 1 || (!near && (w->parts > 1 || m * k->count > DIRECT_WEIGHTS)))
         return GALE_OK;
     for (int d = 0; d < k->n; d++) {
         if (a->stride[k->dim[d]] < 0) return GALE_OK;
@@ -251,7 +267,8 @@ static void share_bands(gale__cpu_window *w, int64_t batches, int64_t units, siz
     size_t band = whole_lines(w->band_bytes + 1),
            panels = w->flat ? whole_lines((size_t)((units + 1) * w->block_lanes) * unit_of(w, size)) : 0;
     w->shared_band = w->shared_panels = 0;
-    if (w->parts < 2 || batches > 1 || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES) return;
+    if (w->parts < 2 || batches > 1 || w->direct || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES)
+        return;
     w->shared_band = band;
     w->shared_panels = panels;
 }
@@ -275,9 +292,9 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
         return GALE_OK;
     }
     w->temp_bytes = w->steps > 1 ? gale__cpu_window_units_temp(w) : (size_t)w->phase * 8;
-    share_bands(w, batches, w->units ? w->units : k->count, size);
     if (w->flat && gemm.slim) GALE_TRY(make_panel_offsets(w, kc, gemm.nr));
     GALE_TRY(make_direct(w, k, m));
+    share_bands(w, batches, w->units ? w->units : k->count, size);
     return make_offsets(w, k);
 }
 

@@ -64,6 +64,8 @@ bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, co
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm gemm, size_t size);
 void gale__cpu_window_finish(gale__cpu_window *w);
+/* Whether lanes are one row of memory, and those of each step of k near those of the step before. */
+bool gale__cpu_window_is_near(const gale__cpu_window *w);
 static inline int64_t gale__cpu_window_blocks(const gale__cpu_window *w)
 {
     return w->far.count * w->row_blocks * w->column_blocks;

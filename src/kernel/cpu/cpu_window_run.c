@@ -6,7 +6,7 @@
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
-enum { PANELS = 4 };             /* of lanes that stay in the first cache while the rows go by */
+enum { PANELS = 8 };             /* of lanes that stay in the first cache while the rows go by */
 enum { CHUNK_BYTES = 48 << 10 }; /* of sums that are finished together */
 enum { TILES_LANES = 256 };      /* the same of tiles: lanes of 32 rows */
 
@@ -21,8 +21,8 @@ typedef struct run {
 
 typedef struct block {
     int64_t far, row, rows, column, columns, m0, m;
-    const float *out; /* where its results go, rows so far apart; NULL: unknown */
-    int64_t out_pitch;
+    gale__simd_done done;  /* where its results go, from the first row and the block's first lane on */
+    bool known, at_once;   /* done is; tiles are finished with their last steps */
     const int32_t *offset; /* of each k in what takes the place of the band */
 } block;                   /* lanes, and rows of the result */
 
@@ -46,16 +46,14 @@ static block block_at(const gale__cpu_contract *c, int64_t i)
 static void find_out(const run *r, const gale__cpu_frame *f, block *b)
 {
     const gale__cpu_contract *c = r->contract;
-    const gale__nest_access *out = c->finish.out;
     const gale__cpu_window *w = &c->window;
-    if (!out || r->aliased || c->finish.run != c->b.rows.count || c->a.rows.n != 1) return;
-    int64_t at[GALE__NEST_DIMS];
-    memcpy(at, f->at, sizeof at);
-    for (int i = 0; i < c->b.rows.n; i++) at[c->b.rows.dim[i]] = 0;
-    at[c->a.rows.dim[0]] = 0;
-    b->out_pitch = out->stride[c->a.rows.dim[0]];
-    b->out = (const float *)r->buffers[out->buffer] + gale__cpu_address(out, at, c->tail.n_dims) +
-             (b->far * w->y.lanes + b->row) * w->x.lanes + b->column;
+    int64_t lane = (b->far * w->y.lanes + b->row) * w->x.lanes + b->column;
+    b->known = !r->aliased &&
+               gale__cpu_finish_open(&c->finish, &c->a.rows, &c->b.rows, r->buffers, f->at, c->tail.n_dims, &b->done);
+    b->at_once = b->known && c->gemm.part[0].done_at[0];
+    if (!b->known) return;
+    b->done.out += lane;
+    if (b->done.other) b->done.other += lane;
 }
 
 /* Results that a tile leads to are fetched while it is computed: writing them afterwards would wait for memory. */
@@ -63,7 +61,19 @@ static void fetch_out(const block *b, int64_t m, int64_t rows, int64_t lane, int
 {
     for (int64_t i = m; i < m + rows; i++)
         for (int64_t j = lane; j < lane + lanes; j += 16)
-            __builtin_prefetch(b->out + (b->m0 + i) * b->out_pitch + j, 1);
+            __builtin_prefetch(b->done.out + (b->m0 + i) * b->done.out_pitch + j, 1);
+}
+
+/* The last steps of a tile, which goes to its place in memory. */
+static void finish_tile(const gale__cpu_contract *c, const block *b, int64_t m, int64_t lane, int64_t lanes,
+    const char *sums, int64_t pitch, const char *a, const char *from, const int32_t *offset, int64_t kn)
+{
+    gale__simd_done d = b->done;
+    d.rows = least(c->gemm.mr, b->m - m);
+    d.lanes = least(c->gemm.nr, lanes);
+    bool fetch = !m && lanes > c->gemm.nr && b->offset == c->window.direct && !gale__cpu_window_is_near(&c->window);
+    d.next = fetch ? c->gemm.nr : 0;
+    gale__cpu_finish_tile(&c->gemm, d, b->m0 + m, lane, kn < c->k.count ? sums : NULL, pitch, a, from, offset, kn);
 }
 
 /* sums += a times the band, kn steps from k0 on. */
@@ -77,12 +87,16 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
             const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
             for (int64_t t = t0; t < least(t0 + PANELS, tiles); t++) {
                 int64_t row = t / across, column = t % across * nr;
-                if (b->out && !k0) fetch_out(b, m, least(mr, b->m - m), row * w->x.lanes + column, nr);
-                (b->columns - column <= c->gemm.slim ? part->slim_at : part->tile_at)(
-                    sums + (size_t)(m * pitch + row * w->padded + column) * c->size, (size_t)pitch,
-                    a + (size_t)(b->m0 + m) * gale__cpu_contract_steps(c, kn),
-                    band + (size_t)(row * w->y.step * w->pitch + column) * c->unit, b->offset + k0,
-                    (size_t)gale__cpu_contract_units(c, kn));
+                if (b->known && !b->at_once && !k0) fetch_out(b, m, least(mr, b->m - m), row * w->x.lanes + column, nr);
+                char *to = sums + (size_t)(m * pitch + row * w->padded + column) * c->size;
+                const char *rows = a + (size_t)(b->m0 + m) * gale__cpu_contract_steps(c, kn),
+                           *from = band + (size_t)(row * w->y.step * w->pitch + column) * c->unit;
+                if (b->at_once && k0 + kn == c->k.count)
+                    finish_tile(c, b, m, row * w->x.lanes + column, b->columns - column, to, pitch, rows, from,
+                        b->offset + k0, kn);
+                else
+                    (b->columns - column <= c->gemm.slim ? part->slim_at : part->tile_at)(
+                        to, (size_t)pitch, rows, from, b->offset + k0, (size_t)gale__cpu_contract_units(c, kn));
             }
         }
 }
@@ -104,7 +118,14 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
             const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
             const char *rows = a + (size_t)((b->m0 + m) * units) * c->unit;
             char *to = sums + (size_t)(m * pitch + t0 * nr) * c->size;
-            for (int64_t t = 0; t < n && b->out && !k0; t++) fetch_out(b, m, least(mr, b->m - m), (t0 + t) * nr, nr);
+            for (int64_t t = 0; t < n && b->known && !b->at_once && !k0; t++)
+                fetch_out(b, m, least(mr, b->m - m), (t0 + t) * nr, nr);
+            if (b->at_once && k0 + kn == c->k.count) {
+                for (int64_t t = 0; t < n; t++)
+                    finish_tile(c, b, m, (t0 + t) * nr, lanes - (t0 + t) * nr, to + (size_t)(t * nr) * c->size, pitch,
+                        rows, from + (size_t)(t * nr * units) * c->unit, w->in_panel, kn);
+                continue;
+            }
             for (int64_t t = 0; t < wide; t++)
                 part->tile(to + (size_t)(t * nr) * c->size, (size_t)pitch, rows,
                     from + (size_t)(t * nr * units) * c->unit, (size_t)units);
@@ -189,16 +210,18 @@ static void pack_panels(const run *r, const gale__cpu_frame *f, const block *b, 
         (const char *)r->buffers[w->access->buffer] + row.address, b->columns, first, count, c->gemm.nr, to);
 }
 
-/* The block's lanes in memory, where they can be read there, to the end of the last panel; else NULL. */
+/* The block's lanes in memory, where they can be read there, to the end of the last panel; else NULL.  Where tiles are
+ * finished at once no more is read in the last steps than there is. */
 static const char *find_direct(const run *r, const gale__cpu_frame *f, const block *b)
 {
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     gale__cpu_window_row row;
     if (!w->direct) return NULL;
+    int64_t before = (c->k.count - 1) / c->kc * c->kc, most = w->direct_most;
+    if (b->at_once) most = before ? w->direct[before - 1] : -c->gemm.nr;
     gale__cpu_window_seek(w, f->at, c->tail.n_dims, 0, b->column, &row);
-    if (row.address + w->direct_most + parts(b->columns, c->gemm.nr) * c->gemm.nr >
-        c->nest->buffers[w->access->buffer].elements)
+    if (row.address + most + parts(b->columns, c->gemm.nr) * c->gemm.nr > c->nest->buffers[w->access->buffer].elements)
         return NULL;
     return (const char *)r->buffers[w->access->buffer] + row.address * (int64_t)sizeof(float);
 }
@@ -293,27 +316,24 @@ static void block_task(void *arg, size_t i, int worker)
     gale__cpu_frame f;
     (void)worker;
     gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
+    gale__cpu_frame_seek(&f, &c->batch, r->batch);
+    gale__cpu_frame_seek(&f, &w->far, b.far);
+    find_out(r, &f, &b);
     if (w->shared_band) {
         band = r->bands + index * w->shared_band;
         if (w->flat) panels = r->panels + index * w->shared_panels;
-        gale__cpu_frame_seek(&f, &c->batch, r->batch);
-        gale__cpu_frame_seek(&f, &w->far, b.far);
-    } else {
-        gale__cpu_frame_seek(&f, &c->batch, r->batch);
-        gale__cpu_frame_seek(&f, &w->far, b.far);
-        from = find_direct(r, &f, &b);
-    }
+    } else from = find_direct(r, &f, &b);
     b.offset = from ? w->direct : w->offset;
     if (!from && !w->shared_band) fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
     if (!from) from = band;
-    find_out(r, &f, &b);
     bool ready = w->shared_band > 0, packs = w->flat && !ready;
-    int64_t some = packs ? b.m : chunk_rows(c, pitch), end = b.m0 + b.m;
+    bool whole = b.at_once && c->k.count <= c->kc; /* no sums but in registers */
+    int64_t some = packs || whole ? b.m : chunk_rows(c, pitch), end = b.m0 + b.m;
     for (; b.m0 < end; b.m0 += some) {
         b.m = least(some, end - b.m0);
-        start_sums(r, &b, sums, pitch);
+        if (!whole) start_sums(r, &b, sums, pitch);
         multiply_block(r, &b, from, panels, ready, sums, pitch);
-        finish_block(c, &f, &b, sums, pitch);
+        if (!b.at_once) finish_block(c, &f, &b, sums, pitch);
     }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
 }

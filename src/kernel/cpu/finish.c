@@ -79,3 +79,35 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
             other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL, bias, q->lo, q->hi, (size_t)count);
     }
 }
+
+/* The distance from one row to the next, where it is always the same. */
+static bool find_pitch(const gale__nest_access *a, const gale__cpu_span *rows, int64_t *pitch)
+{
+    *pitch = rows->n ? a->stride[rows->dim[rows->n - 1]] : 0;
+    for (int i = rows->n - 2; i >= 0; i--)
+        if (a->stride[rows->dim[i]] != a->stride[rows->dim[i + 1]] * rows->extent[i + 1]) return false;
+    return true;
+}
+
+static const float *base_of(const gale__nest_access *a, void *const *buffers, const int64_t *at, int n_dims)
+{
+    return (const float *)buffers[a->buffer] + gale__cpu_address(a, at, n_dims);
+}
+
+bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows, const gale__cpu_span *lanes,
+    void *const *buffers, const int64_t *at, int n_dims, gale__simd_done *d)
+{
+    int64_t first[GALE__NEST_DIMS];
+    *d = (gale__simd_done){.lo = q->lo, .hi = q->hi};
+    if (!q->out || q->run != lanes->count || !find_pitch(q->out, rows, &d->out_pitch) ||
+        (q->bias && !find_pitch(q->bias, rows, &d->bias_pitch)) ||
+        (q->other && !find_pitch(q->other, rows, &d->other_pitch)))
+        return false;
+    memcpy(first, at, (size_t)n_dims * sizeof *first);
+    for (int i = 0; i < rows->n; i++) first[rows->dim[i]] = 0;
+    for (int i = 0; i < lanes->n; i++) first[lanes->dim[i]] = 0;
+    d->out = (float *)buffers[q->out->buffer] + gale__cpu_address(q->out, first, n_dims);
+    if (q->bias) d->bias = base_of(q->bias, buffers, first, n_dims);
+    if (q->other) d->other = base_of(q->other, buffers, first, n_dims);
+    return true;
+}

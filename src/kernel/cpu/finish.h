@@ -15,4 +15,19 @@ void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int redu
 /* n results of lanes from n0 on; at: the coordinates of all other dimensions, 0 for the lanes'. */
 void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, void *const *buffers, const int64_t *at,
     int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const float *sums);
+/* Where tiles of rows by lanes go, from the first of both on, where they are apart by fixed distances; else false. */
+bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows, const gale__cpu_span *lanes,
+    void *const *buffers, const int64_t *at, int n_dims, gale__simd_done *d);
+/* Multiplies a tile of so many rows and lanes, from m and n on, and finishes it; start: sums of the steps before. */
+static inline void gale__cpu_finish_tile(const gale__simd_gemm *gemm, gale__simd_done d, int64_t m, int64_t n,
+    const void *start, int64_t pitch, const void *a, const void *b, const int32_t *offset, int64_t k)
+{
+    d.out += m * d.out_pitch + n;
+    if (d.bias) d.bias += m * d.bias_pitch;
+    if (d.other) d.other += m * d.other_pitch + n;
+    d.start = start;
+    d.start_pitch = pitch;
+    int form = d.lanes >= gemm->nr ? GALE__DONE_FULL : d.lanes > gemm->slim ? GALE__DONE_SOME : GALE__DONE_SLIM;
+    gale__simd_part_for(gemm, d.rows)->done_at[form](&d, a, b, offset, (size_t)k);
+}
 #endif

@@ -29,13 +29,26 @@ typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int6
 typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
 /* The same, row k of b being b + offset[k] elements. */
 typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k);
+/* Where a tile of f32 goes at once: out = min(max(start + its sums + bias + other, lo), hi). */
+typedef struct gale__simd_done {
+    float *out;
+    const float *start, *bias, *other;                       /* start: the sums of the steps before; each may be NULL */
+    int64_t out_pitch, start_pitch, bias_pitch, other_pitch; /* from one row to the next */
+    float lo, hi;
+    int64_t rows, lanes; /* no others are written, nor read but from start */
+    int64_t next;        /* lanes so far ahead are fetched */
+} gale__simd_done;
+typedef void gale__simd_done_at(
+    const gale__simd_done *d, const void *a, const void *b, const int32_t *offset, size_t k);
+enum { GALE__DONE_FULL, GALE__DONE_SOME, GALE__DONE_SLIM, GALE__DONES }; /* nr lanes, fewer, and `slim` or fewer */
 /* One that computes the first `rows` of mr rows only, for the last rows of a product, to the same bits. */
 typedef struct gale__simd_part {
     int rows;
     gale__simd_tile *tile;
     gale__simd_tile_at *tile_at;
-    gale__simd_tile_at *slim_at; /* the first `slim` lanes only; NULL: there is none */
-    gale__simd_tile *fresh;      /* c = a b; NULL: there is none */
+    gale__simd_tile_at *slim_at;              /* the first `slim` lanes only; NULL: there is none */
+    gale__simd_done_at *done_at[GALE__DONES]; /* NULL: there are none */
+    gale__simd_tile *fresh;                   /* c = a b; NULL: there is none */
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 24 };
 /* What a micro-kernel multiplies: types of the elements in the panels of a and b, the type of the sums, and how many
@@ -102,6 +115,15 @@ typedef struct gale__simd_sum {
     int32_t x_zero, y_zero;
 } gale__simd_sum;
 
+/* A map that the taps of one channel move over, read in place; places outside count as 0. */
+enum { GALE__DEPTH_TAPS = 16, GALE__DEPTH_VECTORS = 8 };
+typedef struct gale__simd_depth {
+    int64_t pitch, step_y, hop_y;       /* from one row to the next, to the next result's, to the next tap's */
+    int64_t width, step, across, hop;   /* results of a row; places between them, 1 or 2; taps, and between these */
+    int64_t vectors;                    /* of 16 places, from that of the first result to that of the last */
+    uint16_t mask[GALE__DEPTH_TAPS][2]; /* which places of the first and the last one are inside, for each tap */
+} gale__simd_depth;
+
 enum { GALE__SIMD_SLACK = 16 }; /* elements of a vector, at most */
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
@@ -122,10 +144,14 @@ typedef struct gale__simd_rows {
      * so that up to GALE__SIMD_SLACK elements after the last row are */
     void (*grid)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t rows,
         size_t width, size_t pitch);
-    /* y[i] = the sum of w[t] x[offset[t] + i], of `vectors` times 16, where bit i of mask[t] is set; others are not
-     * read; NULL: not on this instruction set */
-    void (*masked)(float *y, const float *x, const int32_t *offset, const uint16_t *mask, const float *w, size_t taps,
-        size_t vectors);
+    /* y = min(max(sums + bias, lo), hi), so many rows of results, of the taps down in [first, last); x: where the
+     * first one's first tap is; NULL: not on this instruction set */
+    void (*depth)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
+        int64_t rows, float bias, float lo, float hi);
+    /* the same of 16 channels side by side, one row of results; pitch is in places then, and vectors and masks are not
+     * used */
+    void (*deep)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
+        const float *bias, float lo, float hi);
     /* y = min(max(x + bias + other, lo), hi); other: may be NULL */
     void (*finish)(float *y, const float *x, const float *other, float bias, float lo, float hi, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
@@ -168,10 +194,6 @@ typedef struct gale__simd {
     void (*requantise[2][2])(void *d, const void *a, const gale__simd_requant *v, size_t n);
     /* of U8 (0) or I8 (1), all three; d may be b */
     void (*sum_bytes[2])(void *d, const void *a, const void *b, const gale__simd_sum *v, size_t n);
-    /* y[i] = the sum of w[t] x[offset[t] + i], of `vectors` times 16, where bit i of mask[t] is set; others are not
-     * read; NULL: not on this instruction set */
-    void (*masked)(float *y, const float *x, const int32_t *offset, const uint16_t *mask, const float *w, size_t taps,
-        size_t vectors);
     /* y[i] = the largest x[offset[t] + i * stride] of U8 (0) or I8 (1) */
     void (*top_bytes[2])(void *y, const void *x, const int64_t *offset, int64_t stride, size_t taps, size_t n);
     /* U8 (0) or I8 (1) as F32 less a number; stride in elements */

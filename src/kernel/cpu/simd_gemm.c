@@ -278,10 +278,21 @@ static inline __m256i fma_pairs(__m256i x, __m256i y, __m256i z)
 {
     return _mm256_add_epi32(z, _mm256_madd_epi16(x, y));
 }
+/* The first n lanes: others are neither read nor written. */
+static inline __m256i first_lanes(int64_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+}
 #define MR 6
 #define PARTS X(1) X(3) X(6)
 #define NAME tile_f32
 #define SLIM
+#define SOME __m256i
+#define SOME_OF first_lanes
+#define LOAD_SOME _mm256_maskload_ps
+#define STORE_SOME _mm256_maskstore_ps
+#define LARGER _mm256_max_ps
+#define SMALLER _mm256_min_ps
 #define T float
 #define V __m256
 #define LANES 8
@@ -329,7 +340,7 @@ static inline __m256i fma_pairs(__m256i x, __m256i y, __m256i z)
 #include "simd_gemm.inc"
 #define GEMM_F32                                                                                                      \
     {                                                                                                                 \
-        .mr = 6, .nr = 16, .slim = 8, .part = { ROW_SLIM(tile_f32, 1), ROW_SLIM(tile_f32, 3), ROW_SLIM(tile_f32, 6) } \
+        .mr = 6, .nr = 16, .slim = 8, .part = { ROW_DONE(tile_f32, 1), ROW_DONE(tile_f32, 3), ROW_DONE(tile_f32, 6) } \
     }
 #define GEMM_F64                                          \
     {                                                     \
@@ -354,10 +365,19 @@ static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z)
 {
     return _mm512_add_epi32(z, _mm512_madd_epi16(x, y));
 }
+/* The first n lanes: others are neither read nor written. */
+static inline __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
+static inline __m512 load_some(const float *p, __mmask16 some) { return _mm512_maskz_loadu_ps(some, p); }
 #define MR 14
 #define PARTS X(1) X(4) X(8) X(14)
 #define NAME tile_f32
 #define SLIM
+#define SOME __mmask16
+#define SOME_OF first_lanes
+#define LOAD_SOME load_some
+#define STORE_SOME _mm512_mask_storeu_ps
+#define LARGER _mm512_max_ps
+#define SMALLER _mm512_min_ps
 #define T float
 #define V __m512
 #define LANES 16
@@ -406,10 +426,10 @@ static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z)
 #define GEMM_F32                                  \
     {                                             \
         .mr = 14, .nr = 32, .slim = 16, .part = { \
-            ROW_SLIM(tile_f32, 1),                \
-            ROW_SLIM(tile_f32, 4),                \
-            ROW_SLIM(tile_f32, 8),                \
-            ROW_SLIM(tile_f32, 14)                \
+            ROW_DONE(tile_f32, 1),                \
+            ROW_DONE(tile_f32, 4),                \
+            ROW_DONE(tile_f32, 8),                \
+            ROW_DONE(tile_f32, 14)                \
         }                                         \
     }
 #define GEMM_F64                                             \

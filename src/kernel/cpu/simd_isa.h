@@ -36,6 +36,16 @@ void SIMD(dot)(gale__simd *t);
     {                                                                            \
         rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows), NULL \
     }
+/* The same with those that finish their tile. */
+#define PART_DONE2(name, rows, form) name##_done_##form##_##rows
+#define PART_DONE(name, rows, form) PART_DONE2(name, rows, form)
+#define ROW_DONE(name, rows)                                                                      \
+    {                                                                                             \
+        rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows),                       \
+        {                                                                                         \
+            PART_DONE(name, rows, full), PART_DONE(name, rows, some), PART_DONE(name, rows, slim) \
+        }                                                                                         \
+    }
 
 /* Blocks are equal or apart: no element depends on one before it. */
 #if defined(__clang__)

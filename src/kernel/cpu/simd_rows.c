@@ -253,6 +253,18 @@ static void lstm_units(const gale__simd_cell *v, size_t n)
     }
 }
 
+/* A vector of which only the first n lanes may be touched, where that can be told; else n is LEAST or more. */
+#if defined(__AVX512F__)
+enum { LEAST = 1 };
+static inline __mmask16 first_of(size_t n) { return (__mmask16)(n < 16 ? (1u << n) - 1 : 0xffff); }
+M_INLINE lanes load_first(const float *p, size_t n) { return (lanes)_mm512_maskz_loadu_ps(first_of(n), p); }
+M_INLINE void store_first(float *p, lanes v, size_t n) { _mm512_mask_storeu_ps(p, first_of(n), (__m512)v); }
+#else
+enum { LEAST = LANES };
+#define load_first(p, n) load(p)
+#define store_first(p, v, n) store(p, v)
+#endif
+
 /* Results side by side stay in registers while the taps go by. */
 static void taps_1(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n)
 {
@@ -271,6 +283,11 @@ static void taps_1(float *y, const float *x, const int64_t *offset, const float 
         store(y + i + LANES, s1);
         store(y + i + 2 * LANES, s2);
         store(y + i + 3 * LANES, s3);
+    }
+    for (; i + LEAST <= n; i += LANES) {
+        lanes s = all(start);
+        for (size_t t = 0; t < taps; t++) s = fma_of(s, all(w[t]), load_first(x + offset[t] + i, n - i));
+        store_first(y + i, s, n - i);
     }
     for (; i < n; i++) {
         float s = start;
@@ -315,22 +332,12 @@ static void flat_taps(float *y, const float *x, const int32_t *offset, const flo
         _Pragma("GCC unroll 8") for (size_t r = 0; r < R; r++) _Pragma("GCC unroll 8") for (size_t j = 0; j < N; j++) \
             store(y + r * width + j * LANES, s[r][j]);                                                                \
     }
-GRID(1, 1)
-GRID(1, 2)
-GRID(1, 3)
-GRID(1, 4)
-GRID(1, 5)
-GRID(1, 6)
-GRID(1, 7)
-GRID(2, 1)
-GRID(2, 2)
-GRID(2, 3)
-GRID(2, 4)
-GRID(4, 1)
-GRID(4, 2)
-GRID(8, 1)
-typedef void grid_fn(
-    float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t width, size_t pitch);
+/* clang-format off */
+GRID(1, 1) GRID(1, 2) GRID(1, 3) GRID(1, 4) GRID(1, 5) GRID(1, 6) GRID(1, 7)
+GRID(2, 1) GRID(2, 2) GRID(2, 3) GRID(2, 4) GRID(4, 1) GRID(4, 2) GRID(8, 1)
+    /* clang-format on */
+    typedef void grid_fn(
+        float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t width, size_t pitch);
 enum { GRID_MOST = 7, GRID_STEP = 4 };
 static grid_fn *const grids[4][GRID_MOST] = {{grid_1_1, grid_1_2, grid_1_3, grid_1_4, grid_1_5, grid_1_6, grid_1_7},
     {grid_2_1, grid_2_2, grid_2_3, grid_2_4}, {grid_4_1, grid_4_2}, {grid_8_1}};
@@ -350,44 +357,6 @@ static void grid_taps(float *y, const float *x, const int32_t *offset, const flo
         r += (size_t)1 << several;
     }
 }
-
-#if defined(__AVX512F__)
-#define MASKED(N)                                                                                               \
-    static void masked_##N(float *y, const float *x, const int32_t *offset, const uint16_t *mask, size_t pitch, \
-        const float *w, size_t taps)                                                                            \
-    {                                                                                                           \
-        lanes s[N] = {{0}};                                                                                     \
-        for (size_t t = 0; t < taps; t++, mask += pitch) {                                                      \
-            const float *p = x + offset[t];                                                                     \
-            lanes k = all(w[t]);                                                                                \
-            _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] =                                          \
-                fma_of(s[j], k, (lanes)_mm512_maskz_loadu_ps(mask[j], p + j * (int)LANES));                     \
-        }                                                                                                       \
-        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) store(y + j * (int)LANES, s[j]);                    \
-    }
-MASKED(1)
-MASKED(2)
-MASKED(3)
-MASKED(4)
-MASKED(5)
-MASKED(6)
-MASKED(7)
-MASKED(8)
-
-static void masked_taps(
-    float *y, const float *x, const int32_t *offset, const uint16_t *mask, const float *w, size_t taps, size_t vectors)
-{
-    static void (*const some[8])(float *, const float *, const int32_t *, const uint16_t *, size_t, const float *,
-        size_t) = {masked_1, masked_2, masked_3, masked_4, masked_5, masked_6, masked_7, masked_8};
-    size_t turns = (vectors + 7) / 8, n = (vectors + turns - 1) / turns;
-    for (size_t at = 0; at < vectors; at += n) {
-        if (n > vectors - at) n = vectors - at;
-        some[n - 1](y + at * LANES, x + at * LANES, offset, mask + at, vectors, w, taps);
-    }
-}
-#else
-#define masked_taps NULL
-#endif
 
 /* The larger, and the smaller, of a number and of x, which goes before where it is NaN. */
 #if defined(__AVX512F__)
@@ -420,6 +389,113 @@ static void finish_row(float *y, const float *x, const float *other, float bias,
     }
 }
 
+#if defined(__AVX512F__)
+M_INLINE void put_some(float *y, lanes v, int64_t left, const lanes *ends)
+{
+    __mmask16 some = (__mmask16)(left >= 16 ? 0xffff : left > 0 ? (1 << left) - 1 : 0);
+    _mm512_mask_storeu_ps(y, some, (__m512)SMALLER(ends[2], LARGER(ends[1], v + ends[0])));
+}
+
+/* A row of results, of which every second one is wanted where step is 2. */
+M_INLINE void put_depth(float *y, const lanes *s, int n, const gale__simd_depth *d, const lanes *ends)
+{
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    if (d->step == 1) {
+        _Pragma("GCC unroll 8") for (int j = 0; j < n; j++)
+            put_some(y + j * (int)LANES, s[j], d->width - j * (int)LANES, ends);
+        return;
+    }
+    _Pragma("GCC unroll 8") for (int j = 0; j < n; j += 2) put_some(y + j * (int)LANES / 2,
+        (lanes)_mm512_permutex2var_ps((__m512)s[j], even, (__m512)s[j + 1 < n ? j + 1 : j]),
+        d->width - j * (int)LANES / 2, ends);
+}
+
+/* R rows of N vectors together.  The next rows are fetched: where pages end the processor does not. */
+#define DEPTH(R, N)                                                                                                 \
+    static void depth_##R##_##N(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, \
+        int64_t last, const lanes *ends)                                                                            \
+    {                                                                                                               \
+        int64_t next = d->step_y * d->pitch;                                                                        \
+        lanes s[R][N] = {{{0}}};                                                                                    \
+        w += first * d->across;                                                                                     \
+        for (int64_t t = first; t < last; t++)                                                                      \
+            for (int64_t u = 0; u < d->across; u++) {                                                               \
+                const float *p = x + t * d->hop_y * d->pitch + u * d->hop;                                          \
+                __mmask16 m0 = d->mask[u][0], m1 = d->mask[u][1];                                                   \
+                lanes k = all(*w++);                                                                                \
+                _Pragma("GCC unroll 8") for (int r = 0; r < R; r++, p += next)                                      \
+                    _Pragma("GCC unroll 8") for (int j = 0; j < N; j++)                                             \
+                {                                                                                                   \
+                    lanes v = j == 0       ? (lanes)_mm512_maskz_loadu_ps(m0, p)                                    \
+                              : j == N - 1 ? (lanes)_mm512_maskz_loadu_ps(m1, p + j * (int)LANES)                   \
+                                           : load(p + j * (int)LANES);                                              \
+                    s[r][j] = fma_of(s[r][j], k, v);                                                                \
+                }                                                                                                   \
+            }                                                                                                       \
+        x += ((last - 1) * d->hop_y + d->step_y * R) * d->pitch;                                                    \
+        for (int64_t r = 0; r < R * d->step_y && N > 2; r++)                                                        \
+            for (int j = 0; j < N; j++) __builtin_prefetch(x + r * d->pitch + j * (int)LANES);                      \
+        _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) put_depth(y + r * d->width, s[r], N, d, ends);          \
+    }
+/* clang-format off */
+DEPTH(1, 1) DEPTH(1, 2) DEPTH(1, 3) DEPTH(1, 4) DEPTH(1, 5) DEPTH(1, 6) DEPTH(1, 7) DEPTH(1, 8)
+DEPTH(2, 1) DEPTH(2, 2) DEPTH(2, 3) DEPTH(2, 4) DEPTH(4, 1) DEPTH(4, 2) DEPTH(8, 1)
+    /* clang-format on */
+    typedef void depth_fn(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first,
+        int64_t last, const lanes *ends);
+static depth_fn *const depths[4][GALE__DEPTH_VECTORS] = {
+    {depth_1_1, depth_1_2, depth_1_3, depth_1_4, depth_1_5, depth_1_6, depth_1_7, depth_1_8},
+    {depth_2_1, depth_2_2, depth_2_3, depth_2_4}, {depth_4_1, depth_4_2}, {depth_8_1}};
+
+static void depth_rows(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
+    int64_t rows, float bias, float lo, float hi)
+{
+    lanes ends[3] = {all(bias), all(lo), all(hi)};
+    for (int64_t r = 0; r < rows;) {
+        int several = 3;
+        while (several && (!depths[several][d->vectors - 1] || 1 << several > rows - r)) several--;
+        depths[several][d->vectors - 1](y + r * d->width, x + r * d->step_y * d->pitch, d, w, first, last, ends);
+        r += 1 << several;
+    }
+}
+
+/* N results of 16 channels. */
+#define DEEP(N)                                                                                              \
+    static void deep_##N(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, \
+        int64_t last, const lanes *ends)                                                                     \
+    {                                                                                                        \
+        lanes s[N] = {{0}};                                                                                  \
+        w += first * d->across * LANES;                                                                      \
+        for (int64_t t = first; t < last; t++)                                                               \
+            for (int64_t u = 0; u < d->across; u++, w += LANES) {                                            \
+                const float *p = x + (t * d->hop_y * d->pitch + u * d->hop) * LANES;                         \
+                lanes k = load(w);                                                                           \
+                _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) s[j] =                                   \
+                    fma_of(s[j], k, load(p + j * d->step * LANES));                                          \
+            }                                                                                                \
+        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++)                                                  \
+            store(y + j * (int)LANES, SMALLER(ends[2], LARGER(ends[1], s[j] + ends[0])));                    \
+    }
+/* clang-format off */
+DEEP(1) DEEP(2) DEEP(3) DEEP(4) DEEP(5) DEEP(6) DEEP(7) DEEP(8)
+    /* clang-format on */
+
+    static void deep_row(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first,
+        int64_t last, const float *bias, float lo, float hi)
+{
+    static depth_fn *const some[8] = {deep_1, deep_2, deep_3, deep_4, deep_5, deep_6, deep_7, deep_8};
+    lanes ends[3] = {load(bias), all(lo), all(hi)};
+    int64_t turns = (d->width + 7) / 8, n = (d->width + turns - 1) / turns;
+    for (int64_t at = 0; at < d->width; at += n) {
+        if (n > d->width - at) n = d->width - at;
+        some[n - 1](y + at * LANES, x + at * d->step * LANES, d, w, first, last, ends);
+    }
+}
+#else
+#define depth_rows NULL
+#define deep_row NULL
+#endif
+
 static void taps_2(float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n)
 {
     SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = start;
@@ -432,10 +508,10 @@ static void taps_2(float *y, const float *x, const int64_t *offset, const float 
 static void tops_1(float *y, const float *x, const int64_t *offset, size_t taps, size_t n)
 {
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        lanes s = load(x + offset[0] + i);
-        for (size_t t = 1; t < taps; t++) s = larger(s, load(x + offset[t] + i));
-        store(y + i, s);
+    for (; i + LEAST <= n; i += LANES) {
+        lanes s = load_first(x + offset[0] + i, n - i);
+        for (size_t t = 1; t < taps; t++) s = larger(s, load_first(x + offset[t] + i, n - i));
+        store_first(y + i, s, n - i);
     }
     for (; i < n; i++) {
         y[i] = x[offset[0] + (int64_t)i];
@@ -463,7 +539,8 @@ void SIMD(rows)(gale__simd *t)
         .taps = {taps_1, taps_2},
         .flat = flat_taps,
         .grid = grid_taps,
-        .masked = masked_taps,
+        .depth = depth_rows,
+        .deep = deep_row,
         .finish = finish_row,
         .tops = {tops_1, tops_2},
         .mix = mix_rows,

@@ -6,6 +6,8 @@
 #define BLOCK_BYTES (512u << 10)   /* of a transformed block for each thread: half of the second cache */
 #define BLOCK_THREADS 8            /* most threads that a block grows for */
 #define PRODUCT_BYTES (256u << 10) /* of the products of one task */
+#define SPREAD_THREADS 8           /* least threads that take points one by one */
+#define SPREAD_TASKS 5             /* for each thread */
 #define WEIGHT_BYTES (24u << 20)   /* most of transformed weights */
 #define WEIGHT_BYTES_4 (12u << 20) /* and of those for m = 4 */
 #define CHANNELS_LEAST 16
@@ -114,6 +116,18 @@ static int64_t choose_rows(const gale__cpu_winograd *g, int64_t all, int64_t fit
     return least(best, all);
 }
 
+/* Tasks of one point and some panels of rows each. */
+static void spread_tasks(gale__cpu_winograd *g, int64_t rows, const gale__simd_gemm *gemm, int64_t width)
+{
+    int64_t panels = parts_of(rows, gemm->mr), some = most(g->points * panels / (SPREAD_TASKS * width), 1);
+    g->spread = true;
+    g->task_rows = g->rows;
+    g->products = gale__cpu_winograd_cover(gemm, g->rows * g->columns).lanes + GALE__SIMD_SLACK;
+    g->part = least(some, panels) * gemm->mr;
+    g->parts = parts_of(rows, g->part);
+    g->tasks = g->points;
+}
+
 /* Tasks of a block: products that stay in the cache, then as many as it takes to keep the threads busy. */
 static void choose_tasks(gale__cpu_winograd *g, int64_t rows, const gale__simd_gemm *gemm, int64_t width)
 {
@@ -156,7 +170,7 @@ gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_windo
     g->chunk = width > 1 ? parts_of(g->channels, 4 * width) : g->channels;
     g->phase = round_up(g->columns + 1, 4);
     g->half = round_up(m * g->phase, GALE__SIMD_SLACK);
-    choose_tasks(g, rows, gemm, width);
+    (width < SPREAD_THREADS ? choose_tasks : spread_tasks)(g, rows, gemm, width);
     g->sums_pitch = g->task_rows * m * least(m * g->columns, w->x.lanes) + m * GALE__SIMD_SLACK;
     g->offset = gale__alloc((size_t)kc * sizeof *g->offset);
     if (!g->offset) return GALE_NO_MEMORY;

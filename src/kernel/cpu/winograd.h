@@ -5,7 +5,8 @@
  * [channels][tiles]; transforming its results back gives the tile.  So there are 2.25 (m = 2) or 4 (m = 4) times fewer
  * multiplications.  Weights are transformed once, in double precision, and kept in panels; a block of tiles is
  * transformed, multiplied and transformed back while it is in the second cache, and what follows the convolution runs
- * over its results.
+ * over its results.  Many threads would share such products unevenly: they take points one by one, wait for each other,
+ * and then take rows of the result.
  *
  * Whether it is used depends on the shape of one map, never on the number of maps or threads, and every sum is taken
  * in the order of channels: results are the same bits whatever the blocks.  The error is larger than that of plain
@@ -25,6 +26,7 @@ typedef struct gale__cpu_winograd {
     int64_t chunk;                /* channels that one task transforms */
     int64_t task_rows, part;      /* rows of tiles, and of the result, of a task that multiplies */
     int64_t tasks, parts;         /* of a block */
+    bool spread;                  /* many threads: tasks multiply at one point each, others transform back */
     int64_t products, sums_pitch; /* floats of a row of products and of a row of sums */
     int64_t phase, half; /* floats of the places of one phase of a row, and of a row after half of the transform, in
                             whole vectors */

@@ -14,7 +14,8 @@ typedef struct run {
     int64_t batch;
     int64_t row, rows, column, columns; /* tiles of the block at hand; rows count over all maps */
     const char *weights;
-    float *block; /* [point][channel][tile] */
+    float *block;    /* [point][channel][tile] */
+    float *products; /* of the block, where points are tasks */
 } run;
 
 /* A row of places that a channel takes from its map: those in [lo, hi) begin at `from`, others are filled. */
@@ -156,15 +157,24 @@ static void transform_task(void *arg, size_t i, int worker)
 typedef struct desk {
     gale__cpu_frame f;
     float *products, *half, *sums; /* [point][row][tile], [place down][point across][tile], [row][result] */
+    int64_t rows;                  /* of a point's products */
 } desk;
+
+/* Rows of the result that are transformed back together, where points are tasks. */
+static int64_t back_rows(const gale__cpu_contract *c)
+{
+    return parts(c->a.rows.count, (int64_t)gale__parallel_width() * 2);
+}
 
 static int64_t open_desk(const gale__cpu_contract *c, desk *d, char *scratch)
 {
     const gale__cpu_winograd *g = &c->winograd;
     char *at = scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64;
-    d->products = (float *)(void *)carve(&at, (g->points * g->part * g->products + GALE__SIMD_SLACK) * 4);
+    if (!g->spread)
+        d->products = (float *)(void *)carve(&at, (g->points * g->part * g->products + GALE__SIMD_SLACK) * 4);
+    d->rows = g->spread ? gale__cpu_contract_padded_rows(c) : g->part;
     d->half = (float *)(void *)carve(&at, (g->m * (g->m + 2) * g->products + GALE__SIMD_SLACK) * 4);
-    d->sums = (float *)(void *)carve(&at, g->part * g->sums_pitch * 4);
+    d->sums = (float *)(void *)carve(&at, (g->spread ? back_rows(c) : g->part) * g->sums_pitch * 4);
     return at - scratch;
 }
 
@@ -179,27 +189,25 @@ static void multiply_rows(const gale__cpu_contract *c, const gale__cpu_winograd_
         part->slim_at(to, (size_t)g->products, a, b, g->offset, (size_t)kn);
 }
 
-/* products = weights by lanes from `lane` on, at every point. */
-static void multiply(const run *r, const desk *d, int64_t lane, int64_t lanes, int64_t m0, int64_t rows)
+/* to = weights by lanes from `lane` on, at one point. */
+static void multiply(const run *r, int64_t p, int64_t lane, int64_t lanes, int64_t m0, int64_t rows, float *to)
 {
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_winograd *g = &c->winograd;
     int64_t padded = gale__cpu_contract_padded_rows(c), mr = c->gemm.mr;
     gale__cpu_winograd_panels cover = gale__cpu_winograd_cover(&c->gemm, lanes);
-    memset(d->products, 0, (size_t)(g->points * g->part * g->products) * sizeof(float));
-    for (int64_t p = 0; p < g->points; p++)
-        for (int64_t k = 0; k < g->channels; k += c->kc) {
-            int64_t kn = least(c->kc, g->channels - k);
-            const float *a = (const float *)(const void *)r->weights + p * padded * g->channels + k * padded + m0 * kn,
-                        *b = r->block + p * g->point + k * g->pitch + lane;
-            for (int64_t i = 0; i < rows; i += mr)
-                multiply_rows(c, &cover, gale__simd_part_for(&c->gemm, rows - i), a + i * kn, b,
-                    d->products + (p * g->part + i) * g->products, kn);
-        }
+    memset(to, 0, (size_t)(parts(rows, mr) * mr * g->products) * sizeof(float));
+    for (int64_t k = 0; k < g->channels; k += c->kc) {
+        int64_t kn = least(c->kc, g->channels - k);
+        const float *a = (const float *)(const void *)r->weights + p * padded * g->channels + k * padded + m0 * kn,
+                    *b = r->block + p * g->point + k * g->pitch + lane;
+        for (int64_t i = 0; i < rows; i += mr)
+            multiply_rows(c, &cover, gale__simd_part_for(&c->gemm, rows - i), a + i * kn, b, to + i * g->products, kn);
+    }
 }
 
-/* One row of products back to rows of results, which follow one another. */
-static void transform_back(const run *r, const desk *d, int64_t i, int64_t row, int64_t rows)
+/* Row m of the products back to rows of results, which follow one another in row i of the sums. */
+static void transform_back(const run *r, const desk *d, int64_t m, int64_t i, int64_t row, int64_t rows)
 {
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_winograd *g = &c->winograd;
@@ -208,7 +216,7 @@ static void transform_back(const run *r, const desk *d, int64_t i, int64_t row, 
     const float *s[SIDE];
     float *to = d->sums + i * g->sums_pitch;
     for (int64_t x = 0; x < side; x++) {
-        for (int64_t y = 0; y < side; y++) s[y] = d->products + ((y * side + x) * g->part + i) * g->products;
+        for (int64_t y = 0; y < side; y++) s[y] = d->products + ((y * side + x) * d->rows + m) * g->products;
         t->out(d->half + x * g->products, side * g->products, s, (size_t)(rows * r->columns));
     }
     for (int64_t y = 0; y < rows; y++) {
@@ -252,10 +260,45 @@ static void multiply_task(void *arg, size_t i, int worker)
     open_desk(c, &d, scratch);
     gale__cpu_frame_init(&d.f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
     gale__cpu_frame_seek(&d.f, &c->batch, r->batch);
-    multiply(r, &d, row * r->columns, rows * r->columns, m0, n);
-    for (int64_t j = 0; j < n; j++) transform_back(r, &d, j, r->row + row, rows);
+    for (int64_t p = 0; p < g->points; p++)
+        multiply(r, p, row * r->columns, rows * r->columns, m0, n, d.products + p * g->part * g->products);
+    for (int64_t j = 0; j < n; j++) transform_back(r, &d, j, j, r->row + row, rows);
     finish(r, &d, m0, n, r->row + row, rows);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
+}
+
+/* Task: some rows at one point. */
+static void point_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->contract;
+    const gale__cpu_winograd *g = &c->winograd;
+    int64_t p = (int64_t)i / g->parts, m0 = (int64_t)i % g->parts * g->part;
+    (void)worker;
+    multiply(r, p, 0, r->rows * r->columns, m0, least(g->part, c->a.rows.count - m0),
+        r->products + (p * gale__cpu_contract_padded_rows(c) + m0) * g->products);
+}
+
+/* Task: some rows of the result, from the products of all points. */
+static void back_task(void *arg, size_t i, int worker)
+{
+    const run *r = arg;
+    const gale__cpu_contract *c = r->contract;
+    int64_t m0 = (int64_t)i * back_rows(c), n = least(back_rows(c), c->a.rows.count - m0);
+    char *scratch = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
+    desk d = {.products = r->products};
+    (void)worker;
+    open_desk(c, &d, scratch);
+    gale__cpu_frame_init(&d.f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
+    gale__cpu_frame_seek(&d.f, &c->batch, r->batch);
+    for (int64_t j = 0; j < n; j++) transform_back(r, &d, m0 + j, j, r->row, r->rows);
+    finish(r, &d, m0, n, r->row, r->rows);
+    gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
+}
+
+static int64_t block_floats(const gale__cpu_contract *c)
+{
+    return parts(c->winograd.points * c->winograd.point + c->gemm.nr + GALE__SIMD_SLACK, 16) * 16;
 }
 
 static void run_batch(run *r)
@@ -265,12 +308,16 @@ static void run_batch(run *r)
     int64_t all = c->window.far.count * g->down;
     r->weights = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_winograd_weights_at(c, r->batch);
     r->block = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    r->products = r->block + block_floats(c);
     for (r->row = 0; r->row < all; r->row += g->rows)
         for (r->column = 0; r->column < g->across; r->column += g->columns) {
             r->rows = least(g->rows, all - r->row);
             r->columns = least(g->columns, g->across - r->column);
             gale__parallel((size_t)parts(g->channels, g->chunk), transform_task, r);
-            gale__parallel((size_t)(parts(r->rows, g->task_rows) * g->parts), multiply_task, r);
+            if (!g->spread) gale__parallel((size_t)(parts(r->rows, g->task_rows) * g->parts), multiply_task, r);
+            if (!g->spread) continue;
+            gale__parallel((size_t)(g->points * g->parts), point_task, r);
+            gale__parallel((size_t)parts(c->a.rows.count, back_rows(c)), back_task, r);
         }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r->block);
 }
@@ -299,7 +346,8 @@ void gale__cpu_winograd_bytes(const gale__cpu_contract *c, size_t *private_bytes
     desk d;
     int64_t transform = open_bench(g, &b, &none), product = open_desk(c, &d, &none);
     *private_bytes = (size_t)(transform > product ? transform : product);
-    *shared_bytes = (size_t)(g->points * g->point + c->gemm.nr + GALE__SIMD_SLACK) * sizeof(float);
+    int64_t products = g->spread ? g->points * gale__cpu_contract_padded_rows(c) * g->products + GALE__SIMD_SLACK : 0;
+    *shared_bytes = (size_t)(block_floats(c) + products) * sizeof(float);
 }
 
 /* The weights of one batch, transformed: panels of mr rows for each point, kc steps at a time. */
