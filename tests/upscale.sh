@@ -183,7 +183,7 @@ expect 2 'empty is a folder; use --output-dir' upscale "$folder/in/b.ppm" -m non
 expect 2 'nowhere/ is a folder; use --output-dir' upscale "$folder/in/b.ppm" -m none -o "$folder/nowhere/"
 expect 2 'cannot be combined' upscale "$folder/in/b.ppm" -m none --scale 2 --width 9
 expect 1 'x.ppm: cannot be written: no such folder: .*nowhere' upscale "$folder/in/b.ppm" -m twice -o "$folder/nowhere/x.ppm"
-expect 1 '1000000 x 500000 pixels need [0-9]* GiB, but this machine has [0-9]* GiB$' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --width 1000000
+expect 1 '1000000 x 500000 pixels need [0-9]* GiB, but this machine has [0-9]* GiB; use smaller inputs' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --width 1000000
 if "$gale" upscale "$folder/in/b.ppm" -m twice -O "$folder/out" -f webp >/dev/null 2>&1; then
     expect 1 'webp is limited to 16383 pixels a side, not 20000 x 10000' upscale "$folder/in/b.ppm" -m twice -O "$folder/out" --width 20000 -f webp
 fi
@@ -285,7 +285,7 @@ if [ -n "$2" ]; then
     FAKE_ALLOC_FAIL_FROM=1 expect 0 'warning: .*CUDA out of memory: .*; falling back to cpu$' upscale "$folder/in/b.ppm" "$folder/in/a.PPM" -m twice -O "$folder/down" -p cuda,cpu
     FAKE_ALLOC_FAIL_FROM=1 expect 0 '^1 done, .* tiles/s on cpu 0 (.*), fp32$' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu
     FAKE_ALLOC_FAIL_FROM=1 expect 0 '^      "provider": "cpu",$' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu --json
-    FAKE_ALLOC_FAIL_FROM=1 expect 1 'CUDA out of memory: .*; --strict: no fallback to cpu$' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu --strict
+    FAKE_ALLOC_FAIL_FROM=1 expect 1 'CUDA out of memory: .*; --strict: no fallback to cpu; use smaller inputs' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu --strict
     FAKE_NO_COMPILER=1 GALE_CACHE="$folder/cold" expect 0 '; falling back to cpu$' upscale "$folder/in/b.ppm" -m twice -O "$folder/down" -p cuda,cpu
     expect 0 'identical' compare "$folder/down/b-twice.ppm" "$folder/out/b-twice.ppm"
     unset GALE_CUDA_LIBRARY GALE_NVRTC_LIBRARY

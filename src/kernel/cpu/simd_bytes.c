@@ -31,29 +31,29 @@ static inline float quotient(float x, float by, float inverse)
 }
 
 /* W: A, but sums wrap in it. */
-#define REQUANTISE(name, A, W, D, low, high)                                                           \
-    static void name##_plain(D *d, const A *a, const gale__simd_requant *v, size_t n)                  \
-    {                                                                                                  \
-        float scale = v->scale, bias = v->bias, by = v->by, zero = v->zero;                            \
-        W start = (W)v->start;                                                                         \
-        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                       \
-        {                                                                                              \
-            float y = rintf(((float)(A)((W)a[i] + start) * scale + bias) / by) + zero;                 \
-            y = y == y ? y : 0;                                                                        \
-            y = y > (high) ? (high) : y;                                                               \
-            d[i] = (D)(int32_t)(y < (low) ? (low) : y);                                                \
-        }                                                                                              \
-    }                                                                                                  \
-    static inline void name##_quick(D *d, const A *a, const gale__simd_requant *v, size_t n)           \
-    {                                                                                                  \
-        float scale = v->scale, bias = v->bias, by = v->by, zero = v->zero, inverse = 1 / v->by;       \
-        W start = (W)v->start;                                                                         \
-        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                       \
-        {                                                                                              \
-            float y = rintf(quotient((float)(A)((W)a[i] + start) * scale + bias, by, inverse)) + zero; \
-            y = y > (high) ? (high) : y;                                                               \
-            d[i] = (D)(int32_t)(y < (low) ? (low) : y);                                                \
-        }                                                                                              \
+#define REQUANTISE(name, A, W, D, low, high)                                                                         \
+    static void name##_plain(D *d, const A *a, const gale__simd_requant *v, size_t n)                                \
+    {                                                                                                                \
+        float scale = v->scale, bias = v->bias, by = v->by, zero = v->zero;                                          \
+        W start = (W)v->start;                                                                                       \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                                     \
+        {                                                                                                            \
+            float y = rintf(((float)(A)((W)a[i] + start) * scale + bias) / by) + zero;                               \
+            y = y == y ? y : 0;                                                                                      \
+            y = y > (high) ? (high) : y;                                                                             \
+            d[i] = (D)(int32_t)(y < (low) ? (low) : y);                                                              \
+        }                                                                                                            \
+    }                                                                                                                \
+    static inline __attribute__((unused)) void name##_quick(D *d, const A *a, const gale__simd_requant *v, size_t n) \
+    {                                                                                                                \
+        float scale = v->scale, bias = v->bias, by = v->by, zero = v->zero, inverse = 1 / v->by;                     \
+        W start = (W)v->start;                                                                                       \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                                     \
+        {                                                                                                            \
+            float y = rintf(quotient((float)(A)((W)a[i] + start) * scale + bias, by, inverse)) + zero;               \
+            y = y > (high) ? (high) : y;                                                                             \
+            d[i] = (D)(int32_t)(y < (low) ? (low) : y);                                                              \
+        }                                                                                                            \
     }
 REQUANTISE(i32_u8, int32_t, uint32_t, uint8_t, 0.0f, 255.0f)
 REQUANTISE(i32_i8, int32_t, uint32_t, int8_t, -128.0f, 127.0f)
@@ -191,30 +191,31 @@ static bool is_moderate_sum(const gale__simd_sum *v)
            fabsf(v->zero) < 1024 && v->zero == (float)(int32_t)v->zero;
 }
 
-#define SUM(name, T, low, high)                                                                      \
-    static void name##_plain(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n)        \
-    {                                                                                                \
-        int32_t p = v->x_zero, q = v->y_zero;                                                        \
-        float by_x = v->x_scale, by_y = v->y_scale, by = v->by, zero = v->zero;                      \
-        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                     \
-        {                                                                                            \
-            float y = rintf(((float)(a[i] - p) * by_x + (float)(b[i] - q) * by_y) / by) + zero;      \
-            y = y == y ? y : 0;                                                                      \
-            y = y > (high) ? (high) : y;                                                             \
-            d[i] = (T)(int32_t)(y < (low) ? (low) : y);                                              \
-        }                                                                                            \
-    }                                                                                                \
-    static inline void name##_quick(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n) \
-    {                                                                                                \
-        int32_t p = v->x_zero, q = v->y_zero;                                                        \
-        float by_x = v->x_scale, by_y = v->y_scale, by = v->by, zero = v->zero, inverse = 1 / v->by; \
-        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                     \
-        {                                                                                            \
-            float y = (float)(a[i] - p) * by_x + (float)(b[i] - q) * by_y;                           \
-            y = rintf(quotient(y, by, inverse)) + zero;                                              \
-            y = y > (high) ? (high) : y;                                                             \
-            d[i] = (T)(int32_t)(y < (low) ? (low) : y);                                              \
-        }                                                                                            \
+#define SUM(name, T, low, high)                                                                                    \
+    static void name##_plain(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n)                      \
+    {                                                                                                              \
+        int32_t p = v->x_zero, q = v->y_zero;                                                                      \
+        float by_x = v->x_scale, by_y = v->y_scale, by = v->by, zero = v->zero;                                    \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                                   \
+        {                                                                                                          \
+            float y = rintf(((float)(a[i] - p) * by_x + (float)(b[i] - q) * by_y) / by) + zero;                    \
+            y = y == y ? y : 0;                                                                                    \
+            y = y > (high) ? (high) : y;                                                                           \
+            d[i] = (T)(int32_t)(y < (low) ? (low) : y);                                                            \
+        }                                                                                                          \
+    }                                                                                                              \
+    static inline                                                                                                  \
+        __attribute__((unused)) void name##_quick(T *d, const T *a, const T *b, const gale__simd_sum *v, size_t n) \
+    {                                                                                                              \
+        int32_t p = v->x_zero, q = v->y_zero;                                                                      \
+        float by_x = v->x_scale, by_y = v->y_scale, by = v->by, zero = v->zero, inverse = 1 / v->by;               \
+        SIMD_LOOP for (size_t i = 0; i < n; i++)                                                                   \
+        {                                                                                                          \
+            float y = (float)(a[i] - p) * by_x + (float)(b[i] - q) * by_y;                                         \
+            y = rintf(quotient(y, by, inverse)) + zero;                                                            \
+            y = y > (high) ? (high) : y;                                                                           \
+            d[i] = (T)(int32_t)(y < (low) ? (low) : y);                                                            \
+        }                                                                                                          \
     }
 SUM(sum_u8, uint8_t, 0.0f, 255.0f)
 SUM(sum_i8, int8_t, -128.0f, 127.0f)

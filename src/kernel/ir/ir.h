@@ -213,6 +213,7 @@ typedef enum gale__dialect {
 } gale__dialect;
 /* By the name that a device reports (caps.dialect). */
 gale_status gale__dialect_find(const char *name, gale__dialect *out);
+bool gale__dialect_copies(const char *name); /* whether it has asynchronous copies into work-group memory */
 gale_status gale__ir_print_c(
     const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out);
 typedef struct gale__ir_words {

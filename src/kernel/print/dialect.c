@@ -356,3 +356,10 @@ gale_status gale__dialect_find(const char *name, gale__dialect *out)
         if (!strcmp(gale__dialects[i].name, name)) return *out = (gale__dialect)i, GALE_OK;
     return gale__fail(GALE_UNSUPPORTED, "unknown kernel dialect \"%s\" (kernel/print/dialect.c)", name ? name : "");
 }
+
+bool gale__dialect_copies(const char *name)
+{
+    for (int i = 0; name && i < GALE__DIALECT_COUNT; i++)
+        if (!strcmp(gale__dialects[i].name, name)) return gale__dialects[i].copies;
+    return false;
+}
