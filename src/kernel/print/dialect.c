@@ -206,9 +206,8 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 /* AMD's matrix units, one instruction for 16 x 16 x 16.  MFMA, 64 threads: a thread has four neighbours along k of one row
  * or column, and four rows of one column of the sums.  WMMA, 32 threads: all of k, the same in both halves of the
  * subgroup, and every second row.  One spelling serves both: N along k from FIRST on, sums R in the rows that ROW gives. */
-#define HIP_FN "static __device__ __forceinline__ "
 #define HIP_MATRIX_LOAD(name, place) \
-    HIP_FN "matrix " name "(const u16*p,u32 row){u32 l=THREAD,side=l&15u;matrix m;\n#pragma unroll\nfor(u32 i=0;i<N;i++)m[i]=(i16)p[" place "];return m;}\n"
+    CUDA_FN "matrix " name "(const u16*p,u32 row){u32 l=THREAD,side=l&15u;matrix m;\n#pragma unroll\nfor(u32 i=0;i<N;i++)m[i]=(i16)p[" place "];return m;}\n"
 #define HIP_MATRIX \
     "#define THREAD (threadIdx.x%LANES)\n" \
     "#if defined(__GFX9__)||__AMDGCN_WAVEFRONT_SIZE==64\n#define LANES 64u\n#define N 4\n#define R 4\n#define FIRST (l/16u*4u)\n#define ROW(i) (l/16u*4u+i)\n" \
@@ -219,10 +218,10 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "typedef f32 sums_of __attribute__((ext_vector_type(R)));typedef struct{sums_of r;}sums;\n" \
     HIP_MATRIX_LOAD("matrix_a", "side*row+FIRST+i") HIP_MATRIX_LOAD("matrix_a_turned", "(FIRST+i)*row+side") \
     HIP_MATRIX_LOAD("matrix_b", "(FIRST+i)*row+side") HIP_MATRIX_LOAD("matrix_b_turned", "side*row+FIRST+i") \
-    HIP_FN "void sums_zero(sums*s){s->r=(sums_of)(0.0f);}\n" \
-    HIP_FN "void sums_add_f16(sums*s,matrix a,matrix b){s->r=MMA_F16(__builtin_bit_cast(matrix_f16,a),__builtin_bit_cast(matrix_f16,b),s->r);}\n" \
-    HIP_FN "void sums_add_bf16(sums*s,matrix a,matrix b){s->r=MMA_BF16(a,b,s->r);}\n" \
-    HIP_FN "void sums_store(const sums*s,f32*p,u32 row){u32 l=THREAD;\n#pragma unroll\nfor(u32 i=0;i<R;i++)p[ROW(i)*row+l%16u]=s->r[i];}\n"
+    CUDA_FN "void sums_zero(sums*s){s->r=(sums_of)(0.0f);}\n" \
+    CUDA_FN "void sums_add_f16(sums*s,matrix a,matrix b){s->r=MMA_F16(__builtin_bit_cast(matrix_f16,a),__builtin_bit_cast(matrix_f16,b),s->r);}\n" \
+    CUDA_FN "void sums_add_bf16(sums*s,matrix a,matrix b){s->r=MMA_BF16(a,b,s->r);}\n" \
+    CUDA_FN "void sums_store(const sums*s,f32*p,u32 row){u32 l=THREAD;\n#pragma unroll\nfor(u32 i=0;i<R;i++)p[ROW(i)*row+l%16u]=s->r[i];}\n"
 
 #define CL_WIDE_TYPES(type) "typedef " type "2 __attribute__((may_alias)) " type "2_o;typedef " type "4 __attribute__((may_alias)) " type "4_o;\n"
 #define CL_WIDE \
@@ -350,16 +349,22 @@ const gale__dialect_table gale__dialects[] = {
 };
 /* clang-format on */
 
-gale_status gale__dialect_find(const char *name, gale__dialect *out)
+static int index_of(const char *name)
 {
     for (int i = 0; name && i < GALE__DIALECT_COUNT; i++)
-        if (!strcmp(gale__dialects[i].name, name)) return *out = (gale__dialect)i, GALE_OK;
+        if (!strcmp(gale__dialects[i].name, name)) return i;
+    return -1;
+}
+
+gale_status gale__dialect_find(const char *name, gale__dialect *out)
+{
+    int i = index_of(name);
+    if (i >= 0) return *out = (gale__dialect)i, GALE_OK;
     return gale__fail(GALE_UNSUPPORTED, "unknown kernel dialect \"%s\" (kernel/print/dialect.c)", name ? name : "");
 }
 
 bool gale__dialect_copies(const char *name)
 {
-    for (int i = 0; name && i < GALE__DIALECT_COUNT; i++)
-        if (!strcmp(gale__dialects[i].name, name)) return gale__dialects[i].copies;
-    return false;
+    int i = index_of(name);
+    return i >= 0 && gale__dialects[i].copies;
 }

@@ -9,8 +9,7 @@ static void issue(gale__matrix *t, gale__ir_val stage, gale__ir_val k)
 {
     for (int w = 0; w < 2; w++)
         if (t->parts[w].access >= 0) gale__matrix_part_copy(t, &t->parts[w], stage, k);
-    if (t->tile.tiling.emit.schedule->async)
-        gale__ir_add(t->tile.tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_COMMIT});
+    if (t->tile.tiling.emit.schedule->async) effect(t->tile.tiling.emit.ir, GALE__IR_COMMIT, 0);
 }
 static void fetch(gale__matrix *t, gale__ir_val k)
 {
@@ -24,8 +23,7 @@ static void deliver(gale__matrix *t, gale__ir_val stage)
 }
 static void wait_for_copies(gale__matrix *t, uint32_t groups)
 {
-    if (t->tile.tiling.emit.schedule->async)
-        gale__ir_add(t->tile.tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_WAIT, .imm = groups});
+    if (t->tile.tiling.emit.schedule->async) effect(t->tile.tiling.emit.ir, GALE__IR_WAIT, groups);
 }
 
 /* --- products --- */
@@ -49,36 +47,42 @@ static gale__ir_val load_matrix(gale__matrix *t, int which, uint32_t i, gale__ir
                                 .imm = p->row});
 }
 
-static void effect(gale__ir *ir, int op) { gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op}); }
+void gale__matrix_zero_sums(gale__matrix *t)
+{
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
+    for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * (s->micro_n / 16); i++)
+        gale__ir_add(t->tile.tiling.emit.ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = t->tile.sums, .imm = i});
+}
 
-/* Other groups of the same unit keep it busy while this one waits; ptxas takes the instructions one by one where the
- * sums are still on their way around a loop. */
-static void multiply_groups(gale__matrix *t, gale__ir_val stage)
+void gale__matrix_add_groups(gale__matrix *t, gale__ir_val stage, gale__ir_val rows)
 {
     gale__ir *ir = t->tile.tiling.emit.ir;
     const gale__schedule *s = t->tile.tiling.emit.schedule;
-    gale__ir_val rows = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->tile.row, 4), 64 * s->tile_k);
-    effect(ir, GALE__IR_GROUP_BEGIN);
+    uint32_t columns = s->micro_n / 16u;
     bool bytes = gale__schedule_matrix_bytes(s);
+    effect(ir, GALE__IR_GROUP_BEGIN, 0);
     for (uint32_t k = 0; k < s->tile_k; k += 2 * gale__schedule_matrix_unit(s))
-        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ADD,
-                             .type = bytes ? (uint8_t)t->parts[0].type : s->narrow,
-                             .mem = bytes ? (uint8_t)t->parts[1].type : 0,
-                             .a = t->tile.sums,
-                             .b = t->shared,
-                             .c = add32(ir, stage, op32(ir, GALE__ADD, rows, t->parts[0].at + k)),
-                             .d = op32(ir, GALE__ADD, stage, t->parts[1].at + k),
-                             .imm = s->micro_n / 16u});
-    effect(ir, GALE__IR_GROUP_END);
-    effect(ir, GALE__IR_GROUP_WAIT);
+        for (uint32_t i = 0; i < s->micro_m / 16u; i++)
+            gale__ir_add(ir,
+                (gale__ir_instr){.op = GALE__IR_GROUP_ADD,
+                    .type = bytes ? (uint8_t)t->parts[0].type : s->narrow,
+                    .mem = bytes ? (uint8_t)t->parts[1].type : 0,
+                    .a = t->tile.sums,
+                    .b = t->shared,
+                    .c = add32(ir, stage, op32(ir, GALE__ADD, rows, t->parts[0].at + i * GROUP_ROWS * s->tile_k + k)),
+                    .d = op32(ir, GALE__ADD, stage, t->parts[1].at + k),
+                    .imm = (uint64_t)(i * columns) << 32 | columns});
+    effect(ir, GALE__IR_GROUP_END, 0);
 }
 
 static void multiply(gale__matrix *t, gale__ir_val stage)
 {
     gale__ir *ir = t->tile.tiling.emit.ir;
     const gale__schedule *s = t->tile.tiling.emit.schedule;
-    if (s->groups) {
-        multiply_groups(t, stage);
+    if (s->groups) { /* other groups of the same unit keep it busy while this one waits */
+        gale__ir_val four = op32(ir, GALE__IR_DIV, t->tile.row, 4);
+        gale__matrix_add_groups(t, stage, op32(ir, GALE__MUL, four, GROUP_ROWS * s->tile_k));
+        effect(ir, GALE__IR_GROUP_WAIT, 0);
         return;
     }
     uint32_t rows = s->micro_m / 16, columns = s->micro_n / 16;
@@ -112,8 +116,7 @@ static void walk_k(gale__matrix *t)
     uint32_t ahead = s->stages - 1u;
     t->read = variable(ir, GALE_U32);
     t->write = variable(ir, GALE_U32);
-    for (uint32_t i = 0; i < (uint32_t)(s->micro_m / 16) * (s->micro_n / 16); i++)
-        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = t->tile.sums, .imm = i});
+    gale__matrix_zero_sums(t);
     gale__ir_val first = loop(ir, ahead, 1, false);
     gale__ir_val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
     issue(t, at, from);
@@ -125,8 +128,8 @@ static void walk_k(gale__matrix *t)
     gale__ir_val k = gale__emit_for(&t->tile.tiling.emit, t->tile.tiling.emit.layout.inner_count, s->tile_k);
     gale__ir_val next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
     wait_for_copies(t, ahead - 1);
-    if (s->groups) effect(ir, GALE__IR_GROUP_FENCE);
-    barrier(ir);
+    if (s->groups) effect(ir, GALE__IR_GROUP_FENCE, 0);
+    effect(ir, GALE__IR_BARRIER, 0);
     issue(t, get(ir, t->write), next);
     fetch(t, next);
     multiply(t, get(ir, t->read));
@@ -135,7 +138,7 @@ static void walk_k(gale__matrix *t)
     advance(t, t->write);
     gale__emit_close(&t->tile.tiling.emit);
     wait_for_copies(t, 0);
-    barrier(ir);
+    effect(ir, GALE__IR_BARRIER, 0);
 }
 
 static void declare(gale__matrix *t)

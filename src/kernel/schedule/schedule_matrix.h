@@ -35,6 +35,11 @@ void gale__matrix_part_copy(gale__matrix *t, gale__matrix_part *p, gale__ir_val 
 /* The same through registers, in two steps. */
 void gale__matrix_part_fetch(gale__matrix *t, gale__matrix_part *p, gale__ir_val k);
 void gale__matrix_part_deliver(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage);
+void gale__matrix_zero_sums(gale__matrix *t);
+enum { GROUP_ROWS = 64 }; /* that GROUP_ADD takes: 16 of each of four subgroups */
+/* A step's products by four subgroups together, of the stage's rows from element `rows` on; it may take until
+ * GROUP_WAIT. */
+void gale__matrix_add_groups(gale__matrix *t, gale__ir_val stage, gale__ir_val rows);
 /* Groups that compute one tile after another (schedule_matrix_relay.c). */
 void gale__matrix_relay(gale__matrix *t);
 
@@ -50,5 +55,8 @@ static inline void set(gale__ir *ir, gale__ir_val var, gale__ir_val v)
 {
     gale__ir_op3(ir, GALE__IR_SET, gale__ir_type(ir, var), var, gale__ir_u32(ir, 0), v);
 }
-static inline void barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER}); }
+static inline void effect(gale__ir *ir, int op, uint32_t imm)
+{
+    gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .imm = imm});
+}
 #endif

@@ -87,7 +87,8 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
     }
     *parts = part * s->stages * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
-    *results = subgroups * s->slice * (s->micro_n + 8u) * 4 * (s->relay ? GALE__RELAY_SETS - 1 : 1);
+    *results =
+        subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 * (s->relay ? GALE__RELAY_SETS - 1 : 1);
 }
 
 #define SHORT_K 256

@@ -6,25 +6,21 @@
 
 #define REGISTERS_COPYING 72 /* of a thread: enough for the places of both parts */
 #define REGISTERS_COMPUTING 216
-#define ROWS_AT_ONCE 64 /* that GROUP_ADD takes: 16 of each subgroup */
 
 typedef struct relay {
     gale__matrix *matrix;
     gale__ir *ir;
     const gale__schedule *schedule;
-    gale__ir_val gates; /* full, by stage; free, by stage; turn, by set */
-    gale__ir_val steps; /* along k of a tile */
-    gale__ir_val count; /* variable: steps of all tiles before */
-    gale__ir_val lane, set, group;
+    gale__ir_val gates;  /* full, by stage; free, by stage; turn, by set */
+    gale__ir_val steps;  /* along k of a tile */
+    gale__ir_val count;  /* variable: steps of all tiles before */
+    gale__ir_val speaks; /* whether this thread speaks for its subgroup: the first lane */
+    gale__ir_val set, group;
 } relay;
 
 static void gate(relay *r, int op, gale__ir_val which, gale__ir_val count)
 {
     gale__ir_add(r->ir, (gale__ir_instr){.op = (uint8_t)op, .a = r->gates, .b = which, .c = count});
-}
-static void effect(relay *r, int op, uint32_t imm)
-{
-    gale__ir_add(r->ir, (gale__ir_instr){.op = (uint8_t)op, .imm = imm});
 }
 static gale__ir_val free_again(relay *r, gale__ir_val stage)
 {
@@ -35,29 +31,22 @@ static gale__ir_val turn_of(relay *r, gale__ir_val set)
     return op32(r->ir, GALE__ADD, set, 2u * r->schedule->stages);
 }
 
-/* One thread of each subgroup speaks for it. */
-static void begin_first_lane(relay *r)
-{
-    gale__emit_if(
-        &r->matrix->tile.tiling.emit, gale__ir_op2(r->ir, GALE__EQ, GALE_BOOL, r->lane, gale__ir_u32(r->ir, 0)));
-}
 static void end_block(relay *r) { gale__emit_close(&r->matrix->tile.tiling.emit); }
 
 static void open_gates(relay *r)
 {
-    uint32_t stages = r->schedule->stages;
+    uint32_t stages = r->schedule->stages, count = 2 * stages + GALE__RELAY_SETS - 1u;
     gale__ir_val first =
         gale__ir_op2(r->ir, GALE__EQ, GALE_BOOL, r->matrix->tile.tiling.emit.tid, gale__ir_u32(r->ir, 0));
-    r->gates = gale__ir_add(
-        r->ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_U64, .imm = 2 * stages + GALE__RELAY_SETS - 1u});
+    r->gates = gale__ir_add(r->ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_U64, .imm = count});
     gale__emit_if(&r->matrix->tile.tiling.emit, first);
-    for (uint32_t i = 0; i < 2 * stages + GALE__RELAY_SETS - 1u; i++)
+    for (uint32_t i = 0; i < count; i++)
         gale__ir_add(r->ir, (gale__ir_instr){.op = GALE__IR_GATE_INIT,
                                 .a = r->gates,
                                 .b = gale__ir_u32(r->ir, i),
                                 .imm = i < stages ? gale__schedule_matrix_copiers(r->schedule) : 4});
     end_block(r);
-    effect(r, GALE__IR_BARRIER, 0);
+    effect(r->ir, GALE__IR_BARRIER, 0);
 }
 
 /* Tiles `first`, first + each * relay, ... */
@@ -93,7 +82,7 @@ static void copy_tiles(relay *r)
     gale__ir *ir = r->ir;
     gale__matrix *t = r->matrix;
     uint32_t copiers = gale__schedule_matrix_copiers(r->schedule);
-    effect(r, GALE__IR_REGISTERS, REGISTERS_COPYING);
+    effect(r->ir, GALE__IR_REGISTERS, REGISTERS_COPYING);
     gale__ir_val thread = op32(ir, GALE__SUB, t->tile.tiling.emit.tid, (GALE__RELAY_SETS - 1) * copiers);
     set(ir, r->count, gale__ir_u32(ir, 0));
     begin_tiles(r, r->group, 1);
@@ -108,29 +97,8 @@ static void copy_tiles(relay *r)
     end_block(r);
     set(ir, r->count, add32(ir, get(ir, r->count), r->steps));
     end_block(r);
-    effect(r, GALE__IR_COMMIT, 0);
-    effect(r, GALE__IR_WAIT, 0);
-}
-
-static void multiply(relay *r, const step *s)
-{
-    gale__ir *ir = r->ir;
-    const gale__schedule *c = r->schedule;
-    const gale__matrix_part *parts = r->matrix->parts;
-    bool bytes = gale__schedule_matrix_bytes(c);
-    gale__ir_val stage = op32(ir, GALE__MUL, s->stage, r->matrix->stage);
-    effect(r, GALE__IR_GROUP_BEGIN, 0);
-    for (uint32_t k = 0; k < c->tile_k; k += 2 * gale__schedule_matrix_unit(c))
-        for (uint32_t row = 0; row < c->tile_m; row += ROWS_AT_ONCE)
-            gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ADD,
-                                 .type = bytes ? (uint8_t)parts[0].type : c->narrow,
-                                 .mem = bytes ? (uint8_t)parts[1].type : 0,
-                                 .a = r->matrix->tile.sums,
-                                 .b = r->matrix->shared,
-                                 .c = op32(ir, GALE__ADD, stage, parts[0].at + row * c->tile_k + k),
-                                 .d = op32(ir, GALE__ADD, stage, parts[1].at + k),
-                                 .imm = (uint64_t)(row / ROWS_AT_ONCE * (c->micro_n / 16u)) << 32 | c->micro_n / 16u});
-    effect(r, GALE__IR_GROUP_END, 0);
+    effect(r->ir, GALE__IR_COMMIT, 0);
+    effect(r->ir, GALE__IR_WAIT, 0);
 }
 
 /* A step's products go on while the next one's begin; then the stage before is free. */
@@ -139,17 +107,16 @@ static void walk_k(relay *r)
     gale__ir *ir = r->ir;
     step s = begin_steps(r);
     gate(r, GALE__IR_GATE_WAIT, s.stage, op32(ir, GALE__AND, s.uses, 1));
-    effect(r, GALE__IR_GROUP_FENCE, 0);
-    multiply(r, &s);
-    effect(r, GALE__IR_GROUP_WAIT, 1);
-    gale__ir_val first = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, r->lane, gale__ir_u32(ir, 0));
+    effect(r->ir, GALE__IR_GROUP_FENCE, 0);
+    gale__matrix_add_groups(r->matrix, op32(ir, GALE__MUL, s.stage, r->matrix->stage), gale__ir_u32(ir, 0));
+    effect(r->ir, GALE__IR_GROUP_WAIT, 1);
     gale__ir_val later = gale__ir_op2(ir, GALE__GT, GALE_BOOL, s.k, gale__ir_u32(ir, 0));
-    gale__emit_if(&r->matrix->tile.tiling.emit, gale__ir_op2(ir, GALE__AND, GALE_BOOL, first, later));
+    gale__emit_if(&r->matrix->tile.tiling.emit, gale__ir_op2(ir, GALE__AND, GALE_BOOL, r->speaks, later));
     gale__ir_val before = op32(ir, GALE__IR_REM, op32(ir, GALE__SUB, s.number, 1), r->schedule->stages);
     gate(r, GALE__IR_GATE_ARRIVE, free_again(r, before), 0);
     end_block(r);
     end_block(r);
-    effect(r, GALE__IR_GROUP_WAIT, 0);
+    effect(r->ir, GALE__IR_GROUP_WAIT, 0);
 }
 
 static void compute_tiles(relay *r)
@@ -162,11 +129,10 @@ static void compute_tiles(relay *r)
     set(ir, r->count, gale__ir_op2(ir, GALE__MUL, GALE_U32, r->set, r->steps));
     set(ir, turn, other);
     begin_tiles(r, add32(ir, r->group, op32(ir, GALE__MUL, r->set, c->relay)), GALE__RELAY_SETS - 1);
-    for (uint32_t i = 0; i < (uint32_t)(c->micro_m / 16) * (c->micro_n / 16); i++)
-        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ZERO, .a = t->tile.sums, .imm = i});
+    gale__matrix_zero_sums(t);
     gate(r, GALE__IR_GATE_WAIT, turn_of(r, r->set), get(ir, turn));
     walk_k(r);
-    begin_first_lane(r);
+    gale__emit_if(&t->tile.tiling.emit, r->speaks);
     gale__ir_val last = op32(ir, GALE__SUB, add32(ir, get(ir, r->count), r->steps), 1);
     gate(r, GALE__IR_GATE_ARRIVE, free_again(r, op32(ir, GALE__IR_REM, last, c->stages)), 0);
     gate(r, GALE__IR_GATE_ARRIVE, turn_of(r, other), 0);
@@ -186,7 +152,8 @@ void gale__matrix_relay(gale__matrix *t)
     open_gates(&r);
     r.steps = op32(ir, GALE__IR_DIV, op32(ir, GALE__ADD, e->layout.inner_count, tile_k - 1), tile_k);
     r.count = variable(ir, GALE_U32);
-    r.lane = op32(ir, GALE__IR_REM, e->tid, e->schedule->lanes);
+    gale__ir_val lane = op32(ir, GALE__IR_REM, e->tid, e->schedule->lanes);
+    r.speaks = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, lane, gale__ir_u32(ir, 0));
     r.set = op32(ir, GALE__IR_DIV, e->tid, copiers);
     r.group = gale__emit_group(e);
     gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, r.set, gale__ir_u32(ir, GALE__RELAY_SETS - 1)));

@@ -3,8 +3,6 @@
 #include "kernel/schedule/schedule_emit.h"
 #include "kernel/schedule/schedule_ir.h"
 
-#define RESULT_PAD 8 /* as in gale__schedule_matrix_shared: four rows of pairs lie in different banks */
-
 /* Rows `band * slice` and on of this subgroup's part, to where its results lie. */
 static void store_sums(gale__matrix_tile *t, uint32_t band, gale__ir_val at, uint32_t row)
 {
@@ -108,7 +106,7 @@ void gale__matrix_store(gale__matrix_tile *t)
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
     uint32_t bands = s->micro_m / s->slice;
-    result_part r = {.stride = s->micro_n + RESULT_PAD, .per = s->micro_n / s->vector};
+    result_part r = {.stride = s->micro_n + GALE__MATRIX_RESULT_PAD, .per = s->micro_n / s->vector};
     r.lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);
     r.at = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, e->tid, s->lanes), s->slice * r.stride);
     r.column = op32(ir, GALE__MUL, t->column, s->micro_n);
