@@ -22,11 +22,15 @@ static double beside_work_us(const gale_device_ceilings *c, double operations)
     return share < 1 ? c->small_us * pow(c->large_us / c->small_us, share) : c->large_us;
 }
 
+double gale__forecast_busy_us(const gale_device_ceilings *c, double bytes, double operations, double wait_us)
+{
+    double work = (gale__ceiling_us(c, bytes, operations) - c->launch_us) / c->efficiency;
+    return work > wait_us ? work : wait_us;
+}
+
 double gale__forecast_kernel_us(const gale_device_ceilings *c, double bytes, double operations, double depth)
 {
-    double work = (gale__ceiling_us(c, bytes, operations) - c->launch_us) / c->efficiency,
-           wait = depth * c->step_ns / 1e3;
-    return beside_work_us(c, operations) + (work > wait ? work : wait);
+    return beside_work_us(c, operations) + gale__forecast_busy_us(c, bytes, operations, depth * c->step_ns / 1e3);
 }
 
 double gale__forecast_work_us(const gale_device *device, const gale__plan *plan)

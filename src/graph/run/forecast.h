@@ -9,6 +9,8 @@ bool gale__forecast_known(const gale_device *device);
  * Where work is shared by threads, what a kernel takes beside it grows with the work, up to that of a kernel that keeps
  * all of them busy. */
 enum { GALE__FORECAST_SMALL = 16, GALE__FORECAST_LARGE = 128 }; /* sides of the products that were measured */
+/* Its work alone, or waiting for the terms of its sums, whichever takes longer. */
+double gale__forecast_busy_us(const gale_device_ceilings *c, double bytes, double operations, double wait_us);
 double gale__forecast_kernel_us(const gale_device_ceilings *c, double bytes, double operations, double depth);
 /* Of a plan's kernels, and of what a run brings there and back; the device must be known. */
 double gale__forecast_work_us(const gale_device *device, const gale__plan *plan);

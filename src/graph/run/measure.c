@@ -152,10 +152,9 @@ done:
 /* What the layer takes beside its work, or beside waiting for the terms of its sums. */
 static gale_status measure_beside(gale_device *device, int64_t side, double step_us, double *us)
 {
-    const gale_device_ceilings *c = &device->info.ceilings;
-    double n = (double)side, work = (gale__ceiling_us(c, 12 * n * n, 2 * n * n * n) - c->launch_us) / c->efficiency;
+    double n = (double)side;
     GALE_TRY(measure_layer(device, side, us));
-    *us -= work > n * step_us ? work : n * step_us;
+    *us -= gale__forecast_busy_us(&device->info.ceilings, 12 * n * n, 2 * n * n * n, n * step_us);
     return GALE_OK;
 }
 

@@ -26,11 +26,6 @@ enum {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 
-static int64_t places(const gale__cpu_axis *a, int64_t lanes)
-{
-    return (lanes - 1) * a->step + (a->taps - 1) * a->hop + 1;
-}
-
 static const gale__nest_access *load_of(const gale__nest *nest, int value)
 {
     const gale__nest_instr *in = &nest->code[value];
@@ -106,13 +101,13 @@ static uint16_t mask_of(int64_t lo, int64_t hi, int64_t at)
 static bool find_inside(gale__cpu_channel *c, const gale__cpu_window *w)
 {
     gale__cpu_window each = *w;
-    int64_t end = places(&w->y, w->y.lanes), lo, hi, from;
+    int64_t end = gale__cpu_window_places(&w->y, w->y.lanes), lo, hi, from;
     each.phases = 1;
     c->bottom = 0;
     for (int64_t y = 0; y < end; y++) {
         gale__cpu_window_row at;
         gale__cpu_window_seek(w, NULL, 0, y, 0, &at);
-        gale__cpu_window_inside(&each, &at, 0, places(&w->x, w->x.lanes), &lo, &hi, &from);
+        gale__cpu_window_inside(&each, &at, 0, gale__cpu_window_places(&w->x, w->x.lanes), &lo, &hi, &from);
         if (hi <= lo) continue;
         if (!c->bottom) c->top = y, c->left = lo, c->right = hi, c->from = from;
         else if (lo != c->left || hi != c->right || c->bottom != y) return false;
@@ -155,7 +150,7 @@ static void find_depth(
         k->dim[0] != w->y.tap || k->dim[1] != w->x.tap || !find_inside(c, w))
         return;
     c->turned = find_turned(c, w, batch);
-    if (c->turned) d.pitch = places(&w->x, w->x.lanes);
+    if (c->turned) d.pitch = gale__cpu_window_places(&w->x, w->x.lanes);
     if (c->turned || (c->taps <= DEPTH_TAPS && (d.vectors >= DEPTH_VECTORS || d.step == 2) &&
                          d.vectors <= GALE__DEPTH_VECTORS && d.step <= 2 && find_masks(&d, c)))
         c->depth = d;
@@ -184,7 +179,7 @@ static void lay_taps(gale__cpu_channel *c, const gale__cpu_window *w, const gale
 static void lay_quads(gale__cpu_channel *c, const gale__cpu_window *w)
 {
     int64_t across = parts(w->x.taps, QUAD);
-    c->pitch = places(&w->x, w->x.lanes);
+    c->pitch = gale__cpu_window_places(&w->x, w->x.lanes);
     for (int64_t q = 0; q < c->quads; q++)
         c->offset[q] = (int32_t)(q / across * w->y.hop * c->pitch + q % across * QUAD);
 }
@@ -247,7 +242,8 @@ static void prepare_block(const run *r, bench *b, int64_t block, int64_t rows)
     const gale__cpu_window *w = &r->contract->window;
     const gale__cpu_channel *c = &r->contract->channel;
     const int64_t zero[GALE__NEST_DIMS] = {0};
-    int64_t need = places(&w->y, rows), across = places(&w->x, w->x.lanes), lo, hi, from;
+    int64_t need = gale__cpu_window_places(&w->y, rows), across = gale__cpu_window_places(&w->x, w->x.lanes), lo, hi,
+            from;
     int64_t down = c->quads ? 1 : w->y.step;
     gale__cpu_window_row at;
     b->block = block;
@@ -533,7 +529,7 @@ static void run_task(void *arg, size_t task, int worker)
 size_t gale__cpu_channel_bytes(const gale__cpu_contract *c)
 {
     const gale__cpu_channel *ch = &c->channel;
-    int64_t pieces = places(&c->window.y, ch->rows) * c->window.x.step;
+    int64_t pieces = gale__cpu_window_places(&c->window.y, ch->rows) * c->window.x.step;
     return gale__cpu_tape_scratch_bytes(&c->tail) +
            (size_t)(ch->band_floats + ch->flat + ch->sums_floats) * sizeof(float) + (size_t)pieces * sizeof(piece) +
            4 * 64;
