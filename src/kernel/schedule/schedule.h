@@ -36,7 +36,7 @@ typedef struct gale__schedule {
     uint8_t kind;
     uint8_t index64;  /* addresses and counts need 64 bits */
     uint8_t vector;   /* 1, 2, 4, 8: neighbours a thread takes at once */
-    uint8_t steps;    /* how often, unrolled; MATRIX: rows of results at once */
+    uint8_t steps;    /* how often, unrolled; MATRIX: rows of results at once; TILE: sets of threads that share k */
     uint8_t resident; /* ROW, COLUMN: threads * vector * steps cover the inner points: each is computed once and stays
                          in registers */
     uint8_t exact;    /* they cover them exactly: no bounds are checked */

@@ -1,7 +1,8 @@
 /* TILE: contractions.  A group computes a tile of the result; it walks k in steps of tile_k, each step's part of both
  * operands lying in work-group memory, and every thread keeps micro_m x micro_n sums in registers.  The operands' own
  * instructions run when a part is fetched, the instructions after the sum on the registers.  While one part is used the
- * next is fetched. */
+ * next is fetched.  Several sets of threads may share each step along k: small tiles then have threads enough for large
+ * parts in registers and long steps; their sums are added in the order of the sets. */
 #include "kernel/schedule/schedule_emit.h"
 #include "kernel/schedule/schedule_ir.h"
 
@@ -45,6 +46,7 @@ typedef struct tile {
     part parts[2];
     gale_type type;
     gale__ir_val sums[64];
+    gale__ir_val set, thread; /* of this thread; its number in the set */
 } tile;
 
 void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind, gale__ir_val *coord)
@@ -235,14 +237,11 @@ static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
     gale__ir *ir = t->tiling.emit.ir;
     const gale__schedule *s = t->tiling.emit.schedule;
     gale__ir_val x[16], y[16], zero = gale__ir_u32(ir, 0);
-    gale__ir_val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
-                                          .type = GALE_U32,
-                                          .a = zero,
-                                          .b = gale__ir_u32(ir, s->tile_k),
-                                          .c = gale__ir_u32(ir, 1),
-                                          .imm = s->unroll});
-    gale__ir_val at_x = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[0].size + PAD), ty);
-    gale__ir_val at_y = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[1].size + PAD), tx);
+    uint32_t share = s->tile_k / s->steps;
+    gale__ir_val k = loop(ir, share, 1, s->unroll);
+    if (s->steps > 1) k = add32(ir, k, op32(ir, GALE__MUL, t->set, share));
+    gale__ir_val at_x = add32(ir, op32(ir, GALE__MUL, k, t->parts[0].size + PAD), ty);
+    gale__ir_val at_y = add32(ir, op32(ir, GALE__MUL, k, t->parts[1].size + PAD), tx);
     load_side(t, 0, at_x, x);
     load_side(t, 1, at_y, y);
     for (uint32_t i = 0; i < s->micro_m; i++)
@@ -272,6 +271,34 @@ static void walk_k(tile *t, gale__ir_val ty, gale__ir_val tx)
     multiply(t, ty, tx);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
     gale__emit_close(&t->tiling.emit);
+}
+
+/* The sums of all sets, in the first one's variables. */
+static void gather_sums(tile *t)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    uint32_t threads = threads_along(s, 0) * threads_along(s, 1), count = (uint32_t)s->micro_m * s->micro_n;
+    gale__ir_val zero = gale__ir_u32(ir, 0), passed = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED,
+                                                                           .type = (uint8_t)t->type,
+                                                                           .imm = (uint64_t)threads * count});
+    for (uint32_t from = 1; from < s->steps; from++) {
+        gale__emit_if(&t->tiling.emit, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->set, gale__ir_u32(ir, from)));
+        for (uint32_t i = 0; i < count; i++)
+            gale__ir_op3(ir, GALE__IR_SET, t->type, passed, op32(ir, GALE__ADD, t->thread, i * threads),
+                gale__ir_op2(ir, GALE__IR_GET, t->type, t->sums[i], zero));
+        gale__emit_close(&t->tiling.emit);
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
+        gale__emit_if(&t->tiling.emit, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->set, zero));
+        for (uint32_t i = 0; i < count; i++) {
+            gale__ir_val more =
+                gale__ir_op2(ir, GALE__IR_GET, t->type, passed, op32(ir, GALE__ADD, t->thread, i * threads));
+            gale__ir_val sum = gale__ir_op2(ir, GALE__IR_GET, t->type, t->sums[i], zero);
+            gale__ir_op3(ir, GALE__IR_SET, t->type, t->sums[i], zero, gale__ir_op2(ir, GALE__ADD, t->type, sum, more));
+        }
+        gale__emit_close(&t->tiling.emit);
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
+    }
 }
 
 /* sum of coef * coordinate over the dimensions of one kind; *walks: whether any of them counts. */
@@ -369,12 +396,19 @@ gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedu
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
-    uint32_t across = threads_along(s, 1);
-    gale__ir_val ty = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->tiling.emit.tid, across), neighbours(t, 0)),
-                 tx = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, t->tiling.emit.tid, across), neighbours(t, 1));
+    uint32_t across = threads_along(s, 1), threads = threads_along(s, 0) * across;
+    t->thread = s->steps > 1 ? op32(ir, GALE__IR_REM, t->tiling.emit.tid, threads) : t->tiling.emit.tid;
+    t->set = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, threads);
+    gale__ir_val ty = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->thread, across), neighbours(t, 0)),
+                 tx = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, t->thread, across), neighbours(t, 1));
     walk_k(t, ty, tx);
+    if (s->steps > 1) {
+        gather_sums(t);
+        gale__emit_if(&t->tiling.emit, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->set, gale__ir_u32(ir, 0)));
+    }
     place_result(t, ty, tx);
     emit_result(t);
+    if (s->steps > 1) gale__emit_close(&t->tiling.emit);
 done:
     for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);
     gale__emit_end(&t->tiling.emit);
