@@ -22,9 +22,8 @@ const gale__arg gale__upscale_args[] = {
         "how much of the built-in cleaning is applied before the network; 0: none (default: with --model auto 1 for "
         "pictures that need it and for --scale 1, else 0)"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
-        "where the only picture goes; - is standard output, in the format of --format or of the input; with a number "
-        "such "
-        "as %04d in the name, each frame of an animation is written to its own file",
+        "output file, for a single input; - is standard output, in the format of --format or of the input. A number "
+        "such as %04d in the name writes each frame of an animation to its own file",
         .writes = true},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "output folder (default: beside the inputs)"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,

@@ -109,8 +109,8 @@ static void say(const gale__network *n, int in, int out, bool other, double foun
     const char *name = n->manifest->name;
     if (other)
         gale__log(GALE__WARN,
-            "%s has no manifest: detected black and white at %g and %g, in its result at %g and %g (a test picture is "
-            "reproduced with an error of %.3f; with the default range %.3f); override with params: range and range_out",
+            "%s has no manifest: detected black and white at %g and %g, in its result at %g and %g. A test picture is "
+            "reproduced with an error of %.3f (default range: %.3f); override with params: range and range_out",
             name, usual[in][0], usual[in][1], usual[out][0], usual[out][1], found, as_usual);
     else if (!(as_usual < alike))
         gale__log(GALE__WARN,
