@@ -48,9 +48,9 @@ const gale__arg gale__upscale_args[] = {
     {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL,
         "set a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "leave pictures that are there already; several processes with it share a folder's work"},
+        "skip pictures whose result exists; several processes with this option share the work of a folder"},
     {"watch", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "go on until interrupted: pictures that appear in the folders are taken when they are complete; needs "
+        "keep watching the folders and process each new picture when it is complete; stop with Ctrl-C; needs "
         "--output-dir"},
     {"tolerant", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
         "accept damaged pictures: the missing part of a truncated JPEG is grey, and NaN or infinite samples become 0"},
