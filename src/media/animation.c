@@ -1,4 +1,4 @@
-/* Animations, whatever their format: the way in and out, with the limits and notes that still pictures have. */
+/* Animations of all formats: reading and writing frames, with the limits and metadata that still pictures have. */
 #include "media/animation.h"
 #include "base/file.h"
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Which values a network takes for black and white, where nobody says.  Whatever it was made for, it brings a plain
- * picture back much as it was, if values are in the range that it knows; in a wrong one its constants are too large or
- * too small.  And what it gives for values far beyond any picture shows where it ends. */
+/* Detects which values a network expects for black and white if no manifest says so.  Every such network reproduces a
+ * plain picture closely if the values are in its range; in a wrong range its constants are too large or too small.
+ * Its results for values far outside any picture show where its range ends. */
 #include "jobs/upscale/feed.h"
 #include <math.h>
 
