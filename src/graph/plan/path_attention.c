@@ -75,18 +75,16 @@ static bool describe(gale__claim *c, gale_type type, gale__node mask, gale__cpu_
     if (n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank) return false;
     *a = (gale__cpu_attention){
         .m = out.dims[n_lead], .c = out.dims[n_lead + 1], .d = q.dims[n_lead + 1], .n = v.dims[n_lead]};
-    gale__node hide = c->in[4] >= 0 ? c->in[4] : c->in[5];
-    bool guarded = gale__claim_attr(c, "guarded", 0) != 0; /* by the mask alone */
+    gale__node hide = c->n_in <= 4 ? GALE__NIL : c->in[4] >= 0 ? c->in[4] : c->in[5];
     a->masked = mask >= 0;
     a->hides = hide >= 0;
-    a->hidden = c->in[4] >= 0;
+    a->hidden = a->hides && c->in[4] >= 0;
     a->scale = gale__claim_attr(c, "scale", 1) / gale__claim_attr(c, "divide", 1);
     a->fill = gale__claim_attr(c, "fill", 0);
     a->seen = (int64_t)gale__claim_attr(c, "seen", 0);
     a->causal = a->seen > 0;
-    a->blind = (guarded || gale__claim_attr(c, "blind", 0) != 0) && (a->masked || a->hides);
-    if ((guarded && a->hides) || q.dims[n_lead] != a->m || v.dims[n_lead + 1] != a->c || a->n < 1 || a->d < 1)
-        return false;
+    a->blind = gale__claim_attr(c, "blind", 0) != 0 && (a->masked || a->hides);
+    if (q.dims[n_lead] != a->m || v.dims[n_lead + 1] != a->c || a->n < 1 || a->d < 1) return false;
     for (int i = 0; i < GALE__CPU_LEAD; i++)
         a->lead[i] = i < GALE__CPU_LEAD - n_lead ? 1 : out.dims[i - GALE__CPU_LEAD + n_lead];
     bool by_rows = gale__claim_attr(c, "turned", 0) != 0;
