@@ -295,18 +295,18 @@ static const struct tile_form {
     uint8_t m, n, micro_m, micro_n, sets, k, percent;
 } tile_forms[] = {
     {128, 128, 8, 8, 1, 8, 100},
-    {128, 64, 8, 8, 2, 16, 105},
-    {64, 128, 8, 8, 2, 16, 105},
-    {64, 64, 8, 8, 4, 32, 110},
-    {128, 64, 8, 4, 1, 16, 115},
-    {64, 128, 4, 8, 1, 16, 125},
-    {64, 32, 8, 4, 4, 64, 130},
-    {32, 64, 4, 8, 4, 64, 130},
-    {64, 64, 4, 4, 1, 16, 137},
-    {64, 32, 4, 4, 1, 16, 155},
-    {32, 64, 4, 4, 1, 16, 150},
-    {32, 32, 4, 4, 4, 64, 165},
-    {32, 32, 4, 4, 1, 16, 175},
+    {128, 64, 8, 8, 2, 16, 116},
+    {64, 128, 8, 8, 2, 16, 116},
+    {64, 64, 8, 8, 4, 32, 119},
+    {128, 64, 8, 4, 1, 16, 123},
+    {64, 128, 4, 8, 1, 16, 135},
+    {64, 32, 8, 4, 4, 64, 131},
+    {32, 64, 4, 8, 4, 64, 131},
+    {64, 64, 4, 4, 1, 16, 134},
+    {64, 32, 4, 4, 1, 16, 150},
+    {32, 64, 4, 4, 1, 16, 148},
+    {32, 32, 4, 4, 4, 64, 164},
+    {32, 32, 4, 4, 1, 16, 177},
 };
 
 static bool form_fits(
@@ -334,7 +334,8 @@ static int64_t form_cycles(
     int64_t rounds = up(c->b_count * up(m, f->m) * up(n, f->n), units);
     int64_t threads = f->m / f->micro_m * (f->n / f->micro_n) * f->sets;
     int64_t together = (f->micro_m * f->micro_n > 16 ? 512 : 1024) / threads;
-    int64_t work = rounds * f->m * f->n * c->k / PRODUCTS_PER_CYCLE * f->percent / 100;
+    int64_t settle = f->m * f->n * (f->sets > 1 ? 100 : 40) / 100; /* sums of all sets, results */
+    int64_t work = rounds * (f->m * f->n * c->k / PRODUCTS_PER_CYCLE * f->percent / 100 + settle);
     int64_t waits = up(rounds, together) * up(c->k, f->k) * STEP_CYCLES;
     return work > waits ? work : waits;
 }

@@ -184,21 +184,46 @@ static void fetch(tile *t, part *p, gale__ir_val k)
         }
 }
 
+/* Threads that fetched four neighbours along k store them in rows of their own, which are whole multiples of 16 bytes
+ * apart: fours of every row are exchanged with others, so that neighbouring threads store in different banks. */
+static bool exchanges(const tile *t, int which)
+{
+    const gale__schedule *s = t->tiling.emit.schedule;
+    return s->fast[which] && s->wide[which] == 4 && s->tile_k >= 16 && gale_type_size(t->type) == 4;
+}
+
+/* Where row or column `side` lies in row k. */
+static gale__ir_val exchanged(gale__ir *ir, gale__ir_val side, gale__ir_val k)
+{
+    return gale__ir_op2(ir, GALE__XOR, GALE_U32, side, op32(ir, GALE__AND, k, 28));
+}
+
+static gale__ir_val staged(tile *t, part *p, int lane)
+{
+    return gale__ir_op2(t->tiling.emit.ir, GALE__IR_GET, t->type, p->staging[lane], gale__ir_u32(t->tiling.emit.ir, 0));
+}
+
 /* Staging variables into work-group memory: [k][row or column]. */
 static void deliver(tile *t, part *p)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     uint32_t row = p->size + PAD;
-    gale__ir_val base = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, p->first_k, row), p->first_side);
+    gale__ir_val base = op32(ir, GALE__MUL, p->first_k, row);
     int n_inner = e->inner_blocks * e->inner_vector;
-    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
+    int together = e->outer_vector == 4 && gale_type_size(t->type) == 4 ? 4 : 1;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o += together) {
+        uint32_t further = (uint32_t)(o / e->outer_vector) * p->step_side + (uint32_t)(o % e->outer_vector);
+        gale__ir_val side = op32(ir, GALE__ADD, p->first_side, further);
+        if (exchanges(t, p->which)) side = exchanged(ir, side, p->first_k);
+        gale__ir_val at = add32(ir, base, side);
         for (int i = 0; i < n_inner; i++) {
-            uint32_t side = (uint32_t)(o / e->outer_vector) * p->step_side + (uint32_t)(o % e->outer_vector);
             uint32_t k = (uint32_t)(i / e->inner_vector) * p->step_k + (uint32_t)(i % e->inner_vector);
-            gale__ir_val v = gale__ir_op2(ir, GALE__IR_GET, t->type, p->staging[o * n_inner + i], gale__ir_u32(ir, 0));
-            gale__ir_op3(ir, GALE__IR_SET, t->type, p->shared, op32(ir, GALE__ADD, base, k * row + side), v);
+            gale__ir_val lanes[4];
+            for (int v = 0; v < together; v++) lanes[v] = staged(t, p, (o + v) * n_inner + i);
+            gale__ir_set_lanes(ir, p->shared, t->type, together, op32(ir, GALE__ADD, at, k * row), lanes);
         }
+    }
 }
 
 /* Threads along a side of the tile, rows (0) or columns (1). */
@@ -222,14 +247,18 @@ static uint32_t place_of(const tile *t, int which, uint32_t i)
     return i / together * threads_along(t->tiling.emit.schedule, which) * together + i % together;
 }
 
-static void load_side(tile *t, int which, gale__ir_val at, gale__ir_val *out)
+/* A thread's rows or columns in row k, from `first` on. */
+static void load_side(tile *t, int which, gale__ir_val k, gale__ir_val first, gale__ir_val *out)
 {
     gale__ir *ir = t->tiling.emit.ir;
     const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t together = neighbours(t, which), count = which ? s->micro_n : s->micro_m;
-    for (uint32_t i = 0; i < count; i += together)
-        gale__ir_get_lanes(ir, t->parts[which].shared, t->type, (int)together,
-            op32(ir, GALE__ADD, at, place_of(t, which, i)), out + i);
+    gale__ir_val row = op32(ir, GALE__MUL, k, t->parts[which].size + PAD);
+    for (uint32_t i = 0; i < count; i += together) {
+        gale__ir_val side = op32(ir, GALE__ADD, first, place_of(t, which, i));
+        if (exchanges(t, which)) side = exchanged(ir, side, k);
+        gale__ir_get_lanes(ir, t->parts[which].shared, t->type, (int)together, add32(ir, row, side), out + i);
+    }
 }
 
 static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
@@ -240,10 +269,8 @@ static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
     uint32_t share = s->tile_k / s->steps;
     gale__ir_val k = loop(ir, share, 1, s->unroll);
     if (s->steps > 1) k = add32(ir, k, op32(ir, GALE__MUL, t->set, share));
-    gale__ir_val at_x = add32(ir, op32(ir, GALE__MUL, k, t->parts[0].size + PAD), ty);
-    gale__ir_val at_y = add32(ir, op32(ir, GALE__MUL, k, t->parts[1].size + PAD), tx);
-    load_side(t, 0, at_x, x);
-    load_side(t, 1, at_y, y);
+    load_side(t, 0, k, ty, x);
+    load_side(t, 1, k, tx, y);
     for (uint32_t i = 0; i < s->micro_m; i++)
         for (uint32_t j = 0; j < s->micro_n; j++) {
             gale__ir_val sum = t->sums[i * s->micro_n + j], old = gale__ir_op2(ir, GALE__IR_GET, t->type, sum, zero), v;
