@@ -97,16 +97,16 @@ static gale_status build_cached(
     return GALE_OK;
 }
 
-/* PoCL keeps what it compiles itself.  Asked for a binary it compiles every kernel once more, for any work-group size,
- * and gale's kernels never run in that form. */
-static bool keeps_its_own(const gale_device *device)
+#define POCL "Portable Computing Language"
+static bool is_driver(const gale_device *device, const char *name)
 {
-    return !strncmp(device->info.driver, "Portable Computing Language", 27);
+    return !strncmp(device->info.driver, name, strlen(name));
 }
 
 /* PoCL reads 18,000 lines of declarations for each program, which takes as long as three kernels.  The guard of that
  * file leaves them out, and these are the functions that our kernels call (kernel/print/dialect.c).  Where that fails,
- * as it may with other versions, the whole file is read for this program and those after it. */
+ * the whole file is read for this program and those after it.  Of other versions than 3 it is not known which names
+ * their functions have. */
 /* clang-format off */
 #define DECLARE(type, attributes, name, arguments) type " __attribute__((overloadable" attributes ")) " name "(" arguments ");\n"
 #define FLOATS(name, f, d) DECLARE("float", ",const", name, f) "#ifdef cl_khr_fp64\n" DECLARE("double", ",const", name, d) "#endif\n"
@@ -138,13 +138,16 @@ static gale_status build_lean(gale__cl_device *d, const gale__source *source, co
     return build_texts(d, texts, sizes, 2, lean, out);
 }
 
+/* PoCL keeps what it compiles itself.  Asked for a binary it compiles every kernel once more, for any work-group size,
+ * and gale's kernels never run in that form. */
 static gale_status build_source(gale_device *device, const gale__source *source, const char *options, cl_program *out)
 {
     gale__cl_device *d = gale__cl_of(device);
-    if (!source->ours || !keeps_its_own(device)) return build_cached(device, source->data, source->size, options, out);
-    if (!d->whole && build_lean(d, source, options, out) == GALE_OK) return GALE_OK;
-    if (!d->whole)
-        gale__log(GALE__INFO, "opencl: programs are built with all of PoCL's declarations: %s", gale_error());
+    if (!source->ours || !is_driver(device, POCL))
+        return build_cached(device, source->data, source->size, options, out);
+    bool lean = !d->whole && is_driver(device, POCL " 3.");
+    if (lean && build_lean(d, source, options, out) == GALE_OK) return GALE_OK;
+    if (lean) gale__log(GALE__INFO, "opencl: programs are built with all of PoCL's declarations: %s", gale_error());
     d->whole = true;
     return build_text(d, source->data, source->size, options, out);
 }
