@@ -51,18 +51,16 @@ static gale_status build_binary(gale__cl_device *d, const void *data, size_t siz
     return build_program(d, program, options, out);
 }
 
-static gale_status build_texts(
-    gale__cl_device *d, const char **texts, const size_t *sizes, int n, const char *options, cl_program *out)
+static gale_status build_text(
+    gale__cl_device *d, const char *head, const char *text, size_t size, const char *options, cl_program *out)
 {
     cl_int e = CL_SUCCESS;
-    cl_program program = d->cl->clCreateProgramWithSource(d->context, (cl_uint)n, texts, sizes, &e);
+    const char *texts[] = {head, text};
+    size_t sizes[] = {strlen(head), size}, first = !*head; /* not every driver need like an empty text */
+    cl_program program =
+        d->cl->clCreateProgramWithSource(d->context, (cl_uint)(2 - first), texts + first, sizes + first, &e);
     if (!program) return gale__cl_fail(e, "clCreateProgramWithSource");
     return build_program(d, program, options, out);
-}
-
-static gale_status build_text(gale__cl_device *d, const char *text, size_t size, const char *options, cl_program *out)
-{
-    return build_texts(d, &text, &size, 1, options, out);
 }
 
 /* Keeps the compiled form; what goes wrong here costs only time later. */
@@ -83,7 +81,7 @@ static gale_status build_cached(
 {
     gale__cl_device *d = gale__cl_of(device);
     char key[GALE__BINARY_KEY];
-    if (memmem(text, size, "#include", 8)) return build_text(d, text, size, options, out);
+    if (memmem(text, size, "#include", 8)) return build_text(d, "", text, size, options, out);
     gale__binary_cache_key_for(text, size, device->info.name, device->info.driver, options, key);
     gale__bytes hit = {0};
     if (gale__binary_cache_get(key, &hit)) {
@@ -92,7 +90,7 @@ static gale_status build_cached(
         if (status == GALE_OK) return GALE_OK;
         gale__log(GALE__INFO, "opencl: a cached binary was rejected and is compiled again: %s", gale_error());
     }
-    GALE_TRY(build_text(d, text, size, options, out));
+    GALE_TRY(build_text(d, "", text, size, options, out));
     keep(d, *out, key);
     return GALE_OK;
 }
@@ -129,15 +127,6 @@ static const char declared[] =
     DECLARE("void", "", "vstore_half_rte", "float,size_t,__private half*");
 /* clang-format on */
 
-static gale_status build_lean(gale__cl_device *d, const gale__source *source, const char *options, cl_program *out)
-{
-    char lean[640];
-    const char *texts[2] = {declared, source->data};
-    size_t sizes[2] = {sizeof declared - 1, source->size};
-    snprintf(lean, sizeof lean, "%s -D_OPENCL_H_", options);
-    return build_texts(d, texts, sizes, 2, lean, out);
-}
-
 /* PoCL keeps what it compiles itself.  Asked for a binary it compiles every kernel once more, for any work-group size,
  * and gale's kernels never run in that form. */
 static gale_status build_source(gale_device *device, const gale__source *source, const char *options, cl_program *out)
@@ -146,10 +135,12 @@ static gale_status build_source(gale_device *device, const gale__source *source,
     if (!source->ours || !is_driver(device, POCL))
         return build_cached(device, source->data, source->size, options, out);
     bool lean = !d->whole && is_driver(device, POCL " 3.");
-    if (lean && build_lean(d, source, options, out) == GALE_OK) return GALE_OK;
+    char fewer[640];
+    snprintf(fewer, sizeof fewer, "%s -D_OPENCL_H_", options);
+    if (lean && build_text(d, declared, source->data, source->size, fewer, out) == GALE_OK) return GALE_OK;
     if (lean) gale__log(GALE__INFO, "opencl: programs are built with all of PoCL's declarations: %s", gale_error());
     d->whole = true;
-    return build_text(d, source->data, source->size, options, out);
+    return build_text(d, "", source->data, source->size, options, out);
 }
 
 gale_status gale__cl_build(gale_device *device, const gale__source *source, gale_module *module)
