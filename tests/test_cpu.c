@@ -405,6 +405,23 @@ TEST(kept_weights)
     }
 }
 
+/* Rows of every length that a tile has lanes for, one or two to a tile, in more steps than a panel's part has. */
+TEST(narrow_maps)
+{
+    build b;
+    setenv("GALE_WINOGRAD", "off", 1);
+    for (int64_t width = 1; width < 32; width += test_light() ? 5 : 1)
+        for (int64_t stride = 1; stride < 3; stride++) {
+            follow = (int)(width + stride) & 3;
+            convolution(&b, 1, width & 1 ? 30 : 7, 5, width, width % 3 ? 45 : 12, 3, stride, 1, 1, 1);
+            CHECK(agree(&b, "narrow map"));
+        }
+    grouped_taps(&b, 9, 16, 7, 16, 3, 2);
+    CHECK(kept_weights_agree(&b));
+    follow = 0;
+    unsetenv("GALE_WINOGRAD");
+}
+
 /* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
 TEST(channels)
 {
@@ -755,5 +772,5 @@ static void test_keys(void)
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
-    ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(channels), ROW(indirection), ROW(in_place),
+    ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps), ROW(channels), ROW(indirection), ROW(in_place),
     ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))

@@ -369,7 +369,7 @@ static gale_status choose_narrow_window(gale__cpu_contract *c)
         (w->x.tap >= 0 || w->y.tap >= 0 || (w->together > 1 && !c->panels.bytes));
     if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
     GALE_TRY(gale__cpu_window_init(
-        w, &c->k, w->units, c->a.rows.count, batches_of(c), c->gemm, c->unit / (size_t)w->together));
+        w, &c->k, w->units, c->a.rows.count, batches_of(c), &c->gemm, c->unit / (size_t)w->together));
     if (w->access) c->kc = c->k.count, c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }
@@ -380,14 +380,16 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     gale__cpu_window *w = &c->window;
     if (c->narrow) return choose_narrow_window(c);
     if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type)) return GALE_OK;
-    bool shares = w->x.tap >= 0 || w->y.tap >= 0,
-         small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
-                 c->b.rows.count >= MANY_LANES * c->a.rows.count;
-    small |= gale__cpu_window_is_near(w) && (c->a.rows.count <= NEAR_ROWS || gale__parallel_now() > 1);
+    int64_t rows = c->a.rows.count, lanes = c->b.rows.count;
+    bool small = (size_t)(rows * c->k.count) * c->size <= SHORT_BYTES && lanes >= MANY_LANES * rows;
+    bool few = gale__simd_get()->upright_done && lanes <= TRANSPOSED_LANES && lanes % c->gemm.nr;
+    small |= gale__cpu_window_is_near(w) && (rows <= NEAR_ROWS || few || gale__parallel_now() > 1);
     small = small && w->x.unit == 1 && !c->panels.bytes;
-    w->access = shares || small ? w->access : NULL;
+    w->access = w->x.tap >= 0 || w->y.tap >= 0 || small ? w->access : NULL;
     if (!w->access) return GALE_OK;
-    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, batches_of(c), c->gemm, c->size));
+    gale__cpu_window_sort_taps(w, c->nest, &c->k, K_BYTES / (int64_t)c->size, &c->kc);
+    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, batches_of(c), &c->gemm, c->size));
+    c->a.width = c->gemm.mr;
     if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }
@@ -537,7 +539,7 @@ static bool is_better_transposed(gale__cpu_contract *c, const gale__contraction 
     gale__cpu_finish_find(&finish, c->nest, info->reduce, &c->b.rows);
     return finish.out &&
            gale__cpu_window_find(&w, c->nest, turned ? info->a : info->b, &c->b.rows, &c->k, c->sum_type) &&
-           w.x.tap < 0 && w.y.tap < 0;
+           w.x.tap < 0 && w.y.tap < 0 && !(gale__simd_get()->upright_done && gale__cpu_window_is_near(&w));
 }
 
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)

@@ -83,6 +83,17 @@ static inline const gale__simd_part *gale__simd_part_for(const gale__simd_gemm *
     return p;
 }
 
+/* Sums of up to 32 rows by up to 14 lanes, as sums[lane][row]: lane l of step k is b[offset[k] + l step],
+ * or, in the second half of an even number of lanes, that of the first half `jump` further. */
+enum { GALE__UPRIGHT_ROWS = 32, GALE__UPRIGHT_LANES = 14, GALE__UPRIGHT_SUMS = 16 * GALE__UPRIGHT_ROWS };
+typedef struct gale__simd_upright {
+    int64_t step, jump, a_pitch; /* a_pitch: rows of a panel */
+    const int32_t *offset;
+} gale__simd_upright;
+/* more: the steps' sums are added to what is there. */
+typedef void gale__simd_upright_sum(
+    float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k);
+
 /* x op y, RSUB being y - x. */
 typedef enum gale__simd_pair {
     GALE__PAIR_ADD,
@@ -226,6 +237,8 @@ typedef struct gale__simd {
     void (*weave)(void *d, const void *s, int64_t pitch, uint8_t flip, size_t n);
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
+    gale__simd_upright_sum *upright[2][GALE__UPRIGHT_LANES + 1]; /* of 16 and 32 rows, by lanes; NULL: there are none */
+    void (*upright_done)(const gale__simd_done *d, const float *sums);
     gale__simd_rows rows;
     gale__simd_winograd winograd[2]; /* m = 2, 4 */
 } gale__simd;
