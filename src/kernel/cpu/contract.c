@@ -26,7 +26,8 @@
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
 #define FEW_LANES 16  /* least lanes, and steps, of a product of fewer rows than a tile, by a constant */
 #define TRANSPOSED_LANES 128
-#define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
+#define PATCH_MOST 16 /* places between lanes whose taps do not meet */
+#define FEW_K 32      /* least k of a window with fewer rows than a tile is worth */
 
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -120,9 +121,8 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
         return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].index >= 0) return false;
-    bool turned;
-    if (find_channel(&(gale__cpu_contract){.nest = nest}, info, ct, &turned)) return true;
-    turned = is_turned(nest, info);
+    bool turned = is_turned(nest, info), other;
+    if (find_channel(&(gale__cpu_contract){.nest = nest}, info, ct, &other)) return true;
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (narrow_fits(nest, info, turned)) return true;
     if ((rows >= 4 && lanes >= 8 && info->k >= 4) || few_fit(nest, info, turned, ct)) return true;
@@ -381,16 +381,16 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     if (c->narrow) return choose_narrow_window(c);
     if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type)) return GALE_OK;
     int64_t rows = c->a.rows.count, lanes = c->b.rows.count;
-    bool small = (size_t)(rows * c->k.count) * c->size <= SHORT_BYTES && lanes >= MANY_LANES * rows;
-    bool few = gale__simd_get()->upright_done && lanes <= TRANSPOSED_LANES && lanes % c->gemm.nr;
+    bool small = (size_t)(rows * c->k.count) * c->size <= SHORT_BYTES && lanes >= MANY_LANES * rows,
+         few = gale__simd_get()->upright_done && lanes <= TRANSPOSED_LANES && lanes % c->gemm.nr;
     small |= gale__cpu_window_is_near(w) && (rows <= NEAR_ROWS || few || gale__parallel_now() > 1);
-    small = small && w->x.unit == 1 && !c->panels.bytes;
+    bool apart = w->x.unit > 1 && w->x.unit <= (c->k.n > 1 ? PATCH_MOST : few ? 2 : 0); /* refused if not upright */
+    small = (apart ? !w->access->n_guards : small && w->x.unit == 1) && !c->panels.bytes;
     w->access = w->x.tap >= 0 || w->y.tap >= 0 || small ? w->access : NULL;
     if (!w->access) return GALE_OK;
     gale__cpu_window_sort_taps(w, c->nest, &c->k, K_BYTES / (int64_t)c->size, &c->kc);
-    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, batches_of(c), &c->gemm, c->size));
-    c->a.width = c->gemm.mr;
-    if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
+    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, rows, batches_of(c), &c->gemm, c->size));
+    if (w->access) c->a.width = c->gemm.mr, c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }
 

@@ -193,7 +193,7 @@ static void choose_upright(gale__cpu_window *w, const gale__cpu_window *plain, i
 {
     gale__cpu_window up = *plain;
     gale__simd_gemm g = *gemm;
-    bool far = w->x.tap < 0 && w->y.tap < 0 && !gale__cpu_window_is_near(w);
+    bool alone = w->x.tap < 0 && w->y.tap < 0, far = alone && w->x.unit == 1 && !gale__cpu_window_is_near(w);
     if (!gale__simd_get()->upright_done || gemm->key.sum != GALE_F32 || gemm->key.group > 1 || far) return;
     g.mr = m > GALE__UPRIGHT_ROWS / 2 ? GALE__UPRIGHT_ROWS : GALE__UPRIGHT_ROWS / 2;
     g.nr = (int)parts_of(w->x.lanes, parts_of(w->x.lanes, GALE__UPRIGHT_LANES));
@@ -202,7 +202,8 @@ static void choose_upright(gale__cpu_window *w, const gale__cpu_window *plain, i
     up.upright = true;
     choose_blocks(&up, m, batches, g, size);
     int64_t work = up.y.lanes * up.x.lanes * round_up(m, GALE__UPRIGHT_ROWS / 2);
-    if (!w->sparse && work + work * UPRIGHT_STEPS / k + work / g.nr >= cost_of(w, m, *gemm)) return;
+    bool apart = w->sparse || (alone && w->x.unit > 1); /* there is no other form */
+    if (!apart && work + work * UPRIGHT_STEPS / k + work / g.nr >= cost_of(w, m, *gemm)) return;
     *w = up;
     *gemm = g;
 }
@@ -281,10 +282,11 @@ static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int
 {
     const gale__nest_access *a = w->access;
     bool near = gale__cpu_window_is_near(w);
-    bool meet = !w->upright && k->n && a->stride[k->dim[k->n - 1]] % (SETS_BYTES / (int64_t)sizeof(float)) == 0;
-    if (!w->sparse && (w->flat || meet || w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards ||
-                          w->x.tap >= 0 || w->y.tap >= 0 || w->x.unit != 1 || w->y.lanes != 1 ||
-                          (!near && !w->upright && (w->parts > 1 || m * k->count > DIRECT_WEIGHTS))))
+    bool whole = a->type == GALE_F32 && !w->widen && w->steps < 2 && !a->n_guards && !w->flat,
+         taps = w->x.tap >= 0 || w->y.tap >= 0,
+         meet = k->n && a->stride[k->dim[k->n - 1]] % (SETS_BYTES / (int64_t)sizeof(float)) == 0;
+    if (!w->sparse && (!whole || (!w->upright && (meet || taps || w->x.unit != 1 || w->y.lanes != 1 ||
+                                                     (!near && (w->parts > 1 || m * k->count > DIRECT_WEIGHTS))))))
         return GALE_OK;
     for (int d = 0; d < k->n; d++) {
         if (a->stride[k->dim[d]] < 0) return GALE_OK;
@@ -356,7 +358,8 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
     gale__simd_gemm chosen = *gemm;
     choose_form(w, kc, m, batches, *gemm, size);
     choose_upright(w, &plain, k->count, m, batches, &chosen, size);
-    if (w->band_bytes > (8u << 20) || (!w->sparse && is_mostly_border(w, BORDER_SHARE))) {
+    if (w->band_bytes > (8u << 20) || (!w->sparse && is_mostly_border(w, BORDER_SHARE)) ||
+        (!w->upright && w->x.tap < 0 && w->y.tap < 0 && w->x.unit > 1)) {
         w->access = NULL;
         w->units = 0;
         return GALE_OK;

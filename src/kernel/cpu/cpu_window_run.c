@@ -153,8 +153,10 @@ static upright_tile upright_at(
     const gale__cpu_window *w = &c->window;
     int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), rows = nr > w->x.lanes ? 2 : 1,
             row = t / across * rows, column = t % across * nr, first = m, at = row * b->columns + column;
-    upright_tile x = {.from = (const float *)(const void *)band + row * w->y.step * w->pitch + column * w->x.step,
-        .u = {.step = w->x.step, .a_pitch = mr},
+    bool direct = b->offset == w->direct; /* in memory, not in a band */
+    int64_t down = w->y.step * (direct ? w->y.unit : w->pitch), along = w->x.step * (direct ? w->x.unit : 1);
+    upright_tile x = {.from = (const float *)(const void *)band + row * down + column * along,
+        .u = {.step = along, .a_pitch = mr},
         .d = {.out = sums, .out_pitch = pitch, .lo = -INFINITY, .hi = INFINITY}};
     if (b->at_once) x.d = b->done, first = b->m0 + m, at = row * w->x.lanes + column;
     x.d.out += first * x.d.out_pitch + at;
@@ -162,7 +164,7 @@ static upright_tile upright_at(
     if (x.d.other) x.d.other += first * x.d.other_pitch + at;
     x.d.rows = least(mr, b->m - m);
     x.d.lanes = least(nr, rows > 1 ? (b->rows - row) * b->columns : b->columns - column);
-    x.u.jump = rows > 1 && x.d.lanes == nr ? w->y.step * w->pitch : x.d.lanes / 2 * w->x.step;
+    x.u.jump = rows > 1 && x.d.lanes == nr ? down : x.d.lanes / 2 * along;
     x.row = row;
     x.column = column;
     x.n = x.d.lanes;
@@ -302,7 +304,7 @@ static const char *find_direct(const run *r, const gale__cpu_frame *f, const blo
     gale__cpu_window_row row;
     if (!w->direct) return NULL;
     if (w->sparse) return r->buffers[w->access->buffer];
-    gale__cpu_window_seek(w, f->at, c->tail.n_dims, 0, b->column, &row);
+    gale__cpu_window_seek(w, f->at, c->tail.n_dims, b->row * w->y.step, b->column * w->x.step, &row);
     const char *from = (const char *)r->buffers[w->access->buffer] + row.address * (int64_t)sizeof(float);
     if (w->upright) return from;
     int64_t before = (c->k.count - 1) / c->kc * c->kc, most = w->direct_most;
