@@ -26,6 +26,7 @@
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
 #define FEW_LANES 16  /* least lanes, and steps, of a product of fewer rows than a tile, by a constant */
 #define TRANSPOSED_LANES 128
+#define MANY_ROWS 16  /* least of a product of fewer than four steps */
 #define PATCH_MOST 16 /* places between lanes whose taps do not meet */
 #define FEW_K 32      /* least k of a window with fewer rows than a tile is worth */
 
@@ -125,7 +126,8 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
     if (find_channel(&(gale__cpu_contract){.nest = nest}, info, ct, &other)) return true;
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (narrow_fits(nest, info, turned)) return true;
-    if ((rows >= 4 && lanes >= 8 && info->k >= 4) || few_fit(nest, info, turned, ct)) return true;
+    if ((rows >= 4 && lanes >= 8 && info->k >= (rows < MANY_ROWS ? 4 : 2)) || few_fit(nest, info, turned, ct))
+        return true;
     gale__cpu_contract c = {.nest = nest};
     if (lanes < 32 || info->k < (info->b_count > 4 ? FEW_K : 8) || !nest->n_outer) return false;
     find_spans(&c, info, turned ? 'N' : 'M');
@@ -332,8 +334,7 @@ static void find_panels(gale__cpu_contract *c, int value)
         if (x->stride[c->batch.dim[i]]) return;
     for (int i = 0; i < c->a.rows.n; i++)
         if (x->stride[c->a.rows.dim[i]]) return;
-    c->packed_lanes =
-        round_up(c->b.rows.count, c->tile_lanes); /* no room is needed for them, so all lanes are one part */
+    c->packed_lanes = round_up(c->b.rows.count, c->tile_lanes); /* they need no room: all lanes are one part */
     c->panels = (gale__cpu_panels){x->buffer,
         gale__cpu_contract_panel_bytes(c, &c->b, round_up(c->b.rows.count, c->gemm.nr)), panels_key(c, x, &c->b, NULL)};
 }
@@ -447,10 +448,9 @@ static bool find_winograd(gale__cpu_contract *c, const gale__contraction *info, 
 static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction *info)
 {
     int64_t width = gale__parallel_now();
-    c->group = c->groups = 1;
+    c->group = c->groups = c->window.phases = 1;
     c->unit = c->size;
     c->by_batch = c->batch.count >= 2 * width;
-    c->window.phases = 1;
     GALE_TRY(gale__cpu_winograd_init(
         &c->winograd, &c->window, c->winograd.m, c->a.rows.count, c->kc, &c->gemm, c->by_batch ? 1 : width));
     c->tile_lanes = least(c->b.rows.count, TILE_LANES);
