@@ -276,7 +276,7 @@ TEST(panels)
     }
 }
 
-static int follow; /* what else follows: 1: other values are added, 2: a limit above */
+static int follow; /* what else follows: 1: other values are added, 2: a limit above, 4: a scale before */
 
 /* out[n, o, y, x] = relu(sum over c, i, j of in[n, c, s y + d i - p, s x + d j - p] w[o, c, i, j] + bias[o]). */
 static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride,
@@ -302,6 +302,7 @@ static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, in
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 2 | 16 | 32 | 64, false), 1);
     int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
+    if (follow & 4) y = add(b, GALE__MUL, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
     if (follow & 1) y = add(b, GALE__ADD, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 15, false), 0), 0);
     y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0);
     if (follow & 2) y = add(b, GALE__MIN, GALE_F32, 0, y, add_const(b, GALE_F32, 0x3fc00000), 0);
@@ -322,7 +323,7 @@ TEST(convolutions)
         {2, 64, 7, 9, 20, 3, 2, 6, 6, 1}, {1, 3, 20, 21, 18, 1, 2, 1, 0, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *c = cases[i];
-        follow = (int)i & 3;
+        follow = (int)i & 7;
         convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
         CHECK(agree(&b, "convolution"));
         gale__nest_canonicalize(&b.nest);
@@ -414,7 +415,7 @@ TEST(narrow_maps)
     setenv("GALE_WINOGRAD", "off", 1);
     for (int64_t width = 1; width < 32; width += test_light() ? 5 : 1)
         for (int64_t stride = 1; stride < 3; stride++) {
-            follow = (int)(width + stride) & 3;
+            follow = (int)(width + stride) & 7;
             convolution(&b, 1, width & 1 ? 30 : 7, 5, width, width % 3 ? 45 : 12, 3, stride, 1, 1, 1);
             CHECK(agree(&b, "narrow map"));
         }

@@ -29,11 +29,11 @@ typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int6
 typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
 /* The same, row k of b being b + offset[k] elements. */
 typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k);
-/* Where a tile of f32 goes at once: out = min(max(start + its sums + bias + other, lo), hi). */
+/* Where a tile of f32 goes at once: out = min(max((start + its sums + bias) scale + other, lo), hi). */
 typedef struct gale__simd_done {
     float *out;
-    const float *start, *bias, *other;                       /* start: the sums of the steps before; each may be NULL */
-    int64_t out_pitch, start_pitch, bias_pitch, other_pitch; /* from one row to the next */
+    const float *start, *bias, *scale, *other; /* start: the sums of the steps before; each may be NULL */
+    int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
     int64_t next;        /* lanes so far ahead are fetched */
@@ -163,8 +163,8 @@ typedef struct gale__simd_rows {
      * used */
     void (*deep)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
         const float *bias, float lo, float hi);
-    /* y = min(max(x + bias + other, lo), hi); other: may be NULL */
-    void (*finish)(float *y, const float *x, const float *other, float bias, float lo, float hi, size_t n);
+    /* y = min(max((x + bias) scale + other, lo), hi); other: may be NULL */
+    void (*finish)(float *y, const float *x, const float *other, float bias, float scale, float lo, float hi, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
     void (*add_scaled)(float *y, const float *x, float by, size_t n); /* y += by x */

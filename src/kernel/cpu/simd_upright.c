@@ -67,6 +67,7 @@ static inline __m512 pairs(__m512 x, __m512 y, bool high)
 static inline void put(const gale__simd_done *d, int64_t r, __mmask16 some, __m512 x)
 {
     if (d->bias) x = _mm512_add_ps(x, _mm512_set1_ps(d->bias[r * d->bias_pitch]));
+    if (d->scale) x = _mm512_mul_ps(x, _mm512_set1_ps(d->scale[r * d->scale_pitch]));
     if (d->other) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(some, d->other + r * d->other_pitch));
     x = _mm512_min_ps(_mm512_set1_ps(d->hi), _mm512_max_ps(_mm512_set1_ps(d->lo), x));
     _mm512_mask_storeu_ps(d->out + r * d->out_pitch, some, x);
