@@ -153,7 +153,7 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
         size_t panels = w->whole ? (size_t)(w->units * w->block_lanes) * unit_of(w, size) : 0;
         bool large = w->band_bytes > BAND_BYTES || panels > PANELS_BYTES,
              few = blocks * batches < 4 * width && width > 1;
-        if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
+        if (w->rows > (large ? 1 : w->upright ? 2 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
         else if (w->columns > (plain && !large ? 1 : 4) * gemm.nr && (large || few))
             w->columns = round_up(w->columns / 2, gemm.nr);
         else break;
