@@ -204,7 +204,7 @@ static int find_news(const uint64_t *seen, int *slots)
 {
     int n = 0;
     for (int i = 0; i < SLOTS; i++)
-        if (atomic_load_explicit(&pool.slots[i].number, memory_order_acquire) != seen[i]) slots[n++] = i;
+        if (atomic_load(&pool.slots[i].number) != seen[i]) slots[n++] = i;
     return n;
 }
 
@@ -215,7 +215,7 @@ static bool help(int worker, uint64_t *seen)
     bool some = false;
     for (int i = 0; i < n; i++) {
         int at = slots[(worker + i) % n];
-        uint64_t number = atomic_load_explicit(&pool.slots[at].number, memory_order_acquire);
+        uint64_t number = atomic_load(&pool.slots[at].number);
         if (number & 1) continue; /* being written */
         seen[at] = number;
         some |= help_slot(&pool.slots[at], number, worker);
@@ -279,7 +279,7 @@ static slot *find_slot(void)
 static uint64_t lay_job(slot *s, job *j)
 {
     uint32_t helpers = (uint32_t)gale__parallel_width() - 1;
-    uint64_t number = atomic_load_explicit(&s->number, memory_order_relaxed) + 2;
+    uint64_t number = (atomic_load_explicit(&s->number, memory_order_relaxed) | 1) + 1;
     j->first = (uint32_t)(s - pool.slots) * (j->threads - 1) % helpers;
     uintptr_t words[JOB_WORDS];
     memcpy(words, j, sizeof words);

@@ -271,7 +271,7 @@ static void choose_tiles(gale__cpu_contract *c)
     /* From here on the choice may follow the threads of the run: the order of sums is settled. */
     int64_t width = gale__parallel_now();
     c->by_batch = c->groups == 1 && c->batch.count >= 2 * width;
-    while (c->groups == 1 && !c->by_batch && tiles < 4 * width && c->mc > 2 * mr) {
+    while (c->groups == 1 && !c->by_batch && tiles < 4 * width && c->mc > (tiles < width ? 1 : 2) * mr) {
         c->mc = round_up(c->mc / 2, mr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }

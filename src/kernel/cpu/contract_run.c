@@ -290,7 +290,7 @@ static int64_t task_lanes(const run *r)
     int64_t nr = c->gemm.nr, panels = (int64_t)c->b.tape.block / nr, steps = parts(c->k.count, c->kc),
             width = gale__parallel_now();
     if (panels < 1) panels = 1;
-    while (panels > 4 && parts(r->lane_count, panels * nr) * steps < 4 * width) panels /= 2;
+    while (panels > 1 && parts(r->lane_count, panels * nr) * steps < (panels > 4 ? 4 : 1) * width) panels /= 2;
     return panels * nr;
 }
 
