@@ -1,10 +1,8 @@
-/* The pool that splits CPU work.  A call writes its job into a slot that idle workers watch.  Its indices are divided
- * into chunks and these into one share for each thread; a thread takes the chunks of its own share and then those that
- * others have not begun.  Calls follow each other quickly and may take only a few microseconds, so threads write to
- * no memory that others write to, as long as each finds its own share: a share's counter stays with its thread, what a
- * thread has done stands in a line of its own, and the caller adds these up.  Locks are taken only by threads that go
- * to sleep after spinning for a while and by those that wake them.  Several threads may call at once, each with a job
- * of its own. */
+/* The pool that splits CPU work.  A call writes its job into a slot that idle workers watch.  The indices are divided
+ * into one share for each thread; a thread takes its own in chunks, and then what others have left.  Loops may take
+ * only a few microseconds, so as long as each thread finds its own share no memory is written by two of them: the
+ * counter of a share stays with its thread, and so does the count of what it has done, which the caller adds up.  Only
+ * threads that go to sleep after spinning, and those that wake them, take a lock.  Several threads may call at once. */
 #include "base/context.h"
 #include "base/cpu.h"
 #include "base/env.h"
@@ -174,21 +172,15 @@ static void work_on(slot *s, uint64_t number, const job *j, size_t own, int work
     inside_as = before;
 }
 
-/* A copy of the job, unless the slot has another one by now. */
-static bool copy_job(slot *s, uint64_t number, job *out)
-{
-    uintptr_t words[JOB_WORDS];
-    for (int i = 0; i < JOB_WORDS; i++) words[i] = atomic_load_explicit(&s->words[i], memory_order_acquire);
-    memcpy(out, words, sizeof words);
-    return atomic_load_explicit(&s->number, memory_order_relaxed) == number;
-}
-
-/* Works on the job in the slot; false if it is not for this worker. */
+/* Works on the job in the slot; false if it is not for this worker, or another one by now. */
 static bool help_slot(slot *s, uint64_t number, int worker)
 {
-    job j;
     uint32_t helpers = (uint32_t)gale__parallel_width() - 1;
-    if (!copy_job(s, number, &j)) return false;
+    uintptr_t words[JOB_WORDS];
+    job j;
+    for (int i = 0; i < JOB_WORDS; i++) words[i] = atomic_load_explicit(&s->words[i], memory_order_acquire);
+    if (atomic_load_explicit(&s->number, memory_order_relaxed) != number) return false;
+    memcpy(&j, words, sizeof j);
     uint32_t own = ((uint32_t)worker - 1 + helpers - j.first) % helpers + 1;
     if (own >= j.threads) return false;
     gale__limits_set(j.limits);

@@ -361,17 +361,28 @@ static void fill_task(void *arg, size_t i, int worker)
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, temp);
 }
 
-/* Task: the panels of one group and kc steps. */
+/* Panels that a task packs: a group, or fewer where that leaves threads idle. */
+static int64_t task_group(const gale__cpu_contract *c)
+{
+    const gale__cpu_window *w = &c->window;
+    int64_t tiles = parts(w->block_lanes, c->gemm.nr), group = least(w->group, tiles),
+            others = gale__cpu_window_blocks(w) * parts(c->k.count, c->kc);
+    while (group > 1 && others * parts(tiles, group) < gale__parallel_now()) group = parts(group, 2);
+    return group;
+}
+
+/* Task: some panels and kc steps. */
 static void panels_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
-    int64_t nr = c->gemm.nr, steps = parts(c->k.count, c->kc), groups = parts(parts(w->block_lanes, nr), w->group),
-            k = (int64_t)i % steps * c->kc, t0 = (int64_t)i / steps % groups * w->group,
-            index = (int64_t)i / steps / groups, units = gale__cpu_contract_units(c, least(c->kc, c->k.count - k));
+    int64_t nr = c->gemm.nr, steps = parts(c->k.count, c->kc), group = task_group(c),
+            groups = parts(parts(w->block_lanes, nr), group), k = (int64_t)i % steps * c->kc,
+            t0 = (int64_t)i / steps % groups * group, index = (int64_t)i / steps / groups,
+            units = gale__cpu_contract_units(c, least(c->kc, c->k.count - k));
     block b = block_at(c, index * w->parts);
-    int64_t lanes = b.rows * b.columns, n = least(w->group, parts(lanes, nr) - t0);
+    int64_t lanes = b.rows * b.columns, n = least(group, parts(lanes, nr) - t0);
     gale__cpu_frame f = {.at = {0}};
     (void)worker;
     gale__cpu_frame_seek(&f, &c->batch, r->batch);
@@ -392,7 +403,7 @@ static void share_bands(run *r, char *shared)
     r->panels = shared + (size_t)blocks * w->shared_band;
     if (!w->pointwise) gale__parallel((size_t)(blocks * parts(w->rest.count, task_planes(w))), fill_task, r);
     if (!w->flat) return;
-    int64_t groups = parts(parts(w->block_lanes, c->gemm.nr), w->group);
+    int64_t groups = parts(parts(w->block_lanes, c->gemm.nr), task_group(c));
     gale__parallel((size_t)(blocks * groups * parts(c->k.count, c->kc)), panels_task, r);
 }
 

@@ -3,7 +3,7 @@
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
 
-enum { TASK_ELEMENTS = 8192 };
+enum { TASK_ELEMENTS = 2048 };
 
 typedef struct job {
     const gale__cpu_rows *args;
