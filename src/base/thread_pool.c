@@ -165,6 +165,7 @@ static void work_on(slot *s, uint64_t number, const job *j, size_t own, int work
     int before = inside_as;
     inside_as = worker;
     for (size_t i = 0, at = own; i < j->threads; i++, at = at + 1 < j->threads ? at + 1 : 0) {
+        if (i && atomic_load_explicit(&s->number, memory_order_relaxed) != number) break; /* all is done */
         size_t first = at * each + (at < more ? at : more);
         size_t did = work_on_share(&s->shares[at], number, j, first, each + (at < more), worker);
         if (did) report(s, number, own, n += did);

@@ -109,14 +109,14 @@ static void lay_band(gale__cpu_window *w, gale__simd_gemm gemm, size_t size)
 /* Bytes of a panel's units; size: of an element of the band. */
 static size_t unit_of(const gale__cpu_window *w, size_t size) { return size * (size_t)w->together; }
 
-/* Work on all lanes of one step of k: multiplications, and copies where panels are packed. */
-static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gemm)
+/* Work on all lanes of one step of k: multiplications, and copies where panels are packed, `packings` times. */
+static int64_t cost_of(const gale__cpu_window *w, int64_t m, int64_t packings, gale__simd_gemm gemm)
 {
     int64_t rows = round_up(m, gemm.mr), last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
     int64_t slim = w->padded % gemm.nr / 2; /* such tiles take half as long again for a lane */
     if (!w->flat) return w->y.lanes * w->column_blocks * (w->padded + slim) * rows;
     panels = (w->row_blocks - 1) * parts_of(w->rows * w->columns, gemm.nr) + parts_of(last * w->columns, gemm.nr);
-    return panels * gemm.nr * (rows + w->parts * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
+    return panels * gemm.nr * (rows + packings * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
 }
 
 /* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
@@ -159,7 +159,8 @@ static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batc
     if (w->columns < w->x.lanes || w->columns % gemm.nr == 0 || gemm.nr / w->columns + 2 > SEGMENTS) return;
     flat.flat = true;
     choose_blocks(&flat, m, batches, gemm, size);
-    if (flat.columns < flat.x.lanes || cost_of(&flat, m, gemm) >= cost_of(w, m, gemm)) return;
+    int64_t packings = batches > 1 ? flat.parts : 1; /* parts of one batch share their panels */
+    if (flat.columns < flat.x.lanes || cost_of(&flat, m, packings, gemm) >= cost_of(w, m, 0, gemm)) return;
     flat.group = (int64_t)(GROUP_BYTES / size) / (kc * gemm.nr);
     if (flat.group < 1) flat.group = 1;
     flat.packed = (flat.group * kc + 1) * gemm.nr;
