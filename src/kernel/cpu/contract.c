@@ -15,6 +15,7 @@
 #define GROUP_K 1024      /* least k of a group */
 #define GROUP_RESULT 8192 /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
+#define DIVIDE_COST 500000     /* loops for one batch (8 us), in multiplications: small ones are tasks as a whole */
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
@@ -383,7 +384,7 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     bool shares = w->x.tap >= 0 || w->y.tap >= 0,
          small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
                  c->b.rows.count >= MANY_LANES * c->a.rows.count;
-    small |= gale__cpu_window_is_near(w) && (c->a.rows.count <= NEAR_ROWS || gale__parallel_now() > 1);
+    small |= gale__cpu_window_is_near(w) && c->a.rows.count <= NEAR_ROWS;
     small = small && w->x.unit == 1 && !c->panels.bytes;
     w->access = shares || small ? w->access : NULL;
     if (!w->access) return GALE_OK;
@@ -444,10 +445,11 @@ static bool find_winograd(gale__cpu_contract *c, const gale__contraction *info, 
 
 static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction *info)
 {
-    int64_t width = gale__parallel_now();
+    int64_t width = gale__parallel_now(), n = c->batch.count, rounds = (n + width - 1) / width,
+            work = c->a.rows.count * c->b.rows.count * c->k.count;
     c->group = c->groups = 1;
     c->unit = c->size;
-    c->by_batch = c->batch.count >= 2 * width;
+    c->by_batch = n >= 2 * width || (n > 1 && rounds * work < n * (work / width + DIVIDE_COST));
     c->window.phases = 1;
     GALE_TRY(gale__cpu_winograd_init(
         &c->winograd, &c->window, c->winograd.m, c->a.rows.count, c->kc, &c->gemm, c->by_batch ? 1 : width));

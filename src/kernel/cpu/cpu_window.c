@@ -123,7 +123,7 @@ static int64_t cost_of(const gale__cpu_window *w, int64_t m, int64_t packings, g
 static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
     int64_t width = gale__parallel_now(), wide = parts_of(w->x.lanes, BLOCK_COLUMNS), blocks;
-    bool plain = w->x.tap < 0 && w->y.tap < 0; /* blocks share nothing, so they may be small */
+    bool plain = w->x.tap < 0 && w->y.tap < 0 && !w->whole; /* blocks share nothing, so they may be small */
     w->columns = wide > 1 ? round_up(parts_of(w->x.lanes, wide), gemm.nr) : w->x.lanes;
     w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
     if (w->rows < 1) w->rows = 1;
