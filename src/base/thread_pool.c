@@ -138,17 +138,6 @@ static bool take_chunk(share *from, uint64_t number, size_t size, size_t *at)
 
 static size_t chunks_of(const job *j) { return (j->count + j->chunk - 1) / j->chunk; }
 
-/* Takes what is left of a share; the number of chunks done. */
-static size_t work_on_share(share *from, uint64_t number, const job *j, size_t first, size_t size, int worker)
-{
-    size_t n = 0, chunk;
-    for (; take_chunk(from, number, size, &chunk); n++) {
-        size_t i = (first + chunk) * j->chunk, end = j->count - i < j->chunk ? j->count : i + j->chunk;
-        for (; i < end; i++) j->fn(j->arg, i, worker);
-    }
-    return n;
-}
-
 static void report(slot *s, uint64_t number, size_t own, size_t n)
 {
     atomic_store(&s->shares[own].done, number << 16 | n);
@@ -161,16 +150,19 @@ static void report(slot *s, uint64_t number, size_t own, size_t n)
 /* Does the own share and then what others have left. */
 static void work_on(slot *s, uint64_t number, const job *j, size_t own, int worker)
 {
-    size_t each = chunks_of(j) / j->threads, more = chunks_of(j) % j->threads, n = 0;
-    int before = inside_as;
+    size_t each = chunks_of(j) / j->threads, more = chunks_of(j) % j->threads, n = 0, before, chunk;
+    int outer = inside_as;
     inside_as = worker;
-    for (size_t i = 0, at = own; i < j->threads; i++, at = at + 1 < j->threads ? at + 1 : 0) {
-        if (i && atomic_load_explicit(&s->number, memory_order_relaxed) != number) break; /* all is done */
-        size_t first = at * each + (at < more ? at : more);
-        size_t did = work_on_share(&s->shares[at], number, j, first, each + (at < more), worker);
-        if (did) report(s, number, own, n += did);
+    for (size_t k = own; k < own + j->threads; k++) {
+        size_t at = k % j->threads, first = at * each + (at < more ? at : more);
+        if (k > own && atomic_load_explicit(&s->number, memory_order_relaxed) != number) break; /* all is done */
+        for (before = n; take_chunk(&s->shares[at], number, each + (at < more), &chunk); n++) {
+            size_t i = (first + chunk) * j->chunk, end = j->count - i < j->chunk ? j->count : i + j->chunk;
+            for (; i < end; i++) j->fn(j->arg, i, worker);
+        }
+        if (n > before) report(s, number, own, n);
     }
-    inside_as = before;
+    inside_as = outer;
 }
 
 /* Works on the job in the slot; false if it is not for this worker, or another one by now. */
@@ -320,14 +312,9 @@ void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), v
         for (size_t i = 0; i < count; i++) fn(arg, i, worker);
         return;
     }
-    job j = {.fn = fn,
-        .arg = arg,
-        .count = count,
-        .chunk = count / ((size_t)width * CHUNKS_EACH),
-        .limits = gale__limits_get(),
-        .context = gale__context_current(),
-        .threads = count < (size_t)width ? (uint32_t)count : (uint32_t)width};
-    if (!j.chunk) j.chunk = 1;
+    size_t chunk = count / ((size_t)width * CHUNKS_EACH);
+    job j = {fn, arg, count, chunk ? chunk : 1, gale__limits_get(), gale__context_current(),
+        count < (size_t)width ? (uint32_t)count : (uint32_t)width, 0};
     start_workers(gale__parallel_width());
     uint64_t number = lay_job(s, &j);
     work_on(s, number, &j, 0, 0);
