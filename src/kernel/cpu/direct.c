@@ -369,6 +369,6 @@ void gale__cpu_direct_run(const gale__cpu_direct *d, void *const *buffers, bool 
             share = d->blocks / ((int64_t)gale__parallel_now() * TASKS_EACH);
     r.per_task = (TASK_STEPS + work - 1) / work;
     if (share > r.per_task) r.per_task = share;
-    if (d->serial) r.per_task = d->blocks;
+    if (d->serial || gale__parallel_now() == 1) r.per_task = d->blocks;
     gale__parallel((size_t)((d->blocks + r.per_task - 1) / r.per_task), run_blocks, &r);
 }
