@@ -2,7 +2,7 @@
  * into one share for each thread; a thread takes its own in chunks, and then what others have left.  Loops may take
  * only a few microseconds, so as long as each thread finds its own share no memory is written by two of them: the
  * counter of a share stays with its thread, and so does the count of what it has done, which the caller adds up.  Only
- * threads that go to sleep after spinning, and those that wake them, take a lock.  Several threads may call at once. */
+ * workers that go to sleep after spinning, and those who wake them, take a lock.  Several threads may call at once. */
 #include "base/context.h"
 #include "base/cpu.h"
 #include "base/env.h"
@@ -42,7 +42,7 @@ typedef struct share {
 typedef struct slot {
     _Alignas(LINE) _Atomic uint64_t number; /* watched by all workers */
     _Atomic uintptr_t words[JOB_WORDS];
-    _Alignas(LINE) _Atomic bool taken, waiting; /* taken by a caller; the caller sleeps until its job is done */
+    _Alignas(LINE) _Atomic bool taken; /* by a caller */
     share shares[WORKERS_MOST];
 } slot;
 
@@ -56,8 +56,7 @@ typedef struct helper {
 static struct {
     slot slots[SLOTS];
     helper helpers[WORKERS_MOST];
-    gale__mutex lock; /* for starting workers and for callers that sleep */
-    gale__cond done;
+    gale__mutex lock; /* for starting workers */
     _Atomic int started;
     _Atomic bool stop;
 } pool;
@@ -69,7 +68,7 @@ static _Thread_local bool is_alone;      /* what it splits it does itself */
 /* The workers do not exist in a forked child. */
 static void reset_pool(void)
 {
-    for (slot *s = pool.slots; s < pool.slots + SLOTS; s++) s->taken = s->waiting = false;
+    for (slot *s = pool.slots; s < pool.slots + SLOTS; s++) s->taken = false;
     for (helper *h = pool.helpers; h < pool.helpers + WORKERS_MOST; h++) {
         gale__mutex_init(&h->lock);
         gale__cond_init(&h->wake);
@@ -77,7 +76,6 @@ static void reset_pool(void)
     }
     atomic_store(&pool.started, 0);
     gale__mutex_init(&pool.lock);
-    gale__cond_init(&pool.done);
 }
 
 static void init_pool(void)
@@ -138,15 +136,6 @@ static bool take_chunk(share *from, uint64_t number, size_t size, size_t *at)
 
 static size_t chunks_of(const job *j) { return (j->count + j->chunk - 1) / j->chunk; }
 
-static void report(slot *s, uint64_t number, size_t own, size_t n)
-{
-    atomic_store(&s->shares[own].done, number << 16 | n);
-    if (!atomic_load(&s->waiting)) return;
-    gale__mutex_lock(&pool.lock);
-    gale__cond_broadcast(&pool.done);
-    gale__mutex_unlock(&pool.lock);
-}
-
 /* Does the own share and then what others have left. */
 static void work_on(slot *s, uint64_t number, const job *j, size_t own, int worker)
 {
@@ -160,7 +149,7 @@ static void work_on(slot *s, uint64_t number, const job *j, size_t own, int work
             size_t i = (first + chunk) * j->chunk, end = j->count - i < j->chunk ? j->count : i + j->chunk;
             for (; i < end; i++) j->fn(j->arg, i, worker);
         }
-        if (n > before) report(s, number, own, n);
+        if (n > before) atomic_store_explicit(&s->shares[own].done, number << 16 | n, memory_order_release);
     }
     inside_as = outer;
 }
@@ -279,22 +268,18 @@ static bool is_done(slot *s, uint64_t number, const job *j)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < j->threads; i++) {
-        uint64_t done = atomic_load(&s->shares[i].done);
+        uint64_t done = atomic_load_explicit(&s->shares[i].done, memory_order_acquire);
         if (done >> 16 == number) n += done & 0xffff;
     }
     return n == chunks_of(j);
 }
 
+/* Long waits are sleeps of a small part of the time waited so far. */
 static void wait_until_done(slot *s, uint64_t number, const job *j)
 {
     for (uint64_t start = 0; !is_done(s, number, j);) {
         if (!start) start = gale__time_ns();
-        if (keep_waiting(start)) continue;
-        atomic_store(&s->waiting, true);
-        gale__mutex_lock(&pool.lock);
-        while (!is_done(s, number, j)) gale__cond_wait(&pool.done, &pool.lock);
-        gale__mutex_unlock(&pool.lock);
-        atomic_store(&s->waiting, false);
+        if (!keep_waiting(start)) gale__sleep_ns((gale__time_ns() - start) / 64);
     }
     atomic_store(&s->taken, false);
 }

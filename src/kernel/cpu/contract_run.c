@@ -434,15 +434,11 @@ size_t gale__cpu_contract_rows_at(const gale__cpu_contract *c, int64_t batch)
     return c->a_panels.bytes > one ? (size_t)batch * one : 0;
 }
 
-/* Rows that one task packs: a few panels, fewer where that leaves threads idle. */
 static int64_t task_rows(const gale__cpu_contract *c)
 {
-    int64_t panels = 8, steps = parts(c->k.count, c->kc), mr = c->gemm.mr;
-    while (panels > 1 && parts(c->a.rows.count, panels * mr) * steps < gale__parallel_now()) panels /= 2;
-    return panels * mr;
+    return c->gemm.mr * gale__cpu_contract_task_panels(8, parts(c->a.rows.count, c->gemm.mr), parts(c->k.count, c->kc));
 }
 
-/* Task: one kc of a few panels of a. */
 static void pack_rows_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;

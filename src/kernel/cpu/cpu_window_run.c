@@ -361,14 +361,16 @@ static void fill_task(void *arg, size_t i, int worker)
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, temp);
 }
 
-/* Panels that a task packs: a group, or fewer where that leaves threads idle. */
+int64_t gale__cpu_contract_task_panels(int64_t most, int64_t panels, int64_t others)
+{
+    while (most > 1 && parts(panels, most) * others < gale__parallel_now()) most = parts(most, 2);
+    return most;
+}
+
 static int64_t task_group(const gale__cpu_contract *c)
 {
-    const gale__cpu_window *w = &c->window;
-    int64_t tiles = parts(w->block_lanes, c->gemm.nr), group = least(w->group, tiles),
-            others = gale__cpu_window_blocks(w) * parts(c->k.count, c->kc);
-    while (group > 1 && others * parts(tiles, group) < gale__parallel_now()) group = parts(group, 2);
-    return group;
+    int64_t tiles = parts(c->window.block_lanes, c->gemm.nr), steps = parts(c->k.count, c->kc);
+    return gale__cpu_contract_task_panels(c->window.group, tiles, gale__cpu_window_blocks(&c->window) * steps);
 }
 
 /* Task: some panels and kc steps. */
