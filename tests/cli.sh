@@ -58,6 +58,7 @@ expect 0 '^ok  *cpu  ' doctor
 expect 0 '^ok  *pictures  .*bmp' doctor
 expect 0 '"kind": "pictures"' doctor --json
 expect 0 '^cpu works$' doctor --try cpu
+expect 0 '^ok  *close the device: opening took [0-9.]* s, the self-test [0-9.]* s$' doctor --try cpu
 expect 0 '^null works$' doctor --try null
 expect 2 "unknown provider 'nix'" doctor --try nix
 if [ -n "$2" ] && ! "$gale" devices | grep -q 'does not include CUDA'; then

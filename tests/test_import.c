@@ -266,6 +266,26 @@ TEST(ranks_follow_from_lengths)
     gale__onnx_close(&file);
 }
 
-TESTS(ROW(ranks_follow_from_lengths), ROW(loop_without_steps), ROW(functions_without_some_inputs),
-    ROW(functions_that_become_too_many), ROW(refusals_in_a_run_name_the_node),
+/* Casts to the type that a value has are Identity, which recognisers look through; others stay. */
+TEST(casts_that_change_nothing)
+{
+    static const char *const want[] = {"Identity", "Identity", "Cast", "Cast"};
+    maker m;
+    gale__onnx *file = NULL;
+    gale__onnx_net *net = NULL;
+    make_begin(&m, 21);
+    make_input(&m, "x", 10, "4");
+    make_output(&m, "d", 1, "4");
+    make_attr_i(&m, make_node(&m, "Cast", "x", "a"), "to", 10);
+    make_node(&m, "CastLike", "a,x", "b");
+    make_attr_i(&m, make_node(&m, "Cast", "b", "c"), "to", 16);
+    make_attr_i(&m, make_node(&m, "Cast", "c", "d"), "to", 1);
+    if (CHECK_OK(make_file(&m, &file)) && CHECK_OK(gale__onnx_net_import(file, &net)) && CHECK_EQ(net->n_nodes, 4))
+        for (int i = 0; i < 4; i++) CHECK(strcmp(net->nodes[i].op, want[i]) == 0);
+    gale__onnx_net_destroy(&net);
+    gale__onnx_close(&file);
+}
+
+TESTS(ROW(ranks_follow_from_lengths), ROW(casts_that_change_nothing), ROW(loop_without_steps),
+    ROW(functions_without_some_inputs), ROW(functions_that_become_too_many), ROW(refusals_in_a_run_name_the_node),
     ROW(results_that_are_left_out_name_the_node), ROW(refusals_when_read_name_the_node), ROW(strings_in_a_segment))

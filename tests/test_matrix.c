@@ -180,6 +180,8 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
         s->tile_m = c->wish.tile_m, s->tile_n = c->wish.tile_n, s->tile_k = c->wish.tile_k;
         s->micro_m = c->wish.micro_m, s->micro_n = c->wish.micro_n, s->stages = c->wish.stages;
         s->slice = i % 2 ? s->micro_m : 16, s->groups = s->relay = 0;
+        if (s->direct) s->vector = 4;
+        s->direct = 0;
         if (!gale__schedule_matrix_columns(s)) s->steps = 1;
         s->exact = 0;
     }
@@ -420,7 +422,7 @@ TEST(nvrtc)
 #endif
     compile_cases(&caps, (const char *const[]){"mma.sync", "sums_add_bf16(&v", "copy_16(&v", NULL},
         (const char *const[]){"sm_80", "sm_90", NULL});
-    caps.arch = 90, caps.matrix_groups = true, caps.shared_most_bytes = 227 << 10;
+    caps.arch = 90, caps.matrix_groups = caps.matrix_quads = true, caps.shared_most_bytes = 227 << 10;
     bool newer = archs[count - 1] >= 100;
     compile_cases(&caps,
         (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n96k16.f32.f16", "m64n128k16.f32.bf16",

@@ -213,7 +213,7 @@ TEST(texts)
         (const char *const[]){
             "m16n8k32.row.col.s32.u8.s8", "sums_add_s8_u8(&v", "sums_add_u8_u8(&v", "copy_16(&v", NULL},
         compiles ? "sm_80" : NULL);
-    caps.arch = 90, caps.matrix_groups = true, caps.shared_most_bytes = 227 << 10;
+    caps.arch = 90, caps.matrix_groups = caps.matrix_quads = true, caps.shared_most_bytes = 227 << 10;
     compile_cases(&caps, (const char *const[]){"m64n96k32.s32.u8.s8", NULL}, newer ? "sm_90a" : NULL);
     caps = with_units();
     caps.dialect = "opencl+ptx", caps.shared_most_bytes = caps.shared_bytes = 48 << 10;

@@ -102,15 +102,15 @@ TEST(bad_input_is_refused)
     refused("Split", "axis=0", "T[4] ~1; !i64[1] 3", "parts");
     refused("Pad", "mode=mirror", "T[4] ~1; !i64[2] 1 1", "mirror");
     refused("Pad", "", "T[2] 1 2; !i64[2] 9223372036854775807 9223372036854775807", "pads of");
-    refused("Tile", "", "T[2] 1 2; !i64[1] 9223372036854775807", "times");
-    refused("Tile", "", "T[2] 1 2; !i64[1] -1", "-1 times");
+    refused("Tile", "", "T[2] 1 2; !i64[1] 9223372036854775807", "invalid repeat");
+    refused("Tile", "", "T[2] 1 2; !i64[1] -1", "invalid repeat -1");
     refused("MaxPool", "kernel_shape=2,2 strides=9223372036854775807,1", "T[1,1,2,2] ~1", "strides");
     refused("Resize", "", "T[1,1,1,1] 1; -; -; !i64[4] 1 1 4611686018427387904 4", "4611686018427387904");
     refused("Resize", "", "T[1,1,8,8] ~1; -; !f32[4] 1 1 1e30 1", "scale 1e+30");
     refused("Resize", "mode=cubic antialias=1", "T[1,1,8,8] ~1; -; -; !i64[4] 1 1 1000000000 1", "1000000000");
     refused("Resize", "axes=2,3 keep_aspect_ratio_policy=not_smaller", "T[1,1,1,8] ~1; -; -; !i64[2] 2000000000 8",
         "scale 2e+09");
-    refused("Split", "axis=0", "T[4] ~1; !i64[1] 9223372036854775807", "where 4 are left");
+    refused("Split", "axis=0", "T[4] ~1; !i64[1] 9223372036854775807", "but only 4 are left");
     refused("Reshape", "", "T[4] ~1; !i64[3] 4611686018427387904 4 -1", "extent");
     refused("Expand", "", "T[1] 1; !i64[2] 4611686018427387904 4", "too large");
     refused("DepthToSpace", "blocksize=1099511627776", "T[1,4,1,1] ~1", "blocks");

@@ -412,6 +412,23 @@ static void attention_over_rows(og *t)
     gale_value v, s = qk(t, &v);
     og_output(t, matmul(t, og_softmax(t, s, -2), v));
 }
+/* A row counts as hidden when the mask is minus infinity everywhere; or when a flag says so, or another mask. */
+typedef enum guard { BY_MASK, BY_FLAG, BY_OTHER_MASK } guard;
+static void guard_attention(og *t, guard kind)
+{
+    const float masks[3] = {0, -INFINITY, -2}, low = -INFINITY, zero = 0;
+    gale_value v, s = qk(t, &v), m = og_constant(t, 4, (const int64_t[]){1, 3, 1, 1}, masks);
+    if (kind != BY_OTHER_MASK) s = add(t, s, m);
+    gale_value p = og_op1(t, "Identity", og_softmax(t, og_op1(t, "Identity", s), -1));
+    gale_value top = og_op(t, "ReduceMax", (gale_value[]){m, OG_INTS(t, -1)}, 2, NULL, 0),
+               hidden = og_op2(t, "Equal", top, og_op2(t, "CastLike", og_constant(t, 0, NULL, &low), m));
+    if (kind == BY_FLAG) hidden = og_op2(t, "Greater", OG_INPUT(t, 3, 1, 5), num(t, 0));
+    gale_value none = og_op2(t, "CastLike", og_constant(t, 0, NULL, &zero), p);
+    og_output(t, matmul(t, og_op(t, "Where", (gale_value[]){hidden, none, p}, 3, NULL, 0), v));
+}
+static void attention_guarded(og *t) { guard_attention(t, BY_MASK); }
+static void attention_guarded_by_flag(og *t) { guard_attention(t, BY_FLAG); }
+static void attention_guarded_by_other_mask(og *t) { guard_attention(t, BY_OTHER_MASK); }
 static void attention_wrong_equation(og *t)
 {
     gale_value q = OG_INPUT(t, 4, 6, 6), k = OG_INPUT(t, 4, 6, 6), v = OG_INPUT(t, 4, 6, 6);
@@ -431,7 +448,7 @@ TEST(near_misses_are_left_alone)
     MISSED(norm_of_another), MISSED(norm_cube), MISSED(norm_variance_is_output), MISSED(swish_of_another),
         MISSED(hard_swish_of_five);
     MISSED(hard_swish_other_slope), MISSED(attention_weights_are_output), MISSED(attention_over_rows),
-        MISSED(attention_wrong_equation);
+        MISSED(attention_guarded_by_flag), MISSED(attention_guarded_by_other_mask), MISSED(attention_wrong_equation);
 }
 
 /* Found in the graph, but shapes say otherwise: the chain itself is lowered. */
@@ -581,6 +598,7 @@ TEST(attention_is_one_kernel)
         {"all masked", attention_all_masked, 1},
         {"hidden", attention_hidden, 2},
         {"kept", attention_kept, 2},
+        {"guarded", attention_guarded, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with, without;

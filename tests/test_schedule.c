@@ -362,6 +362,13 @@ static bool same_kernel(const gale__ir *a, const gale__ir *b)
     return true;
 }
 
+/* Four sets of threads share the steps along k of a tile. */
+static void share_k(gale__schedule *s)
+{
+    s->tile_m = s->tile_n = 32, s->micro_m = s->micro_n = 4;
+    s->tile_k = 64, s->steps = 4, s->exact = 0;
+}
+
 static bool build_case(kernels *k, int i, const gale_device_caps *caps)
 {
     gale__str key = {0};
@@ -372,6 +379,7 @@ static bool build_case(kernels *k, int i, const gale_device_caps *caps)
     /* As if the buffers were huge.  (lavapipe may not survive 64-bit division: see ir_lower.c.) */
     if (i % 6 == 5 && !(caps->software && caps->push_bytes)) k->s[i].index64 = 1;
     if (k->s[i].kind == GALE__SCHEDULE_MAP && i % 6 == 4) k->s[i].steps = 2;
+    if (k->s[i].kind == GALE__SCHEDULE_TILE && i % 4 == 1) share_k(&k->s[i]);
     if (strstr(cases[i].name, "many groups")) k->s[i].rows = 1; /* more than one axis of the grid takes */
     CHECK_OK(gale__schedule_key(&cases[i].nest, &k->s[i], &key));
     while (at < k->n && (k->keys[at].length != key.length || memcmp(k->keys[at].text, key.text, key.length))) at++;

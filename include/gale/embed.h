@@ -60,10 +60,10 @@ GALE_API gale_status gale_embedder_open(
     const char *path, gale_device *device, const gale_embedder_options *options, gale_embedder **out);
 GALE_API void gale_embedder_close(gale_embedder **embedder);
 
-/* The encoder of a level, "none", "low", "medium" or "high" in any case, as a path for gale_embedder_open:
- * paraphrase-MiniLM-L3-v2, paraphrase-MiniLM-L6-v2 or all-MiniLM-L6-v2, all-mpnet-base-v2, or a folder named after the
- * level, in the models folder.  If the encoder of a level is missing, the next lower level is used, with a warning
- * in the log. GALE_NOT_FOUND: none is present; GALE_INVALID: unknown level, or "none". */
+/* The encoder of a level ("none", "low", "medium" or "high", in any case), as a path for gale_embedder_open. In the
+ * models folder these are paraphrase-MiniLM-L3-v2, paraphrase-MiniLM-L6-v2 or all-MiniLM-L6-v2, and all-mpnet-base-v2,
+ * or a folder named after the level.  If the encoder of a level is missing, the next lower level is used, with a
+ * warning in the log. GALE_NOT_FOUND: none is present; GALE_INVALID: unknown level, or "none". */
 GALE_API gale_status gale_encoder_find_level(const char *level, char **path /* gale_free */);
 
 typedef struct gale_embedder_info {
@@ -79,7 +79,7 @@ typedef struct gale_embedder_info {
 } gale_embedder_info;
 GALE_API void gale_embedder_get_info(const gale_embedder *embedder, gale_embedder_info *out);
 /* Where it runs.  A device that fails (out of memory with one text, lost, without something that the model needs) is
- * replaced by the next one of its chain, with a warning in the log; with `strict` it is an error. */
+ * replaced by the next one of its chain, with a warning in the log.  With `strict` that is an error. */
 GALE_API const gale_device *gale_embedder_device(const gale_embedder *embedder);
 /* One more device for gale_embed_files, whose batches then run on all of them side by side; rows keep their order. They
  * should be equally fast: batches have the size that suits the smallest.  If a device fails, the others take its work.

@@ -226,10 +226,10 @@ typedef struct gale_exr_batch {
     double predicted_seconds;  /* of the pixel stages, by the rates of earlier batches; 0: no rates */
     double pixel_wall_seconds; /* what they took, divided by the lanes */
 } gale_exr_batch;
-/* Devices for a batch.  If a provider was requested (GALE_PROVIDER), that one.  Else, by the rates that earlier batches
- * of such pictures (look NULL: as they are) measured: the CPU alone, if it is done before a GPU has started; or the
- * GPU, with the CPU as second device.  *seconds (may be NULL): what that took, if a GPU was opened.  Close both;
- * *second may stay NULL. */
+/* Devices for a batch.  If a provider was requested (GALE_PROVIDER), that one.  Otherwise the choice follows the
+ * rates that earlier batches of such pictures (look NULL: unchanged) measured.  It is the CPU alone, if it is done
+ * before a GPU has started, or the GPU with the CPU as second device.  *seconds (may be NULL): what that took, if a GPU
+ * was opened.  Close both; *second may stay NULL. */
 GALE_API gale_status gale_exr_devices_open(const char *const *inputs, size_t count, const gale_exr_look *look,
     gale_device **first, gale_device **second, double *seconds);
 /* GALE_OK even if files failed: see total.failed.  inputs and outputs must outlive the result. */
@@ -251,7 +251,7 @@ typedef struct gale_exr_stats {
     double bins_low, bins_high;   /* logarithms at both ends; samples beyond them are in the outermost bins */
 } gale_exr_stats;
 /* Level 0 of channels of a part, counted on the device, with one upload and one download for up to 256 MB of channels
- * with equal extents (floats and integers by all cores where the device has no f64).  names NULL: all channels.  *out
+ * with equal extents.  If the device has no f64, all cores count floats and integers.  names NULL: all channels.  *out
  * (gale_free) has *count entries. */
 enum { GALE_EXR_MEASURE_STRICT = 1 }; /* a channel that the host would have to count is an error */
 GALE_API gale_status gale_exr_measure(gale_device *device, gale_exr *file, int part, const char *const *names, int n,

@@ -20,7 +20,7 @@ GALE_API gale_status gale_tensor_create(
 /* Copies `data` (dense) to the device; NULL device: to a host tensor. */
 GALE_API gale_status gale_tensor_from_cpu(
     gale_device *device, gale_type type, int rank, const int64_t *dims, const void *data, gale_tensor **out);
-/* A tensor over the caller's memory (dense, aligned to its elements), which is read and written in place: as an output
+/* A tensor over the caller's memory (dense, aligned to its elements), which is read and written in place.  As an output
  * it is filled without a copy on devices that work on host memory. `release` (may be NULL) is called with `owner` when
  * the last view is destroyed, but not on failure. GALE_TENSOR_READ_ONLY: never written, and rejected as an output. */
 enum { GALE_TENSOR_READ_ONLY = 1 };

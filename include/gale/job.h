@@ -1,10 +1,10 @@
 /* Progress and cancellation, shared by all jobs.
  *
- * A job is a complete task (verify a model, check a device) as one function of the library.  It takes an
- * options struct in which zero means the default, so that `= {0}` or NULL is always valid, and returns a result: a
- * struct whose fields can be read, and which any number of threads can write as JSON.  Results own everything they
- * point to; each has a destroy function, which clears the pointer and accepts NULL.  Jobs do not print.  Strings
- * returned as `char **` are freed with gale_free. */
+ * A job is a complete task (verify a model, check a device) as one function of the library.  It takes an options struct
+ * in which zero means the default, so `= {0}` or NULL is always valid.  It returns a result: a struct whose fields can
+ * be read, and which any number of threads can write as JSON.  Results own everything they point to; each has a destroy
+ * function, which clears the pointer and accepts NULL.  Jobs do not print.  Strings returned as `char **` are freed
+ * with gale_free. */
 #ifndef GALE_JOB_H
 #define GALE_JOB_H
 

@@ -42,9 +42,9 @@ typedef struct gale_model_options {
      * of other inputs are ignored. */
     const char *const *given;
     int n_given;
-    /* Called before each step of the model and after the last, with step == steps, from the running thread, and again
-     * with the same numbers before each iteration of a loop that the host runs; returns false to cancel (the run gives
-     * GALE_CANCELLED).  May be NULL. */
+    /* Called from the running thread before each step of the model, and after the last with step == steps.  It is
+     * called again with the same numbers before each iteration of a loop that the host runs.  Returns false to cancel
+     * (the run gives GALE_CANCELLED).  May be NULL. */
     bool (*progress)(void *user, int step, int steps);
     void *user;
     const volatile int *cancel; /* as in gale_run_control, for all runs of the model */
@@ -98,9 +98,10 @@ GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *co
     gale_tensor *const *inputs, int n_inputs, const char *const *output_names, gale_tensor **outputs, int n_outputs,
     const gale_run_control *control);
 /* Predicts the time of a run with these inputs on each of n devices, including transfers from and to the host, by the
- * measured rates of the devices: times_us[i], negative if devices[i] has not been measured (gale_device_measure). Only
- * the shapes of the inputs matter, unless shapes depend on their values. Nothing runs; the model is planned for its own
- * device, which is fastest on the CPU. GALE_UNSUPPORTED if parts run on the host or shapes depend on results. */
+ * measured rates of the devices.  times_us[i] is negative if devices[i] has not been measured (gale_device_measure).
+ * Only the shapes of the inputs matter, unless shapes depend on their values. Nothing runs; the model is planned for
+ * its own device, which is fastest on the CPU. GALE_UNSUPPORTED if parts run on the host or shapes depend on results.
+ */
 GALE_API gale_status gale_model_forecast(
     gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us);
 /* Chooses a device by these predictions, as jobs do: *chosen is the index of the device with the shortest predicted

@@ -77,11 +77,11 @@ typedef struct gale_verify_options {
     double tolerance; /* maximum relative difference (L2 norm) of a value; 0: 1e-4, in half precision 1e-2 (f16) or 5e-2
                          (bf16); negative: no difference allowed */
     gale_job_control control;
-    const char *other;    /* a second model, say the same in 8 bit: it runs on the device, the first one on the CPU, and
-                             outputs alone are compared, by their names, or by their order where those differ; NULL: the
-                             same model */
-    const char *against;  /* "onnxruntime": outputs alone are compared, with those of ONNX Runtime on the CPU, which
-                             python3 runs (GALE_PYTHON names another); NULL: with gale on the CPU */
+    const char
+        *other;           /* a second model, for example the same in 8 bit.  It runs on the device, the first one on the
+                             CPU.    Only outputs are compared, by name, or by order if names differ.  NULL: the same model */
+    const char *against;  /* "onnxruntime": only outputs are compared, with those of ONNX Runtime on the CPU, which
+                             python3  runs (GALE_PYTHON names another); NULL: with gale on the CPU */
     uint64_t reserved[4]; /* 0 */
 } gale_verify_options;
 typedef struct gale_verify_value {

@@ -52,7 +52,7 @@ GALE_API gale_status gale_index_search(
  * all kept rows before it, on the CPU. */
 GALE_API gale_status gale_index_duplicates(gale_index *index, float threshold, int64_t *of, float *score);
 /* Approximate search.  gale_index_build groups the vectors into lists around centroids and writes them to PATH.ivf,
- * beside the vectors; a search then looks into the lists whose centroids are nearest to the query, on the CPU, and may
+ * beside the vectors.  A search then examines, on the CPU, the lists whose centroids are nearest to the query.  It may
  * miss some rows.  The file is written completely or not at all. */
 typedef struct gale_index_build_options {
     int64_t lists;       /* 0: twice the square root of the number of vectors; at most 65536 */

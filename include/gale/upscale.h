@@ -4,9 +4,9 @@
  *     gale_upscaler_open("auto", device, NULL, &u);        the built-in networks, or "zoom2x-ctrl.onnx"
  *     gale_upscale(u, picture, NULL, NULL, &larger);
  *
- * Whatever the picture is (grey or colour, with alpha or without, 8 bit to float, encoded or linear), the network sees
- * RGB or luma in its own range, in tiles that are blended without seams, and the result is a picture of the same kind
- * with the same metadata.  Alpha goes through the network too, with colours multiplied by it, so that edges stay
+ * The picture may be grey or colour, with or without alpha, 8 bit to float, encoded or linear.  The network sees RGB or
+ * luma in its own range, in tiles that are blended without seams.  The result is a picture of the same kind with the
+ * same metadata.  Alpha goes through the network too, with colours multiplied by it, so that edges stay
  * clean. */
 #ifndef GALE_UPSCALE_H
 #define GALE_UPSCALE_H
@@ -31,8 +31,8 @@ GALE_API gale_status gale_upscaler_from_memory(const void *data, size_t size, co
     const gale_model_options *options, gale_upscaler **out);
 GALE_API void gale_upscaler_close(gale_upscaler **upscaler);
 /* Where it runs.  A device that fails (out of memory with the smallest tiles, lost, without something that the network
- * needs) is replaced by the next one of the chain it was opened with, for this and all following pictures, with a
- * warning in the log that states the reason; with `strict` it is an error.  Valid until the next call. */
+ * needs) is replaced by the next one of its chain, for this and all following pictures.  A warning
+ * in the log states the reason.  With `strict` that is an error.  Valid until the next call. */
 GALE_API const gale_device *gale_upscaler_device(const gale_upscaler *upscaler);
 
 typedef struct gale_upscaler_info {

@@ -176,8 +176,8 @@ const gale__command gale__command_convert = {
              "8 bits: weights of MatMul, Gemm and Conv become int8 with one scale per channel; models older than opset "
              "13 are upgraded to the lowest opset that can express this. With samples (--calibrate), the inputs of "
              "these operators are quantised to uint8 in the range observed, with channel factors where these reduce "
-             "the error, and the loss of each layer and of each output is printed, with the layers that should stay in "
-             "float where that was found to help. Nodes named by --leave stay in single precision.\n"
+             "the error. The loss of each layer and of each output is printed, with the layers that should stay in "
+             "float if that helps. Nodes named by --leave stay in single precision.\n"
              "\n"
              "Folding: results that would be much larger than their inputs stay nodes. If all extents of the inputs "
              "are fixed (--pin), shapes derived from them are folded too.",

@@ -123,10 +123,11 @@ static int run(const gale__args *a) { return gale__on_device(a, work); }
 const gale__command gale__command_explain = {
     .args = args,
     .run = run,
-    .about = "Runs a model with random or given inputs and shows what ran where, why, and at what cost: every kernel "
-             "with the operators it implements, the time predicted from the device's peak rates, and the time "
-             "measured. --html writes a page that draws all graphs, including those inside nodes, coloured by where "
-             "nodes run, with shapes and attributes. --no-run describes the graphs without running anything.",
+    .about =
+        "Runs a model with random or given inputs and shows what ran where, why, and at what cost. Lists every kernel "
+        "with the operators it implements, the time predicted from the device's peak rates, and the time "
+        "measured. --html writes a page that draws all graphs, including those inside nodes, coloured by where "
+        "nodes run, with shapes and attributes. --no-run describes the graphs without running anything.",
     .examples = "  gale explain model.onnx --shape x=1x3x256x256\n"
                 "  gale explain model.onnx --provider cuda --html model.html\n"
                 "  gale explain model.onnx --no-run --html model.html   # the drawing alone\n"

@@ -9,9 +9,8 @@ static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
     GALE__ARGS_MODEL_INPUTS,
     {"output", 'o', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,
-        "where an output goes (.npy, .npz, .pb, .json, raw, a picture); without NAME= the only one, or, for a picture, "
-        "the "
-        "first that is one",
+        "file for an output (.npy, .npz, .pb, .json, raw, a picture); without NAME= for the only output, or the first "
+        "that is a picture",
         .many = true, .writes = true},
     GALE__ARG_OVERWRITE,
     GALE__ARGS_MODEL_OPTIONS,

@@ -1,5 +1,6 @@
 /* gale selftest: the driver self-test in this process.  The library starts this command the first time it opens a
  * device with an unknown driver; `gale doctor --try` prints it in words. */
+#include "base/thread.h"
 #include "cli/cli.h"
 #include "device/registry.h"
 #include "device/trust.h"
@@ -37,11 +38,16 @@ static int run(const gale__args *a)
     gale_device *device = NULL;
     if (!provider)
         return gale__usage("selftest", "selftest: missing option --provider; `gale devices` lists the providers");
+    uint64_t begun = gale__time_ns();
     gale_status status = open_device(provider, (int)gale__args_int(a, "device"), &device);
+    uint64_t opened = gale__time_ns();
     if (status == GALE_OK) status = gale__selftest_run(device, print_line, NULL);
+    uint64_t tested = gale__time_ns();
     if (status == GALE_OK) print_line(NULL, "> close the device");
     gale_device_close(&device);
-    if (status == GALE_OK) print_line(NULL, "+ ");
+    if (status == GALE_OK)
+        printf("+ opening took %.3f s, the self-test %.3f s\n", (double)(opened - begun) / 1e9,
+            (double)(tested - opened) / 1e9);
     if (status == GALE_NO_DEVICE) return GALE__EXIT_NO_DEVICE;
     return status == GALE_OK ? GALE__EXIT_OK : status == GALE_MISMATCH ? GALE__EXIT_DIFFER : GALE__EXIT_FAILED;
 }
@@ -49,9 +55,11 @@ static int run(const gale__args *a)
 const gale__command gale__command_selftest = {
     .args = args,
     .run = run,
-    .about = "Runs one kernel of each kind on a device and compares the results with the CPU's. gale runs this command "
-             "automatically, in a separate process, the first time it opens a device with an unknown driver, and "
-             "stores the verdict. Each step prints a line that starts with > before it and + or - after it. `gale "
-             "doctor --try PROVIDER` prints the same in words. The exit code is 4 if a result is wrong.",
+    .about =
+        "Runs one kernel of each kind on a device and compares the results with the CPU's. gale runs this command "
+        "automatically, in a separate process, the first time it opens a device with an unknown driver, and "
+        "stores the verdict. Each step prints a line that starts with > before it and + or - after it; the last one "
+        "says how long opening the device and the self-test took. `gale doctor --try PROVIDER` prints the same in "
+        "words. The exit code is 4 if a result is wrong.",
     .examples = "  gale selftest --provider vulkan",
 };

@@ -100,7 +100,7 @@ static int run(const gale__args *a)
 const gale__command gale__command_verify = {
     .args = args,
     .run = run,
-    .about = "Runs a model on the CPU and on the chosen device and compares the result of every node: prints the first "
+    .about = "Runs a model on the CPU and on the chosen device and compares the result of every node. Prints the first "
              "node that exceeds the tolerance, and a table of the nodes that differ most. For this comparison nodes "
              "are not fused; the fused run is compared at its outputs. In half precision only outputs are compared, "
              "with the CPU in single precision. With a second model, or another engine (--against), outputs are "

@@ -18,16 +18,16 @@
         "colours", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|rgb|bgr",                                 \
             "order of a picture's colours; auto: the manifest's, else rgb"                            \
     }
-#define GALE__ARGS_MODEL_INPUTS                                                                                     \
-    {"input", 'i', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,                                                         \
-        "value of an input: .npy, .npz, .pb, .json, raw numbers or a picture", NULL, false, true},                  \
-        {"shape", 's', GALE__ARG_TEXT, "NAME=1x3x256x256", NULL, NULL,                                              \
-            "extents of an input that is made up; of the only one without NAME=", NULL, false, true},               \
-        {"dim", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL,                                                            \
-            "an open extent of inputs that are made up or pictures, by its name: batch_size=2", NULL, false, true}, \
-        {"random", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                                             \
-            "make up inputs that are not given: uniform numbers from 0 to 1, whole numbers 0 and 1"},               \
-        {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "of the made-up numbers and of random operators"},    \
+#define GALE__ARGS_MODEL_INPUTS                                                                                 \
+    {"input", 'i', GALE__ARG_TEXT, "NAME=FILE", NULL, NULL,                                                     \
+        "value of an input: .npy, .npz, .pb, .json, raw numbers or a picture", NULL, false, true},              \
+        {"shape", 's', GALE__ARG_TEXT, "NAME=1x3x256x256", NULL, NULL,                                          \
+            "shape of a random input; without NAME= of the only input", NULL, false, true},                     \
+        {"dim", 0, GALE__ARG_TEXT, "NAME=N", NULL, NULL,                                                        \
+            "an open extent of random inputs and pictures, by name: batch_size=2", NULL, false, true},          \
+        {"random", 0, GALE__ARG_FLAG, NULL, NULL, NULL,                                                         \
+            "use random numbers for inputs that are not given: from 0 to 1, integers 0 and 1"},                 \
+        {"seed", 0, GALE__ARG_INT, "N", "1", "0..2147483647", "seed of random inputs and of random operators"}, \
         GALE__ARGS_PICTURES
 #define GALE__ARG_PRECISION                                                                                            \
     {                                                                                                                  \

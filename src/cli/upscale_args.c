@@ -22,9 +22,8 @@ const gale__arg gale__upscale_args[] = {
         "how much of the built-in cleaning is applied before the network; 0: none (default: with --model auto 1 for "
         "pictures that need it and for --scale 1, else 0)"},
     {"output", 'o', GALE__ARG_FILE, NULL, NULL, NULL,
-        "where the only picture goes; - is standard output, in the format of --format or of the input; with a number "
-        "such "
-        "as %04d in the name, each frame of an animation is written to its own file",
+        "output file, for a single input; - is standard output, in the format of --format or of the input. A number "
+        "such as %04d in the name writes each frame of an animation to its own file",
         .writes = true},
     {"output-dir", 'O', GALE__ARG_FILE, "FOLDER", NULL, NULL, "output folder (default: beside the inputs)"},
     {"suffix", 0, GALE__ARG_TEXT, NULL, NULL, NULL,
@@ -49,9 +48,9 @@ const gale__arg gale__upscale_args[] = {
     {"control", 'c', GALE__ARG_TEXT, "NAME=VALUE", NULL, NULL,
         "set a control of the network, 0..1; `gale models info NAME` lists them", NULL, false, true},
     {"skip-existing", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "leave pictures that are there already; several processes with it share a folder's work"},
+        "skip pictures whose result exists; several processes with this option share the work of a folder"},
     {"watch", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "go on until interrupted: pictures that appear in the folders are taken when they are complete; needs "
+        "keep watching the folders and process each new picture when it is complete; stop with Ctrl-C; needs "
         "--output-dir"},
     {"tolerant", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
         "accept damaged pictures: the missing part of a truncated JPEG is grey, and NaN or infinite samples become 0"},

@@ -1,4 +1,4 @@
-/* Animations, whatever their format: the way in and out, with the limits and notes that still pictures have. */
+/* Animations of all formats: reading and writing frames, with the limits and metadata that still pictures have. */
 #include "media/animation.h"
 #include "base/file.h"
 #include <string.h>
@@ -26,7 +26,7 @@ static gale_status open_frames(gale_animation *a)
     if (!a->in.size) return gale__fail(GALE_FORMAT, "it is empty");
     a->format = gale__format_of_bytes(a->in.data, a->in.size);
     if (!a->format || !a->format->frames_in)
-        return gale__fail(GALE_UNSUPPORTED, "%s has no animations that are read here",
+        return gale__fail(GALE_UNSUPPORTED, "reading animations from %s is not supported; use GIF, WebP or PNG",
             a->format ? a->format->about.name : "a file of an unknown format");
     a->info.format = a->format->about.name;
     return a->format->frames_in->open(&a->in, &a->info, &a->state);
@@ -99,7 +99,7 @@ gale_status gale_animation_writer_create(
     const gale__format *f = options && options->format ? gale__format_of_name(options->format) : NULL;
     if (!f || !f->frames_out)
         return gale__fail(GALE_INVALID, "animations are written as GIF, WebP or PNG, not as %s",
-            options && options->format ? options->format : "a format that nobody named");
+            options && options->format ? options->format : "an unnamed format");
     gale_animation_writer *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;
     *w = (gale_animation_writer){.format = f, .options = *options, .loops = loops < 0 ? 0 : loops};
@@ -123,7 +123,7 @@ gale_status gale_animation_writer_add(gale_animation_writer *w, const gale_pictu
     gale_picture *made = NULL;
     if (!w->state) GALE_TRY(begin(w, frame));
     if (frame->width != w->width || frame->height != w->height)
-        return gale__fail(GALE_MISMATCH, "a frame of %lld x %lld does not belong to an animation of %lld x %lld",
+        return gale__fail(GALE_MISMATCH, "a frame of %lld x %lld does not fit into an animation of %lld x %lld",
             (long long)frame->width, (long long)frame->height, (long long)w->width, (long long)w->height);
     GALE_TRY(gale__picture_fit(w->format, w->format->about.name, frame, &made));
     gale_status status = w->format->frames_out->add(w->state, made ? made : frame, milliseconds);

@@ -1,5 +1,6 @@
 /* BMP: palettes of 1, 4 and 8 bits, run-length encoding, 16 to 32 bits with masks, top-down or bottom-up.  Written
- * with 24 bits, or with 32 and an alpha mask. */
+ * with 24 bits, or with 32 and an alpha mask.  By hand, since every build has it, and libraries that read BMP
+ * (SDL_image, gdk-pixbuf) bring a picture stack of their own. */
 #include "media/formats.h"
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* EXIF, to the extent that pictures need it: a TIFF directory in a block of bytes, patched in place.  Offsets in it
- * are untrusted. */
+ * are untrusted.  libexif is not used, because it writes the whole block again: here all but a few numbers keep their
+ * bytes and positions, so that maker notes, which contain offsets of their own, stay valid. */
 #include "media/picture.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Deep chunks: any number of samples per pixel, each with depth, alpha and premultiplied colours.  For pictures they
- * are sorted by depth and composited front to back, as OpenEXR does; samples with a back (ZBack) are treated as points
- * at their front. */
+/* Deep chunks, by hand because the C core's decoder (3.1) crashes on channels that were not requested: any number of
+ * samples per pixel, each with depth, alpha and premultiplied colours.  For pictures they are sorted by depth and
+ * composited front to back, as OpenEXR does; samples with a back (ZBack) are treated as points at their front. */
 #include "media/exr.h"
 #include "base/num.h"
 #include <string.h>

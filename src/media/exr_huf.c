@@ -1,5 +1,5 @@
 /* OpenEXR's Huffman code: a table of code lengths for 16-bit symbols, packed in runs, then the bits.  The largest
- * symbol repeats the previous one. */
+ * symbol repeats the previous one.  DWA needs it, and the C core does not export its own. */
 #include "media/exr_pack.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* GIF through giflib.  Its frames are parts of a picture, laid over each other by rules of their own; what is given out
- * is the whole picture after each.  Files that lack the byte at their end are read all the same. */
+/* GIF through giflib.  Frames are parts of a picture that are drawn over each other by GIF's own rules; the result is
+ * the whole picture after each frame.  Files without the byte that ends a GIF are accepted. */
 #include "media/animation.h"
 #include "media/formats.h"
 #include <gif_lib.h>

@@ -1,5 +1,7 @@
-/* Few colours for many: exactly those of the picture where they are few enough, else a median cut of a histogram with
- * five bits a colour, and errors handed on to neighbours (Floyd and Steinberg). */
+/* Palettes: exactly the colours of the picture if they are few enough, else a median cut of a histogram with five bits
+ * a colour, and errors passed on to neighbours (Floyd and Steinberg).  By hand, since giflib has moved its own
+ * function, which does not diffuse errors, out of the library, and libimagequant's licence (GPL or commercial) does not
+ * fit. */
 #include "media/animation.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* GIF out: every frame whole, with colours of its own.  Time in it is counted in hundredths of a second; what rounding
- * takes from a frame the next ones get. */
+/* Writes GIF: every frame is a whole picture with its own palette.  Times are in hundredths of a second; what rounding
+ * loses is added to the next frames. */
 #include "media/animation.h"
 #include "media/formats.h"
 #include <gif_lib.h>

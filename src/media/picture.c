@@ -301,7 +301,7 @@ static gale__picture_kind kind_for(const gale__format *f, const char *name, cons
 static gale_status can_hold(const gale__format *f, int64_t width, int64_t height)
 {
     if (!f->write)
-        return f->about.reads ? gale__fail(GALE_UNSUPPORTED, "%s is only read here; write %s", f->about.name,
+        return f->about.reads ? gale__fail(GALE_UNSUPPORTED, "%s can be read but not written; use %s", f->about.name,
                                     f->instead ? f->instead : "PNG")
                               : lacks(f, "written");
     if (!f->side_most || (width <= f->side_most && height <= f->side_most)) return GALE_OK;

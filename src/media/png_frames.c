@@ -1,5 +1,5 @@
-/* Animated PNG: libpng does not know of it, so each frame is made a file of its own that libpng reads, and what it
- * writes is taken apart again. */
+/* Animated PNG, which libpng does not support: each frame is turned into a separate file that libpng reads, and what
+ * it writes is split into chunks again. */
 #include "media/animation.h"
 #include "media/formats.h"
 #include <string.h>

@@ -1,8 +1,8 @@
-/* Compressing is most of the time that writing a PNG takes.  Rows are cut into bands that are filtered and then
- * compressed side by side: each band is a piece of one stream that ends on a whole byte and has the 32 KiB before it as
- * its dictionary, so the file is hardly larger and any reader takes it.  Looking for repeats is most of compressing,
- * and in photographs it finds next to nothing: a sample of each band says whether it is done there.  What is written
- * does not depend on the number of threads. */
+/* Compression takes most of the time of writing a PNG.  Rows are divided into bands that are filtered and then
+ * compressed in parallel.  Each band is a part of one stream that ends on a whole byte and has the 32 KiB before it as
+ * its dictionary, so the file is hardly larger and every reader accepts it.  Most of the time goes to the search for
+ * repeats, which finds almost none in photographs: a sample of each band decides whether to search.  The output does
+ * not depend on the number of threads. */
 #include "media/png_pack.h"
 #include "base/thread.h"
 #include <stdlib.h>

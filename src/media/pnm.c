@@ -1,4 +1,5 @@
-/* The portable formats: PBM, PGM, PPM as text or bytes, PAM with alpha, PFM with floats (bottom row first). */
+/* The portable formats: PBM, PGM, PPM as text or bytes, PAM with alpha, PFM with floats (bottom row first).  By hand,
+ * since every build has them; libnetpbm reads from a FILE only, exits the program on damage, and has no PFM. */
 #include "media/formats.h"
 #include <stdlib.h>
 #include <string.h>

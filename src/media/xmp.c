@@ -1,6 +1,6 @@
-/* XMP as far as pictures need it: a packet of XML that goes from file to file as it is, but for the few numbers in it
- * that say what EXIF says as well.  A number is an attribute, name="6", or an element, <name>6</name>; whatever is
- * neither is left alone. */
+/* XMP as far as pictures need it: a packet of XML that is copied from file to file unchanged, except for the few
+ * numbers that EXIF contains as well.  A number is an attribute, name="6", or an element, <name>6</name>; everything
+ * else is left alone, so that no XML library (libexempi: 1.6 MB of C++) is needed. */
 #include "media/picture.h"
 #include <string.h>
 

@@ -19,10 +19,10 @@ LOWER(Reshape)
             gale__lower_refuse(L, "extent 0 at axis %d copies an axis the input does not have", d);
         else if (shape[d] == 0 && !zero_is_zero) dims[d] = p.dims[d];
         if (shape[d] < -1 || (shape[d] == -1 && open >= 0))
-            gale__lower_refuse(L, "extent %lld at axis %d", (long long)shape[d], d);
+            gale__lower_refuse(L, "invalid extent %lld at axis %d; at most one may be -1", (long long)shape[d], d);
         if (shape[d] == -1) open = d;
         else if (gale__lower_good(L) && __builtin_mul_overflow(known, dims[d], &known))
-            gale__lower_refuse(L, "extent %lld at axis %d", (long long)shape[d], d);
+            gale__lower_refuse(L, "extent %lld at axis %d makes the value too large", (long long)shape[d], d);
     }
     if (!gale__lower_good(L)) return;
     if (open >= 0) dims[open] = known ? gale__prim_elements(L->g, L->in[0]) / known : 0;
@@ -34,7 +34,7 @@ LOWER(Flatten)
     gale__prim_node p = gale__lower_peek(L->g, L->in[0]);
     int64_t axis = gale__attr_i(L, "axis", 1), dims[2] = {1, 1};
     if (axis < -p.rank || axis > p.rank)
-        gale__lower_refuse(L, "axis %lld of a value of rank %d", (long long)axis, p.rank);
+        gale__lower_refuse(L, "axis %lld is out of range for rank %d", (long long)axis, p.rank);
     if (axis < 0) axis += p.rank;
     for (int d = 0; d < p.rank; d++) dims[d >= axis] *= p.dims[d];
     L->out[0] = gale__prim_reshape(L->g, L->in[0], 2, dims);
@@ -107,12 +107,12 @@ LOWER(Tile)
     int rank = gale__lower_rank_of(L->g, L->in[0]);
     int64_t n;
     const int64_t *times = gale__lower_known_ints(L, 1, &n);
-    if (n != rank) gale__lower_refuse(L, "%lld repeats for %d axes", (long long)n, rank);
+    if (n != rank) gale__lower_refuse(L, "%lld repeats are given for %d axes", (long long)n, rank);
     gale__node x = L->in[0];
     for (int d = 0; d < rank && gale__lower_good(L); d++) {
         int64_t extent;
         if (times[d] < 0 || __builtin_mul_overflow(times[d], gale__lower_peek(L->g, x).dims[d], &extent))
-            gale__lower_refuse(L, "%lld times axis %d", (long long)times[d], d);
+            gale__lower_refuse(L, "invalid repeat %lld of axis %d", (long long)times[d], d);
         else x = tile_axis(L, x, d, times[d]);
     }
     L->out[0] = x;
@@ -136,18 +136,19 @@ LOWER(Split)
     int64_t parts = sizes ? n : gale__attr_i(L, "num_outputs", L->n_out),
             each = parts > 0 ? total / parts + (total % parts != 0) : 0;
     if (parts < L->n_out || parts > INT32_MAX)
-        gale__lower_refuse(L, "%lld parts for %d outputs", (long long)parts, L->n_out);
+        gale__lower_refuse(L, "%lld parts do not match %d outputs", (long long)parts, L->n_out);
     for (int i = 0; i < (sizes ? parts : L->n_out) && gale__lower_good(L); i++) {
         int64_t left = total - at, size = sizes ? sizes[i] : each < left ? each : left;
         if (size < 0 || size > left) {
-            gale__lower_refuse(L, "a part of %lld elements, where %lld are left", (long long)size, (long long)left);
+            gale__lower_refuse(L, "a part has %lld elements, but only %lld are left", (long long)size, (long long)left);
             return;
         }
         if (i < L->n_out) L->out[i] = gale__prim_slice_axis(L->g, L->in[0], axis, size ? at : 0, size);
         at += size;
     }
     if (gale__lower_good(L) && sizes && at != total)
-        gale__lower_refuse(L, "the parts have %lld elements of %lld", (long long)at, (long long)total);
+        gale__lower_refuse(
+            L, "the parts have %lld elements in total, but the axis has %lld", (long long)at, (long long)total);
 }
 
 /* One axis of Slice, with the standard's rules for what is out of range: Python's, but that a start before the first
@@ -194,7 +195,8 @@ LOWER(DepthToSpace)
     int64_t b = gale__attr_i(L, "blocksize", 1), c = p.dims[1] / (b > 0 && b <= INT32_MAX ? b * b : 1);
     bool crd = !strcmp(gale__attr_s(L, "mode", "DCR"), "CRD");
     if (p.rank != 4 || b < 1 || b > INT32_MAX || p.dims[1] % (b * b))
-        gale__lower_refuse(L, "blocks of %lld from %lld channels", (long long)b, (long long)p.dims[1]);
+        gale__lower_refuse(
+            L, "blocks of %lld do not divide %lld channels of a value of rank 4", (long long)b, (long long)p.dims[1]);
     if (!gale__lower_good(L)) return;
     int64_t dcr_dims[6] = {p.dims[0], b, b, c, p.dims[2], p.dims[3]},
             crd_dims[6] = {p.dims[0], c, b, b, p.dims[2], p.dims[3]};

@@ -50,9 +50,10 @@ LOWER(MelWeightMatrix)
             n_low, n_high, dims[2] = {n / 2 + 1, bands};
     const double *low = gale__lower_known_floats(L, 3, &n_low), *high = gale__lower_known_floats(L, 4, &n_high);
     gale_type type = gale__attr_type(L, "output_datatype", GALE_F32);
-    if (gale__lower_good(L) && (n_low != 1 || n_high != 1)) gale__lower_refuse(L, "the edges are one number each");
+    if (gale__lower_good(L) && (n_low != 1 || n_high != 1))
+        gale__lower_refuse(L, "the lower and upper edge must be one number each");
     if (gale__lower_good(L) && bands > GALE__SIGNAL_LONGEST / dims[0])
-        gale__lower_refuse(L, "a matrix of %lld by %lld", (long long)dims[0], (long long)bands);
+        gale__lower_refuse(L, "a matrix of %lld by %lld is too large", (long long)dims[0], (long long)bands);
     if (!gale__lower_good(L)) return;
     double bottom = to_mel(low[0]), step = (to_mel(high[0]) - bottom) / (double)(bands + 2);
     double *y = gale__arena_alloc(&L->g->arena, (size_t)(dims[0] * bands) * sizeof *y);

@@ -24,7 +24,8 @@ LOWER(TopK)
     int64_t n = 0;
     const int64_t *k = gale__lower_known_ints(L, 1, &n);
     if (gale__lower_good(L) && (n != 1 || k[0] < 0 || k[0] > p.dims[axis]))
-        gale__lower_refuse(L, "k is %lld of %lld elements", n ? (long long)k[0] : -1LL, (long long)p.dims[axis]);
+        gale__lower_refuse(
+            L, "k is %lld, but the axis has %lld elements", n ? (long long)k[0] : -1LL, (long long)p.dims[axis]);
     if (!gale__lower_good(L)) return;
     gale__node order =
         gale__prim_slice_axis(g, gale__prim_sort(g, L->in[0], axis, gale__attr_i(L, "largest", 1)), axis, 0, k[0]);
@@ -56,7 +57,7 @@ static void scan(gale__lower *L, gale__reduce kind)
 {
     int64_t n = 0;
     const int64_t *axes = gale__lower_known_ints(L, 1, &n);
-    if (gale__lower_good(L) && n != 1) gale__lower_refuse(L, "one axis is wanted, not %lld", (long long)n);
+    if (gale__lower_good(L) && n != 1) gale__lower_refuse(L, "one axis is needed, not %lld", (long long)n);
     if (!gale__lower_good(L)) return;
     gale__node x = gale__lower_wide(L, L->in[0]);
     int axis = gale__lower_axis(L, axes[0], gale__lower_rank_of(L->g, x));

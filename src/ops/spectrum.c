@@ -201,7 +201,7 @@ int64_t gale__signal_length(gale__lower *L, int i, int64_t fallback)
     int64_t n = v && count == 1 ? v[0] : fallback;
     if (v && count != 1) gale__lower_refuse(L, "input %d has %lld elements, not one", i, (long long)count);
     else if (n < 1 || n > GALE__SIGNAL_LONGEST)
-        gale__lower_refuse(L, "a length of %lld; 1 to %lld are possible", (long long)n, GALE__SIGNAL_LONGEST);
+        gale__lower_refuse(L, "a length of %lld is outside 1 to %lld", (long long)n, GALE__SIGNAL_LONGEST);
     return n;
 }
 

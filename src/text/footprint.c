@@ -1,5 +1,5 @@
-/* Lines of `key: value`, in an order that does not depend on how the object was written, where that matters: the plugin
- * and the operation are what tells footprints apart most. */
+/* Lines of `key: value` for a JSON object.  The plugin and the operation come first, wherever they are in the object,
+ * because they distinguish footprints best. */
 #include "text/footprint.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Packed files may hold several streams in a row (pigz and pzstd write them so): the next one is begun where one ends.
- */
+/* Compressed files may contain several streams in a row (pigz and pzstd write them); reading continues with the next
+ * one. */
 #include "text/text_file.h"
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* Shared by all models: the cache of words in front of them, preparation, and the short models WordPiece and
- * WordLevel. */
+ * WordLevel.  Tokenizers are gale's own, because Hugging Face's library is Rust without a C interface, and 10 to 38
+ * times as slow (docs/benchmarks.md, Text). */
 #include "text/token_model.h"
 #include "text/unicode.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Which attentions the routines accept: f32 on the CPU, f16 and bf16 on matrix units, all axes in their standard
- * order, operands in memory with any strides. */
+/* Which attentions the routines accept: f32, f16 and bf16 on the CPU, f16 and bf16 on matrix units, all axes in their
+ * standard order, operands in memory with any strides. */
 #include "graph/build/build.h"
 #include "graph/plan/paths.h"
 #include <math.h>
@@ -65,7 +65,9 @@ static gale__node unscale(const gale__claim *c, gale__node n, double *scale)
 /* The operator of that name has different inputs. */
 static bool is_region(const gale__claim *c) { return c->node->n_body != 0; }
 
-static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__cpu_attention *a)
+static bool is_half(int type) { return type == GALE_F16 || type == GALE_BF16; }
+
+static bool describe(gale__claim *c, gale_type type, gale__node mask, gale__cpu_attention *a)
 {
     gale__prim_node out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]),
                     v = gale__claim_node(c, c->in[2]);
@@ -73,10 +75,10 @@ static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__
     if (n_lead < 0 || n_lead > GALE__CPU_LEAD || q.rank != out.rank || v.rank != out.rank) return false;
     *a = (gale__cpu_attention){
         .m = out.dims[n_lead], .c = out.dims[n_lead + 1], .d = q.dims[n_lead + 1], .n = v.dims[n_lead]};
-    gale__node mask = c->in[3], hide = c->in[4] >= 0 ? c->in[4] : c->in[5];
+    gale__node hide = c->n_in <= 4 ? GALE__NIL : c->in[4] >= 0 ? c->in[4] : c->in[5];
     a->masked = mask >= 0;
     a->hides = hide >= 0;
-    a->hidden = c->in[4] >= 0;
+    a->hidden = a->hides && c->in[4] >= 0;
     a->scale = gale__claim_attr(c, "scale", 1) / gale__claim_attr(c, "divide", 1);
     a->fill = gale__claim_attr(c, "fill", 0);
     a->seen = (int64_t)gale__claim_attr(c, "seen", 0);
@@ -90,7 +92,9 @@ static bool describe(gale__claim *c, gale_type type, gale_type mask_type, gale__
     if (!view_operand(c, queries, out.dims, n_lead, a->m, a->d, false, type, &a->q)) return false;
     if (!view_operand(c, keys, out.dims, n_lead, a->n, a->d, !by_rows, type, &a->k)) return false;
     if (!view_operand(c, c->in[2], out.dims, n_lead, a->n, a->c, false, type, &a->v)) return false;
-    if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false, mask_type, &a->mask)) return false;
+    if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false,
+                         (gale_type)gale__claim_node(c, mask).type, &a->mask))
+        return false;
     if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;
     c->operations =
         2.0 * (double)gale__prim_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
@@ -101,8 +105,10 @@ bool gale__claim_attention(gale__claim *c)
 {
     gale__cpu_attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
     gale_type type = (gale_type)gale__claim_node(c, c->out).type;
-    if (!a || (type != GALE_F32 && type != GALE_F16 && type != GALE_BF16) || !describe(c, type, GALE_F32, a))
-        return false;
+    if (!a || (type != GALE_F32 && !is_half(type))) return false;
+    gale__node mask = c->in[3];
+    if (mask >= 0 && is_half(gale__claim_node(c, mask).type)) mask = gale__prim_cast(c->g, mask, GALE_F32);
+    if ((mask >= 0 && gale__claim_node(c, mask).type != GALE_F32) || !describe(c, type, mask, a)) return false;
     a->type = type;
     c->scratch_bytes = gale__cpu_attention_scratch(a);
     return c->scratch_bytes <= SCRATCH_MAX;
@@ -122,8 +128,8 @@ bool gale__claim_attention_kernels(gale__claim *c)
     gale__attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
     if (!a) return false;
     gale_type type = (gale_type)gale__claim_node(c, c->out).type, mask = (gale_type)gale__claim_node(c, c->in[3]).type;
-    if (c->in[3] >= 0 && mask != GALE_F32 && mask != GALE_F16 && mask != GALE_BF16) return false;
-    if (!describe(c, type, mask, &a->a) || a->a.m < LEAST_SIDE || a->a.n < LEAST_SIDE || a->a.d < LEAST_SIDE)
+    if (c->in[3] >= 0 && mask != GALE_F32 && !is_half(mask)) return false;
+    if (!describe(c, type, c->in[3], &a->a) || a->a.m < LEAST_SIDE || a->a.n < LEAST_SIDE || a->a.d < LEAST_SIDE)
         return false;
     a->type = type;
     a->mask_type = mask;
@@ -131,8 +137,6 @@ bool gale__claim_attention_kernels(gale__claim *c)
 }
 
 /* --- Levels of a result. --- */
-
-static bool is_half(int type) { return type == GALE_F16 || type == GALE_BF16; }
 
 /* What was widened to f32, or NIL. */
 static gale__node narrow_of(const gale__claim *c, gale__node n)

@@ -46,8 +46,9 @@ typedef struct gale__pattern_match {
 
 /* NULL, or what is wrong with the text: a pattern with an operator that does not exist is never found. */
 const char *gale__pattern_parse(const char *text, gale__pattern *out);
-/* Whether the pattern ends at node `root`.  users[v]: how often value v is read (outputs and gradients count);
- * taken[n]: node n is part of something already.  Values inside must have no readers outside. */
+/* Whether the pattern ends at node `root`; an Identity inside is looked through.  users[v]: how often value v is read
+ * (outputs and gradients count); taken[n]: node n is part of something already.  Values inside must have no readers
+ * outside. */
 bool gale__pattern_find(const gale__pattern *p, const gale_graph *graph, const int32_t *users, const uint8_t *taken,
     int root, gale__pattern_match *out);
 /* The slot of a letter; -1: it is not in the pattern. */

@@ -61,12 +61,19 @@ static bool constant_of_ints(const gale_attr *a, constant *out)
     return true;
 }
 
+static bool is_identity(const gale__op_node *n) { return n && n->op && !strcmp(n->op->name, "Identity"); }
+
+static const gale__op_node *node_of(const gale_graph *g, gale_value v)
+{
+    return v >= 0 && g->values[v].node >= 0 ? &g->nodes[g->values[v].node] : NULL;
+}
+
 static bool constant_of(const gale_graph *g, gale_value v, constant *out)
 {
+    const gale__op_node *n = node_of(g, v);
+    if (is_identity(n)) v = n->in[0], n = node_of(g, v);
     if (v < 0) return false;
-    const gale__value_info *info = &g->values[v];
-    const gale_tensor *t = info->constant;
-    const gale__op_node *n = info->node >= 0 ? &g->nodes[info->node] : NULL;
+    const gale_tensor *t = g->values[v].constant;
     if (!t && n && n->op && !strcmp(n->op->name, "Constant")) {
         const gale_attr *value = attr_of(n, "value", 5), *real = attr_of(n, "value_float", 11),
                         *whole = attr_of(n, "value_ints", 10);
@@ -222,20 +229,34 @@ static bool match_inputs(const search *s, const state *at, const gale__pattern_n
     return solve(s, &next, out);
 }
 
-static bool match_operator(
-    const search *s, state *at, const gale__pattern_node *p, gale_value v, gale__pattern_match *out)
+/* The node that makes a value and is free to be part of a match; NULL: none. */
+static const gale__op_node *maker_of(const search *s, gale_value v)
 {
-    int node = s->graph->values[v].node;
-    if (node < 0 || s->taken[node]) return false;
-    const gale__op_node *n = &s->graph->nodes[node];
-    int n_in = reduces(p->op) ? 1 : n->n_in;
-    while (n_in && n->in[n_in - 1] == GALE_NONE) n_in--;
-    if (n->op != p->op || n->n_out != 1 || n_in != p->n_in || !match_attributes(s, p, n, &at->match)) return false;
-    gale__pattern_match *m = &at->match;
+    const gale__op_node *n = node_of(s->graph, v);
+    return n && !s->taken[n - s->graph->nodes] ? n : NULL;
+}
+
+static bool note_member(gale__pattern_match *m, int node)
+{
     int i = 0;
     while (i < m->n_members && m->member[i] != node) i++;
     if (i == GALE__PATTERN_NODES) return false;
     if (i == m->n_members) m->member[m->n_members++] = node;
+    return true;
+}
+
+static bool match_operator(
+    const search *s, state *at, const gale__pattern_node *p, gale_value v, gale__pattern_match *out)
+{
+    gale__pattern_match *m = &at->match;
+    const gale__op_node *n = maker_of(s, v);
+    for (; is_identity(n); n = maker_of(s, n->in[0]))
+        if (!note_member(m, (int)(n - s->graph->nodes))) return false;
+    if (!n) return false;
+    int n_in = reduces(p->op) ? 1 : n->n_in;
+    while (n_in && n->in[n_in - 1] == GALE_NONE) n_in--;
+    if (n->op != p->op || n->n_out != 1 || n_in != p->n_in || !match_attributes(s, p, n, &at->match)) return false;
+    if (!note_member(m, (int)(n - s->graph->nodes))) return false;
     if (match_inputs(s, at, p, n, false, out)) return true;
     bool commutes = p->n_in == 2 && (!strcmp(p->op->name, "Add") || !strcmp(p->op->name, "Mul"));
     return commutes && match_inputs(s, at, p, n, true, out);

@@ -1,5 +1,6 @@
-/* TZA, version 2: two bytes of magic, two of version, where the table is; there, for each tensor, its name, extents,
- * the letters of its axes, its type and its place. */
+/* TZA, the weights of Open Image Denoise, for which there is no library apart from the denoiser itself.  Version 2: two
+ * bytes of magic, two of version, where the table is; there, for each tensor, its name, extents, the letters of its
+ * axes, its type and its place. */
 #include "jobs/exr/tza.h"
 #include "base/num.h"
 #include <string.h>

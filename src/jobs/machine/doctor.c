@@ -125,7 +125,7 @@ static void check_pictures(examination *e)
     for (int i = 0; (f = gale_picture_format_get(i)); i++) {
         if (f->reads) add(e, GALE_DOCTOR_PICTURES, GALE_DOCTOR_OK, f->name, f->writes ? "read and written" : "read");
         else
-            advise(e, add(e, GALE_DOCTOR_PICTURES, GALE_DOCTOR_MISSING, f->name, "this build is without it"),
+            advise(e, add(e, GALE_DOCTOR_PICTURES, GALE_DOCTOR_MISSING, f->name, "not included in this build"),
                 gale__arena_printf(e->arena, "packages to build with: %s", f->package));
     }
 }

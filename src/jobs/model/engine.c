@@ -1,5 +1,5 @@
-/* ONNX Runtime through Python, which is how nearly everybody has it: values go there and back as .npy files in a folder
- * of their own, so that nothing has to be linked or loaded. */
+/* ONNX Runtime through Python, which is how most people have it installed.  Values are exchanged as .npy files in a
+ * temporary folder, so nothing has to be linked or loaded. */
 #include "jobs/model/engine.h"
 #include "base/env.h"
 #include "base/file.h"

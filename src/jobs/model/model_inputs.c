@@ -114,7 +114,7 @@ static gale_status name_dims(const gale_input_options *o, const gale_model_value
         const char *text =
             dims[i] < 0 && v->symbols[i] ? gale__text_for(o->dims, o->n_dims, v->symbols[i], false) : NULL;
         if (text && (!gale__text_to_i64(text, &dims[i]) || dims[i] < 0))
-            return gale__fail(GALE_INVALID, "--dim %s=%s: it is NAME=N", v->symbols[i], text);
+            return gale__fail(GALE_INVALID, "--dim %s=%s: expected NAME=N", v->symbols[i], text);
     }
     return GALE_OK;
 }

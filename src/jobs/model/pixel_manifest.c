@@ -1,5 +1,5 @@
-/* What the manifest beside a model says about pictures, for jobs on model files: whoever publishes a model writes it
- * once, and nobody has to give means and ranges again. */
+/* What the manifest beside a model says about pictures, for jobs on model files.  The publisher of a model writes it
+ * once, and users do not have to repeat means and ranges. */
 #include "jobs/model/data_picture.h"
 #include "jobs/models/manifest.h"
 

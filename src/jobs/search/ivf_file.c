@@ -91,7 +91,7 @@ static gale_status open_map(const gale_index *x, const char *path, gale__ivf *v)
     uint64_t hash = 0;
     if (!gale__file_exists(path))
         return gale__fail(
-            GALE_NOT_FOUND, "%s: not there; build it with gale search %s --build-index", path, x->file.map.path);
+            GALE_NOT_FOUND, "%s: no such index; build it with gale search %s --build-index", path, x->file.map.path);
     GALE_TRY(gale__file_map_open(path, &map));
     gale_status status = gale__ivf_parse(map.data, map.size, path, v);
     v->map = map;

@@ -1,5 +1,5 @@
-/* The self-test of a driver: memory, a first kernel, then one kernel of each schedule beside the CPU.  Each step is
- * told before it starts, so that whoever reads the lines knows at which one a driver crashed. */
+/* The self-test of a driver: memory, a first kernel, then one kernel of each schedule compared with the CPU.  Each
+ * step is reported before it starts, so that the output shows at which one a driver crashed. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "device/poke.h"

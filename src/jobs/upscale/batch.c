@@ -1,7 +1,7 @@
-/* Rows are cut and blended by all threads, straight between the planes and the network's own tensors.  Tiles are added
- * one after another, so that sums do not depend on who was first.  A picture of one tile is lent to the network as it
- * is, where that takes it.  Side by side each tile's run stays on the worker that began it, so that workers meet once a
- * tile and not once a kernel. */
+/* All threads cut and blend rows, directly between the planes and the network's tensors.  Tiles are added in a fixed
+ * order, so that sums do not depend on timing.  A picture of one tile is passed to the network without a copy where
+ * possible.  In concurrent runs each tile stays on the worker that started it, so that workers synchronise once per
+ * tile and not once per kernel. */
 #include "jobs/upscale/batch.h"
 #include "base/thread.h"
 #include <math.h>

@@ -1,7 +1,7 @@
-/* The plan of the first small run shows what a pixel takes at most; where that is too much, one of another size gives
- * bytes for a run and bytes for a pixel.  What is left on the device does the rest.  A guess for networks whose memory
- * does not grow with the number of pixels (attention over a whole picture): those find out by running short, as before.
- */
+/* The plan of the first small run shows how much memory a pixel takes at most; if that is too much, a second size
+ * gives bytes per run and bytes per pixel.  The rest follows from the free memory of the device.  For networks whose
+ * memory does not grow with the number of pixels (attention over a whole picture) this is a guess; they are retried
+ * when memory runs out. */
 #include "jobs/upscale/budget.h"
 #include "base/thread.h"
 #include "device/front.h"

@@ -1,5 +1,5 @@
-/* Colours and alpha come out of a network with small errors of their own.  Where alpha is nearly zero, their quotient
- * has nothing to do with the colour: integers saturate then, and floats need a limit. */
+/* Colours and alpha leave a network with small independent errors.  Where alpha is nearly zero, their quotient has
+ * nothing to do with the colour: integers saturate then, and floats need a limit. */
 #include "jobs/upscale/matte.h"
 #include "base/thread.h"
 

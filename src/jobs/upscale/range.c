@@ -1,6 +1,6 @@
-/* Which values a network takes for black and white, where nobody says.  Whatever it was made for, it brings a plain
- * picture back much as it was, if values are in the range that it knows; in a wrong one its constants are too large or
- * too small.  And what it gives for values far beyond any picture shows where it ends. */
+/* Detects which values a network expects for black and white if no manifest says so.  Every such network reproduces a
+ * plain picture closely if the values are in its range; in a wrong range its constants are too large or too small.
+ * Its results for values far outside any picture show where its range ends. */
 #include "jobs/upscale/feed.h"
 #include <math.h>
 
@@ -109,8 +109,8 @@ static void say(const gale__network *n, int in, int out, bool other, double foun
     const char *name = n->manifest->name;
     if (other)
         gale__log(GALE__WARN,
-            "%s has no manifest: detected black and white at %g and %g, in its result at %g and %g (a test picture is "
-            "reproduced with an error of %.3f; with the default range %.3f); override with params: range and range_out",
+            "%s has no manifest: detected black and white at %g and %g, in its result at %g and %g. A test picture is "
+            "reproduced with an error of %.3f (default range: %.3f); override with params: range and range_out",
             name, usual[in][0], usual[in][1], usual[out][0], usual[out][1], found, as_usual);
     else if (!(as_usual < alike))
         gale__log(GALE__WARN,

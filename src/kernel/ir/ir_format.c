@@ -221,17 +221,60 @@ gale__ir_val gale__ir_cast(gale__ir *ir, gale_type from, gale_type to, gale__ir_
 }
 
 /* What one 16-byte access holds. */
-static int split_width(gale_type mem, int width) { return gale__type_table[mem].size == 8 && width > 2 ? 2 : width; }
+static int split_width(gale_type mem, int width)
+{
+    int most = gale__type_table[mem].size == 8 ? 2 : 4;
+    return width < most ? width : most;
+}
 
 static gale__ir_val advance(gale__ir *ir, gale__ir_val index, int by)
 {
     return op2(ir, GALE__ADD, index, gale__ir_const(ir, gale__ir_type(ir, index), (uint64_t)by));
 }
 
+/* Eight values of 16 bits are four words; their index is a multiple of eight. */
+static bool is_words(gale_type storage, int width)
+{
+    return width == 8 && is_coded(storage) && gale__type_table[storage].size == 2;
+}
+
+static gale__ir_val word_index(gale__ir *ir, gale__ir_val index)
+{
+    return op2(ir, GALE__IR_SHR, index, gale__ir_const(ir, gale__ir_type(ir, index), 1));
+}
+
+static void load_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, gale__ir_val *out)
+{
+    gale__ir_val v = gale__ir_load(ir, pointer, GALE_U32, 4, word_index(ir, index));
+    for (int i = 0; i < 8; i++) {
+        gale__ir_val word = gale__ir_add(
+            ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = v, .imm = (uint64_t)i / 2});
+        out[i] = gale__ir_decode(ir, storage, i % 2 ? shift_right(ir, word, 16) : and_bits(ir, word, 0xffff));
+    }
+}
+
+static void store_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, const gale__ir_val *values)
+{
+    gale__ir_val word[4];
+    for (int i = 0; i < 4; i++) {
+        gale__ir_val low = gale__ir_encode(ir, storage, values[2 * i]);
+        gale__ir_val high = gale__ir_encode(ir, storage, values[2 * i + 1]);
+        word[i] = op2(ir, GALE__OR, low, shift_left(ir, high, 16));
+    }
+    gale__ir_val v = gale__ir_add(ir,
+        (gale__ir_instr){
+            .op = GALE__IR_PACK, .type = GALE_U32, .width = 4, .a = word[0], .b = word[1], .c = word[2], .d = word[3]});
+    gale__ir_store(ir, pointer, GALE_U32, 4, word_index(ir, index), v);
+}
+
 void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *out)
 {
     gale_type mem = gale__ir_mem_type(storage);
     int step = split_width(mem, width);
+    if (is_words(storage, width)) {
+        load_words(ir, pointer, storage, index, out);
+        return;
+    }
     for (int at = 0; at < width; at += step) {
         gale__ir_val v = gale__ir_load(ir, pointer, mem, step, advance(ir, index, at));
         for (int i = 0; i < step; i++) {
@@ -257,6 +300,10 @@ void gale__ir_store_as(
 {
     gale_type mem = gale__ir_mem_type(storage);
     int step = split_width(mem, width);
+    if (is_words(storage, width)) {
+        store_words(ir, pointer, storage, index, values);
+        return;
+    }
     for (int at = 0; at < width; at += step) {
         gale__ir_val lanes[4] = {0};
         for (int i = 0; i < step; i++) lanes[i] = prepare(ir, storage, values[at + i]);

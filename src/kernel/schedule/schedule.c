@@ -133,7 +133,7 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
 {
     group[0] = (uint32_t)s->threads * s->rows;
     if (s->kind == GALE__SCHEDULE_TILE)
-        group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n);
+        group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->steps;
     if (s->kind == GALE__SCHEDULE_MATRIX)
         group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->lanes;
     if (s->relay) group[0] *= GALE__RELAY_SETS;

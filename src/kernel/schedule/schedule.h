@@ -35,8 +35,8 @@ typedef enum gale__schedule_kind {
 typedef struct gale__schedule {
     uint8_t kind;
     uint8_t index64;  /* addresses and counts need 64 bits */
-    uint8_t vector;   /* 1, 2, 4: neighbours a thread takes at once */
-    uint8_t steps;    /* how often, unrolled; MATRIX: rows of results at once */
+    uint8_t vector;   /* 1, 2, 4, 8: neighbours a thread takes at once */
+    uint8_t steps;    /* how often, unrolled; MATRIX: rows of results at once; TILE: sets of threads that share k */
     uint8_t resident; /* ROW, COLUMN: threads * vector * steps cover the inner points: each is computed once and stays
                          in registers */
     uint8_t exact;    /* they cover them exactly: no bounds are checked */
@@ -60,10 +60,12 @@ typedef struct gale__schedule {
     uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory; GALE_I8: bytes, each
                        operand signed or not, which lie there along k */
     uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
+    uint8_t direct; /* MATRIX, groups: columns lie in work-group memory in an order that leaves eight neighbours of a
+                       row to each thread, which finishes and stores them from its registers */
     uint8_t slice;  /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
     uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once */
-    uint8_t
-        few[2]; /* MATRIX: fewer rows, columns than the tile has: none is fetched in place of those that are missing */
+    uint8_t few; /* MATRIX: bit 0 rows, bit 1 columns: fewer than the tile has; none is fetched in place of those that
+                    are missing */
     uint16_t
         relay; /* MATRIX: groups of the launch, each of which computes one tile after another; 0: a group per tile */
 } gale__schedule;

@@ -289,35 +289,75 @@ static int64_t outer_size(const gale__nest *nest)
     return size;
 }
 
-static int tile_for(int64_t n) { return n > 96 ? 128 : n > 32 ? 64 : 32; }
+/* Tiles: their sides, those of a thread's part, sets of threads that share k, how far along k at once; and how much
+ * longer an element takes than in the largest (percent, f32 on an H200): small parts load more for each product. */
+static const struct tile_form {
+    uint8_t m, n, micro_m, micro_n, sets, k, percent;
+} tile_forms[] = {
+    {128, 128, 8, 8, 1, 8, 100},
+    {128, 64, 8, 8, 2, 16, 116},
+    {64, 128, 8, 8, 2, 16, 116},
+    {64, 64, 8, 8, 4, 32, 119},
+    {128, 64, 8, 4, 1, 16, 123},
+    {64, 128, 4, 8, 1, 16, 135},
+    {64, 32, 8, 4, 4, 64, 131},
+    {32, 64, 4, 8, 4, 64, 131},
+    {64, 64, 4, 4, 1, 16, 134},
+    {64, 32, 4, 4, 1, 16, 150},
+    {32, 64, 4, 4, 1, 16, 148},
+    {32, 32, 4, 4, 4, 64, 164},
+    {32, 32, 4, 4, 1, 16, 177},
+};
+
+static bool form_fits(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const struct tile_form *f)
+{
+    uint32_t size = (uint32_t)gale_type_size((gale_type)nest->code[c->reduce].acc);
+    uint32_t threads = (uint32_t)(f->m / f->micro_m) * (uint32_t)(f->n / f->micro_n) * f->sets;
+    uint32_t shared = (f->k * (uint32_t)(f->m + f->n + 8) + (f->sets > 1 ? (uint32_t)f->m * f->n : 0)) * size;
+    /* Compilers for processors take minutes over large tiles, and run them no faster. */
+    if (caps->software && (f->m > 32 || f->n > 32 || f->sets > 1)) return false;
+    if (f->sets > 1 && (nest->steady || size != 4 || c->k < 2 * f->k)) return false;
+    if (outer_size(nest) > 60 && f->micro_m * f->micro_n > 16) return false;
+    return threads <= (caps->group_max ? caps->group_max : 256) &&
+           (!caps->shared_bytes || shared <= caps->shared_bytes);
+}
+
+#define PRODUCTS_PER_CYCLE 83 /* of a compute unit, f32 */
+#define STEP_CYCLES 1500      /* of a step along k whose operands nothing hides the way of */
+
+/* Cycles that a form takes: of all products, or of all steps one after the other where there are few tiles. */
+static int64_t form_cycles(
+    const gale__contraction *c, const gale__schedule *s, const struct tile_form *f, int64_t units)
+{
+    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n;
+    int64_t rounds = up(c->b_count * up(m, f->m) * up(n, f->n), units);
+    int64_t threads = f->m / f->micro_m * (f->n / f->micro_n) * f->sets;
+    int64_t together = (f->micro_m * f->micro_n > 16 ? 512 : 1024) / threads;
+    int64_t settle = f->m * f->n * (f->sets > 1 ? 100 : 40) / 100; /* sums of all sets, results */
+    int64_t work = rounds * (f->m * f->n * c->k / PRODUCTS_PER_CYCLE * f->percent / 100 + settle);
+    int64_t waits = up(rounds, together) * up(c->k, f->k) * STEP_CYCLES;
+    return work > waits ? work : waits;
+}
 
 static bool choose_tile_sizes(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
-    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
-    int tm = tile_for(m), tn = tile_for(n);
-    if (outer_size(nest) > 60) {
-        tm = tm > 64 ? 64 : tm;
-        tn = tn > 64 ? 64 : tn;
+    const struct tile_form *best = NULL;
+    int64_t least = INT64_MAX, units = caps->compute_units ? caps->compute_units : 1;
+    for (size_t i = 0; i < sizeof tile_forms / sizeof *tile_forms; i++) {
+        const struct tile_form *f = &tile_forms[i];
+        int64_t cycles = form_cycles(c, s, f, units);
+        if (!form_fits(nest, c, caps, f) || cycles >= least) continue;
+        least = cycles;
+        best = f;
     }
-    /* Compilers for processors take minutes over large tiles, and run them no faster. */
-    if (caps->software) tm = tn = 32;
+    if (!best) return false;
     s->unroll = !caps->software || (caps->loop_max && c->k + c->k / 8 > caps->loop_max);
-    /* Smaller tiles while the device would not be full. */
-    while (tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units) {
-        if (tm >= tn) tm /= 2;
-        else tn /= 2;
-    }
-    s->micro_m = tm == 128 ? 8 : 4;
-    s->micro_n = tn == 128 ? 8 : 4;
-    s->tile_m = (uint8_t)tm;
-    s->tile_n = (uint8_t)tn;
-    s->tile_k = tm == 128 && tn == 128 ? 8 : 16;
-    uint32_t threads = (uint32_t)(tm / s->micro_m) * (uint32_t)(tn / s->micro_n),
-             size = (uint32_t)gale_type_size((gale_type)nest->code[c->reduce].acc);
-    uint32_t shared = s->tile_k * (uint32_t)(tm + tn + 8) * size;
-    return threads <= (caps->group_max ? caps->group_max : 256) &&
-           (!caps->shared_bytes || shared <= caps->shared_bytes);
+    s->tile_m = best->m, s->tile_n = best->n, s->tile_k = best->k;
+    s->micro_m = best->micro_m, s->micro_n = best->micro_n;
+    s->steps = best->sets;
+    return true;
 }
 
 /* Whether four neighbours along the columns can be stored at once. */

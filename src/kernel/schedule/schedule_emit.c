@@ -387,7 +387,7 @@ static void emit_load(gale__emit *e, int i)
     bool inner = gale__emit_is_inner(e, i),
          repeat = inner && !walks_inner(e, &e->nest->accesses[e->nest->code[i].access]);
     int vector = e->outer_vector > 1 ? e->outer_vector : inner ? e->inner_vector : 1;
-    gale__ir_val out[4];
+    gale__ir_val out[GALE__EMIT_VECTOR];
     for (int b = 0; b < e->outer_blocks; b++)
         for (int ib = inner ? e->inner_from : 0; ib < (inner ? e->inner_to : 1); ib++) {
             int twin = inner ? b : twin_of(e, e->nest->code[i].access, b);
@@ -519,7 +519,8 @@ void gale__emit_store(gale__emit *e, const gale__nest_store *st, gale__ir_val co
                 gale__schedule_access_width(e->nest, a, e->vector_dim, vector) == vector && vector > 1;
     for (int b = 0; b < e->outer_blocks; b++)
         for (int ib = inner ? e->inner_from : 0; ib < (inner ? e->inner_to : 1); ib++) {
-            gale__ir_val lanes[4], index[4] = {0}, ok = gale__emit_and(e, condition, e->outer_valid[b]);
+            gale__ir_val lanes[GALE__EMIT_VECTOR], index[GALE__EMIT_VECTOR] = {0},
+                                                   ok = gale__emit_and(e, condition, e->outer_valid[b]);
             for (int v = 0; v < vector; v++) {
                 int o = e->outer_vector > 1 ? b * e->outer_vector + v : b, k = e->outer_vector > 1 ? ib
                                                                                : inner ? ib * e->inner_vector + v

@@ -156,10 +156,12 @@ static void declare(gale__matrix *t)
     t->shared = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED,
                                      .type = bytes ? GALE_U8 : GALE_U16,
                                      .imm = (parts > results || s->relay ? parts : results) / (bytes ? 1 : 2)});
-    t->tile.results = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED,
-                                           .type = sum,
-                                           .a = s->relay ? 0 : t->shared, /* parts arrive while results are stored */
-                                           .imm = results / 4});
+    if (results)
+        t->tile.results =
+            gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED,
+                                 .type = sum,
+                                 .a = s->relay ? 0 : t->shared, /* parts arrive while results are stored */
+                                 .imm = results / 4});
     t->tile.sums = gale__ir_add(
         ir, (gale__ir_instr){.op = GALE__IR_SUMS, .type = sum, .imm = (uint64_t)(s->micro_m / 16) * (s->micro_n / 16)});
 }

@@ -87,8 +87,9 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
     }
     *parts = part * s->stages * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
-    *results =
-        subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 * (s->relay ? GALE__RELAY_SETS - 1 : 1);
+    *results = s->direct ? 0
+                         : subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 *
+                               (s->relay ? GALE__RELAY_SETS - 1 : 1);
 }
 
 #define SHORT_K 256
@@ -235,9 +236,16 @@ static void choose_relay(
     *s = t;
 }
 
+/* Of the dimension along which results are stored by vectors. */
+static int64_t last_extent(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
+{
+    int dim = gale__schedule_matrix_vector_dim(nest, s, c);
+    return dim >= 0 ? nest->extent[dim] : 1;
+}
+
 /* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 128
- * bytes.  Where each unit
- * has one group, all of its memory serves to fetch ahead, since nothing else hides how long a copy takes. */
+ * bytes.  Where each unit has one group, all of its memory serves to fetch ahead, since nothing else hides how long a
+ * copy takes. */
 static bool choose_groups(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
@@ -252,6 +260,7 @@ static bool choose_groups(
     t.micro_n = (uint8_t)(t.tile_n = tile->n);
     t.tile_k = (uint8_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
+    t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
     bool alone = count_tiles(c, s, tile->m, tile->n) <= units;
     int64_t ahead = alone ? up(c->k, t.tile_k) / 4 : 0;
     if (ahead > 12) ahead = 12;
@@ -333,13 +342,11 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     if (((nest->steady || !choose_groups(nest, &c, caps, &t)) && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) ||
         !loops_end(&c, caps, &t))
         return false;
-    int dim = gale__schedule_matrix_vector_dim(nest, &t, &c);
-    int64_t last = dim >= 0 ? nest->extent[dim] : 1;
-    t.vector = (uint8_t)(last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
+    int64_t last = last_extent(nest, &c, &t);
+    t.vector = (uint8_t)(t.direct ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
-    t.few[0] = (t.swap ? c.n : c.m) < t.tile_m;
-    t.few[1] = (t.swap ? c.m : c.n) < t.tile_n;
-    t.steps = (uint8_t)choose_results(caps, &t);
+    t.few = (uint8_t)(((t.swap ? c.n : c.m) < t.tile_m) | ((t.swap ? c.m : c.n) < t.tile_n) << 1);
+    t.steps = (uint8_t)(t.direct ? t.micro_m / 8 : choose_results(caps, &t));
     *s = t;
     return true;
 }

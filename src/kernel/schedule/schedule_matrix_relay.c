@@ -116,7 +116,6 @@ static void walk_k(relay *r)
     gate(r, GALE__IR_GATE_ARRIVE, free_again(r, before), 0);
     end_block(r);
     end_block(r);
-    effect(r->ir, GALE__IR_GROUP_WAIT, 0);
 }
 
 static void compute_tiles(relay *r)
@@ -132,10 +131,13 @@ static void compute_tiles(relay *r)
     gale__matrix_zero_sums(t);
     gate(r, GALE__IR_GATE_WAIT, turn_of(r, r->set), get(ir, turn));
     walk_k(r);
+    gale__emit_if(&t->tile.tiling.emit, r->speaks); /* the other set begins while the last products are on their way */
+    gate(r, GALE__IR_GATE_ARRIVE, turn_of(r, other), 0);
+    end_block(r);
+    effect(ir, GALE__IR_GROUP_WAIT, 0);
     gale__emit_if(&t->tile.tiling.emit, r->speaks);
     gale__ir_val last = op32(ir, GALE__SUB, add32(ir, get(ir, r->count), r->steps), 1);
     gate(r, GALE__IR_GATE_ARRIVE, free_again(r, op32(ir, GALE__IR_REM, last, c->stages)), 0);
-    gate(r, GALE__IR_GATE_ARRIVE, turn_of(r, other), 0);
     end_block(r);
     set(ir, r->count, add32(ir, get(ir, r->count), op32(ir, GALE__MUL, r->steps, GALE__RELAY_SETS - 1)));
     set(ir, turn, op32(ir, GALE__XOR, get(ir, turn), 1));

@@ -1,5 +1,6 @@
 /* MATRIX: what becomes of the sums.  Each subgroup passes its own through work-group memory, some rows at a time, to
- * threads that take neighbours, run the instructions after the sum and store. */
+ * threads that take neighbours, run the instructions after the sum and store.  With `direct` every thread has
+ * neighbours already, and stores from its registers. */
 #include "kernel/schedule/schedule_emit.h"
 #include "kernel/schedule/schedule_ir.h"
 
@@ -97,6 +98,32 @@ static void store_vectors(gale__matrix_tile *t, const result_part *r)
     gale__emit_close(e);
 }
 
+/* Eight neighbours of each of the thread's rows, 32 columns of the tile after 32.  Of every 32 sums of a row a thread
+ * has four pairs; columns lie so that they are neighbours in memory. */
+static void store_direct(gale__matrix_tile *t)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    gale__ir_val lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);
+    gale__ir_val first =
+        add32(ir, op32(ir, GALE__MUL, t->row, s->relay ? 16 : s->micro_m), op32(ir, GALE__IR_DIV, lane, 4));
+    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, lane, 4), 8);
+    gale_type type = gale__ir_type(ir, t->sums);
+    gale__emit_acc sums[GALE__EMIT_LANES];
+    gale__ir_val from = loop(ir, s->micro_n, 32, true);
+    for (uint32_t b = 0; b < s->steps; b++) {
+        place_result(t, (int)b, op32(ir, GALE__ADD, first, b / 2 * 64 + b % 2 * 8), add32(ir, column, from));
+        for (uint32_t i = 0; i < 8; i++) {
+            uint32_t number = b / 2 * s->micro_n / 2 + i / 4 * 8 + i / 2 % 2 * 4 + b % 2 * 2 + i % 2;
+            gale__ir_val at = op32(ir, GALE__ADD, op32(ir, GALE__IR_DIV, from, 2), number);
+            sums[8 * b + i].value = gale__ir_op2(ir, GALE__IR_GET, type, t->sums, at);
+        }
+    }
+    gale__emit_results(e, t->tiling.contraction.reduce, sums);
+    gale__emit_close(e);
+}
+
 static void subgroup_barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = 2}); }
 
 /* A subgroup stores what it computed, through work-group memory of its own, and waits for no other. */
@@ -105,6 +132,10 @@ void gale__matrix_store(gale__matrix_tile *t)
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
+    if (s->direct) {
+        store_direct(t);
+        return;
+    }
     uint32_t bands = s->micro_m / s->slice;
     result_part r = {.stride = s->micro_n + GALE__MATRIX_RESULT_PAD, .per = s->micro_n / s->vector};
     r.lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);

@@ -1,7 +1,8 @@
 /* TILE: contractions.  A group computes a tile of the result; it walks k in steps of tile_k, each step's part of both
  * operands lying in work-group memory, and every thread keeps micro_m x micro_n sums in registers.  The operands' own
  * instructions run when a part is fetched, the instructions after the sum on the registers.  While one part is used the
- * next is fetched. */
+ * next is fetched.  Several sets of threads may share each step along k: small tiles then have threads enough for large
+ * parts in registers and long steps; their sums are added in the order of the sets. */
 #include "kernel/schedule/schedule_emit.h"
 #include "kernel/schedule/schedule_ir.h"
 
@@ -45,6 +46,7 @@ typedef struct tile {
     part parts[2];
     gale_type type;
     gale__ir_val sums[64];
+    gale__ir_val set, thread; /* of this thread; its number in the set */
 } tile;
 
 void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind, gale__ir_val *coord)
@@ -182,21 +184,46 @@ static void fetch(tile *t, part *p, gale__ir_val k)
         }
 }
 
+/* Threads that fetched four neighbours along k store them in rows of their own, which are whole multiples of 16 bytes
+ * apart: fours of every row are exchanged with others, so that neighbouring threads store in different banks. */
+static bool exchanges(const tile *t, int which)
+{
+    const gale__schedule *s = t->tiling.emit.schedule;
+    return s->fast[which] && s->wide[which] == 4 && s->tile_k >= 16 && gale_type_size(t->type) == 4;
+}
+
+/* Where row or column `side` lies in row k. */
+static gale__ir_val exchanged(gale__ir *ir, gale__ir_val side, gale__ir_val k)
+{
+    return gale__ir_op2(ir, GALE__XOR, GALE_U32, side, op32(ir, GALE__AND, k, 28));
+}
+
+static gale__ir_val staged(tile *t, part *p, int lane)
+{
+    return gale__ir_op2(t->tiling.emit.ir, GALE__IR_GET, t->type, p->staging[lane], gale__ir_u32(t->tiling.emit.ir, 0));
+}
+
 /* Staging variables into work-group memory: [k][row or column]. */
 static void deliver(tile *t, part *p)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     uint32_t row = p->size + PAD;
-    gale__ir_val base = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, p->first_k, row), p->first_side);
+    gale__ir_val base = op32(ir, GALE__MUL, p->first_k, row);
     int n_inner = e->inner_blocks * e->inner_vector;
-    for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
+    int together = e->outer_vector == 4 && gale_type_size(t->type) == 4 ? 4 : 1;
+    for (int o = 0; o < e->outer_blocks * e->outer_vector; o += together) {
+        uint32_t further = (uint32_t)(o / e->outer_vector) * p->step_side + (uint32_t)(o % e->outer_vector);
+        gale__ir_val side = op32(ir, GALE__ADD, p->first_side, further);
+        if (exchanges(t, p->which)) side = exchanged(ir, side, p->first_k);
+        gale__ir_val at = add32(ir, base, side);
         for (int i = 0; i < n_inner; i++) {
-            uint32_t side = (uint32_t)(o / e->outer_vector) * p->step_side + (uint32_t)(o % e->outer_vector);
             uint32_t k = (uint32_t)(i / e->inner_vector) * p->step_k + (uint32_t)(i % e->inner_vector);
-            gale__ir_val v = gale__ir_op2(ir, GALE__IR_GET, t->type, p->staging[o * n_inner + i], gale__ir_u32(ir, 0));
-            gale__ir_op3(ir, GALE__IR_SET, t->type, p->shared, op32(ir, GALE__ADD, base, k * row + side), v);
+            gale__ir_val lanes[4];
+            for (int v = 0; v < together; v++) lanes[v] = staged(t, p, (o + v) * n_inner + i);
+            gale__ir_set_lanes(ir, p->shared, t->type, together, op32(ir, GALE__ADD, at, k * row), lanes);
         }
+    }
 }
 
 /* Threads along a side of the tile, rows (0) or columns (1). */
@@ -220,14 +247,18 @@ static uint32_t place_of(const tile *t, int which, uint32_t i)
     return i / together * threads_along(t->tiling.emit.schedule, which) * together + i % together;
 }
 
-static void load_side(tile *t, int which, gale__ir_val at, gale__ir_val *out)
+/* A thread's rows or columns in row k, from `first` on. */
+static void load_side(tile *t, int which, gale__ir_val k, gale__ir_val first, gale__ir_val *out)
 {
     gale__ir *ir = t->tiling.emit.ir;
     const gale__schedule *s = t->tiling.emit.schedule;
     uint32_t together = neighbours(t, which), count = which ? s->micro_n : s->micro_m;
-    for (uint32_t i = 0; i < count; i += together)
-        gale__ir_get_lanes(ir, t->parts[which].shared, t->type, (int)together,
-            op32(ir, GALE__ADD, at, place_of(t, which, i)), out + i);
+    gale__ir_val row = op32(ir, GALE__MUL, k, t->parts[which].size + PAD);
+    for (uint32_t i = 0; i < count; i += together) {
+        gale__ir_val side = op32(ir, GALE__ADD, first, place_of(t, which, i));
+        if (exchanges(t, which)) side = exchanged(ir, side, k);
+        gale__ir_get_lanes(ir, t->parts[which].shared, t->type, (int)together, add32(ir, row, side), out + i);
+    }
 }
 
 static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
@@ -235,16 +266,11 @@ static void multiply(tile *t, gale__ir_val ty, gale__ir_val tx)
     gale__ir *ir = t->tiling.emit.ir;
     const gale__schedule *s = t->tiling.emit.schedule;
     gale__ir_val x[16], y[16], zero = gale__ir_u32(ir, 0);
-    gale__ir_val k = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
-                                          .type = GALE_U32,
-                                          .a = zero,
-                                          .b = gale__ir_u32(ir, s->tile_k),
-                                          .c = gale__ir_u32(ir, 1),
-                                          .imm = s->unroll});
-    gale__ir_val at_x = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[0].size + PAD), ty);
-    gale__ir_val at_y = gale__ir_op2(ir, GALE__ADD, GALE_U32, op32(ir, GALE__MUL, k, t->parts[1].size + PAD), tx);
-    load_side(t, 0, at_x, x);
-    load_side(t, 1, at_y, y);
+    uint32_t share = s->tile_k / s->steps;
+    gale__ir_val k = loop(ir, share, 1, s->unroll);
+    if (s->steps > 1) k = add32(ir, k, op32(ir, GALE__MUL, t->set, share));
+    load_side(t, 0, k, ty, x);
+    load_side(t, 1, k, tx, y);
     for (uint32_t i = 0; i < s->micro_m; i++)
         for (uint32_t j = 0; j < s->micro_n; j++) {
             gale__ir_val sum = t->sums[i * s->micro_n + j], old = gale__ir_op2(ir, GALE__IR_GET, t->type, sum, zero), v;
@@ -272,6 +298,34 @@ static void walk_k(tile *t, gale__ir_val ty, gale__ir_val tx)
     multiply(t, ty, tx);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
     gale__emit_close(&t->tiling.emit);
+}
+
+/* The sums of all sets, in the first one's variables. */
+static void gather_sums(tile *t)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    uint32_t threads = threads_along(s, 0) * threads_along(s, 1), count = (uint32_t)s->micro_m * s->micro_n;
+    gale__ir_val zero = gale__ir_u32(ir, 0), passed = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SHARED,
+                                                                           .type = (uint8_t)t->type,
+                                                                           .imm = (uint64_t)threads * count});
+    for (uint32_t from = 1; from < s->steps; from++) {
+        gale__emit_if(&t->tiling.emit, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->set, gale__ir_u32(ir, from)));
+        for (uint32_t i = 0; i < count; i++)
+            gale__ir_op3(ir, GALE__IR_SET, t->type, passed, op32(ir, GALE__ADD, t->thread, i * threads),
+                gale__ir_op2(ir, GALE__IR_GET, t->type, t->sums[i], zero));
+        gale__emit_close(&t->tiling.emit);
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
+        gale__emit_if(&t->tiling.emit, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->set, zero));
+        for (uint32_t i = 0; i < count; i++) {
+            gale__ir_val more =
+                gale__ir_op2(ir, GALE__IR_GET, t->type, passed, op32(ir, GALE__ADD, t->thread, i * threads));
+            gale__ir_val sum = gale__ir_op2(ir, GALE__IR_GET, t->type, t->sums[i], zero);
+            gale__ir_op3(ir, GALE__IR_SET, t->type, t->sums[i], zero, gale__ir_op2(ir, GALE__ADD, t->type, sum, more));
+        }
+        gale__emit_close(&t->tiling.emit);
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
+    }
 }
 
 /* sum of coef * coordinate over the dimensions of one kind; *walks: whether any of them counts. */
@@ -369,12 +423,19 @@ gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedu
         GALE_GO(begin_part(t, w));
         place_part(t, &t->parts[w]);
     }
-    uint32_t across = threads_along(s, 1);
-    gale__ir_val ty = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->tiling.emit.tid, across), neighbours(t, 0)),
-                 tx = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, t->tiling.emit.tid, across), neighbours(t, 1));
+    uint32_t across = threads_along(s, 1), threads = threads_along(s, 0) * across;
+    t->thread = s->steps > 1 ? op32(ir, GALE__IR_REM, t->tiling.emit.tid, threads) : t->tiling.emit.tid;
+    t->set = op32(ir, GALE__IR_DIV, t->tiling.emit.tid, threads);
+    gale__ir_val ty = op32(ir, GALE__MUL, op32(ir, GALE__IR_DIV, t->thread, across), neighbours(t, 0)),
+                 tx = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, t->thread, across), neighbours(t, 1));
     walk_k(t, ty, tx);
+    if (s->steps > 1) {
+        gather_sums(t);
+        gale__emit_if(&t->tiling.emit, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, t->set, gale__ir_u32(ir, 0)));
+    }
     place_result(t, ty, tx);
     emit_result(t);
+    if (s->steps > 1) gale__emit_close(&t->tiling.emit);
 done:
     for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);
     gale__emit_end(&t->tiling.emit);

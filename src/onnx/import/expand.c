@@ -65,6 +65,20 @@ EXPAND(nonzero)
     return *done ? padded(&w, "NonZeroPadded", 1) : GALE_OK;
 }
 
+/* A cast to the type that a value has already: recognisers look through Identity. */
+EXPAND(cast)
+{
+    gale__onnx_rewrite w = {net, node, GALE_OK};
+    gale_type from, to;
+    *done = false;
+    if (!numbers(&w) || !gale__onnx_net_type(net, node->in[0], &from) || !gale__onnx_net_type(net, node->out[0], &to) ||
+        from != to)
+        return GALE_OK;
+    gale__rw_drop_all(&w);
+    gale__rw_become(&w, "Identity", node->in[0]);
+    return w.status;
+}
+
 EXPAND(compress)
 {
     gale__onnx_rewrite w = {net, node, GALE_OK};

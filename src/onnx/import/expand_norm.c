@@ -1,4 +1,4 @@
-/* Fused normalisations of com.microsoft: what is added before them, what comes out besides, and other layouts. */
+/* Fused normalisations of com.microsoft: with a sum before them, additional results, and other layouts. */
 #include "onnx/import/expand.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* Messages as bytes, by the tables they were read with.  One walk writes and, asked only to count, finds the lengths
- * that stand in front of sub-messages; nothing is kept in between, so a model's tensors pass through a small buffer
- * from file to file. */
+/* Messages as bytes, by the tables they were read with (by hand for the reasons in read.c).  One walk writes and, asked
+ * only to count, finds the lengths that stand in front of sub-messages; nothing is kept in between, so a model's
+ * tensors pass through a small buffer from file to file. */
 #include "onnx/wire/write.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Positions and gates around com.microsoft's attention: biases by distance, angles given as they are, gates. */
+/* Positions and gates around com.microsoft's attention: biases by distance, rotation by given angles, gates. */
 #include "ops/attention.h"
 #include <math.h>
 #include <string.h>
