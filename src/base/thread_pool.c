@@ -36,9 +36,8 @@ typedef struct share {
     _Alignas(LINE) _Atomic uint64_t done;
 } share;
 
-/* Workers copy the job without announcing themselves, so the slot may be written meanwhile: its number is odd until
- * that is over, and counted on for each job.  A worker that can take a chunk of a job knows that its caller waits for
- * it. */
+/* Workers copy the job without announcing themselves, so it may be written meanwhile: its number, which is counted on,
+ * is odd until that is over.  The caller waits for all whose chunks were taken. */
 typedef struct slot {
     _Alignas(LINE) _Atomic uint64_t number; /* watched by all workers */
     _Atomic uintptr_t words[JOB_WORDS];
@@ -277,10 +276,8 @@ static bool is_done(slot *s, uint64_t number, const job *j)
 /* Long waits are sleeps of a small part of the time waited so far. */
 static void wait_until_done(slot *s, uint64_t number, const job *j)
 {
-    for (uint64_t start = 0; !is_done(s, number, j);) {
-        if (!start) start = gale__time_ns();
+    for (uint64_t start = gale__time_ns(); !is_done(s, number, j);)
         if (!keep_waiting(start)) gale__sleep_ns((gale__time_ns() - start) / 64);
-    }
     atomic_store(&s->taken, false);
 }
 

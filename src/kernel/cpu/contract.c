@@ -441,10 +441,10 @@ static bool find_winograd(gale__cpu_contract *c, const gale__contraction *info, 
 
 static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction *info)
 {
-    int64_t width = gale__parallel_now(), work = c->a.rows.count * c->b.rows.count * c->k.count;
+    int64_t width = gale__parallel_now();
     c->group = c->groups = 1;
     c->unit = c->size;
-    c->by_batch = gale__cpu_winograd_by_batch(c->batch.count, work, width);
+    c->by_batch = c->batch.count >= 2 * width;
     c->window.phases = 1;
     GALE_TRY(gale__cpu_winograd_init(
         &c->winograd, &c->window, c->winograd.m, c->a.rows.count, c->kc, &c->gemm, c->by_batch ? 1 : width));

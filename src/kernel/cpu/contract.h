@@ -105,8 +105,6 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
 int64_t gale__cpu_contract_padded_rows(const gale__cpu_contract *c);
 void gale__cpu_contract_pack_rows(
     const gale__cpu_contract *c, void *const *buffers, bool aliased, int64_t batch, char *to);
-/* Panels that a task packs: `most`, or fewer where that leaves threads idle; others: tasks for the same panels. */
-int64_t gale__cpu_contract_task_panels(int64_t most, int64_t panels, int64_t others);
 /* Where the batch's panels of a begin among those that were made before. */
 size_t gale__cpu_contract_rows_at(const gale__cpu_contract *c, int64_t batch);
 /* What follows the reduction, for rows of sums that are `pitch` elements apart; the sums may move. */

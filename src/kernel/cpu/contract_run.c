@@ -434,17 +434,13 @@ size_t gale__cpu_contract_rows_at(const gale__cpu_contract *c, int64_t batch)
     return c->a_panels.bytes > one ? (size_t)batch * one : 0;
 }
 
-static int64_t task_rows(const gale__cpu_contract *c)
-{
-    return c->gemm.mr * gale__cpu_contract_task_panels(8, parts(c->a.rows.count, c->gemm.mr), parts(c->k.count, c->kc));
-}
-
+/* Task: one panel of rows, one kc. */
 static void pack_rows_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->contract;
     int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0),
-            most = task_rows(c), m0 = (int64_t)i / steps * most, rows = least(most, c->a.rows.count - m0);
+            mr = c->gemm.mr, m0 = (int64_t)i / steps * mr, rows = least(mr, c->a.rows.count - m0);
     bench w;
     (void)worker;
     open_bench(&w, r);
@@ -461,7 +457,7 @@ void gale__cpu_contract_pack_rows(
     const gale__cpu_contract *c, void *const *buffers, bool aliased, int64_t batch, char *to)
 {
     run r = {.contract = c, .buffers = buffers, .aliased = aliased, .batch = batch, .packed = to};
-    gale__parallel((size_t)(parts(c->a.rows.count, task_rows(c)) * parts(c->k.count, c->kc)), pack_rows_task, &r);
+    gale__parallel((size_t)(parts(c->a.rows.count, c->gemm.mr) * parts(c->k.count, c->kc)), pack_rows_task, &r);
 }
 
 static void pack_lanes(run *r)

@@ -8,7 +8,6 @@
 #define PRODUCT_BYTES (256u << 10) /* of the products of one task */
 #define SPREAD_THREADS 8           /* least threads that take points one by one */
 #define SPREAD_TASKS 5             /* for each thread */
-#define DIVIDE_COST 500000         /* of loops for one batch, in multiply-adds of a thread: 8 us */
 #define WEIGHT_BYTES (24u << 20)   /* most of transformed weights */
 #define WEIGHT_BYTES_4 (12u << 20) /* and of those for m = 4 */
 #define CHANNELS_LEAST 16
@@ -149,12 +148,6 @@ static void choose_tasks(gale__cpu_winograd *g, int64_t rows, const gale__simd_g
         g->tasks = parts_of(g->rows, g->task_rows);
         g->products = gale__cpu_winograd_cover(gemm, g->task_rows * g->columns).lanes + GALE__SIMD_SLACK;
     }
-}
-
-bool gale__cpu_winograd_by_batch(int64_t batches, int64_t work, int64_t width)
-{
-    return batches >= 2 * width ||
-           (batches > 1 && parts_of(batches, width) * work < batches * (work / width + DIVIDE_COST));
 }
 
 gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_window *w, int64_t m, int64_t rows,

@@ -35,9 +35,6 @@ typedef struct gale__cpu_winograd {
 /* Whether it is worth it for rows of weights at `weights` by the window w, and with which m: 0, 2 or 4. */
 int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_access *weights,
     const gale__cpu_span *batch, int64_t rows, const gale__simd_gemm *gemm);
-/* Whether threads take whole batches, the groups of a convolution: many, or so small ones (in multiply-adds) that it
- * takes longer to divide each. */
-bool gale__cpu_winograd_by_batch(int64_t batches, int64_t work, int64_t width);
 /* Chooses blocks for so many threads; kc: most steps of k at once. */
 gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_window *w, int64_t m, int64_t rows,
     int64_t kc, const gale__simd_gemm *gemm, int64_t width);
