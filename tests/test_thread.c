@@ -86,6 +86,25 @@ TEST(pool_nested)
     gale__parallel_set_width(0);
 }
 
+/* One index, the first of a worker's share, waits until all others are done. */
+static void wait_for_others(void *arg, size_t i, int worker)
+{
+    tally *t = arg;
+    (void)worker;
+    for (int n = 0; i == 16 && n < 1000 && atomic_load(&t->calls) < 63; n++) gale__sleep_ns(10000000);
+    if (i == 16) t->bad = atomic_load(&t->calls) < 63;
+    atomic_fetch_add(&t->calls, 1);
+}
+
+TEST(pool_takes_what_others_leave)
+{
+    tally t = {0};
+    gale__parallel_set_width(4);
+    gale__parallel(64, wait_for_others, &t);
+    CHECK(atomic_load(&t.calls) == 64 && !atomic_load(&t.bad));
+    gale__parallel_set_width(0);
+}
+
 static _Atomic int call_errors;
 static void call_often(void *arg)
 {
@@ -248,5 +267,6 @@ TEST(once_only)
     gale__parallel_finish();
 }
 
-TESTS(ROW(pool), ROW(pool_allocates_nothing), ROW(pool_nested), ROW(pool_many_callers), ROW(pool_after_fork),
-    ROW(limits_on_threads), ROW(limits_that_stop), ROW(locks), ROW(once_only))
+TESTS(ROW(pool), ROW(pool_allocates_nothing), ROW(pool_nested), ROW(pool_takes_what_others_leave),
+    ROW(pool_many_callers), ROW(pool_after_fork), ROW(limits_on_threads), ROW(limits_that_stop), ROW(locks),
+    ROW(once_only))

@@ -1,7 +1,8 @@
-/* The pool that splits CPU work.  A call puts its job into a slot; the caller and any free workers claim chunks of its
- * indices from an atomic counter until none is left.  Calls follow each other quickly and may take only a few
- * microseconds, so submitting, helping and finishing do not take a lock; only threads that go to sleep after spinning
- * for a while do.  Several threads may call at once, each working on its own job. */
+/* The pool that splits CPU work.  A call writes its job into a slot that idle workers watch.  The indices are divided
+ * into one share for each thread; a thread takes its own in chunks, and then what others have left.  Loops may take
+ * only a few microseconds, so as long as each thread finds its own share no memory is written by two of them: the
+ * counter of a share stays with its thread, and so does the count of what it has done, which the caller adds up.  Only
+ * workers that go to sleep after spinning, and those who wake them, take a lock.  Several threads may call at once. */
 #include "base/context.h"
 #include "base/cpu.h"
 #include "base/env.h"
@@ -12,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { WORKERS_MOST = 256, SLOTS = 8, LINE = 64 };
+enum { WORKERS_MOST = 256, SLOTS = 8, LINE = 64, CHUNKS_EACH = 16 };
 /* Waking 15 threads takes 60 us on a virtual machine, longer than many kernels run.  So a thread that has found nothing
  * for SPIN_NS keeps looking until WAIT_NS, but offers its core to others each time. */
 #define SPIN_NS 50000
@@ -21,28 +22,42 @@ enum { WORKERS_MOST = 256, SLOTS = 8, LINE = 64 };
 typedef struct job {
     void (*fn)(void *arg, size_t i, int worker);
     void *arg;
-    size_t count, chunk;
+    size_t count, chunk;        /* indices, and how many of them are taken at a time */
     const gale__limits *limits; /* of the caller, applied to all workers that help */
     gale_context *context;      /* likewise */
-    _Atomic int room;           /* workers that may still join */
-    _Alignas(LINE) _Atomic size_t claimed;
+    uint32_t threads, first;    /* shares, the caller's being 0; workers before the one that has share 1 */
 } job;
+enum { JOB_WORDS = sizeof(job) / sizeof(uintptr_t) };
 
-/* Workers increment `users` before they read the job; the caller removes the job and then waits until `users` is 0. */
+/* Words with the number of the job in the upper 48 bits, so that nobody has to clear them: chunks of the share that
+ * were taken, written by its thread and by those that take from it; chunks that the thread with this share has done. */
+typedef struct share {
+    _Alignas(LINE) _Atomic uint64_t taken;
+    _Alignas(LINE) _Atomic uint64_t done;
+} share;
+
+/* Workers copy the job without announcing themselves, so it may be written meanwhile: its number, which is counted on,
+ * is odd until that is over.  The caller waits for all whose chunks were taken. */
 typedef struct slot {
-    _Alignas(LINE) _Atomic(job *) job;
-    _Atomic bool taken, waiting; /* taken by a caller; waiting: the caller sleeps until users is 0 */
-    _Atomic int users;
+    _Alignas(LINE) _Atomic uint64_t number; /* watched by all workers */
+    _Atomic uintptr_t words[JOB_WORDS];
+    _Alignas(LINE) _Atomic bool taken; /* by a caller */
+    share shares[WORKERS_MOST];
 } slot;
+
+typedef struct helper {
+    gale__thread thread;
+    gale__mutex lock;
+    gale__cond wake;
+    _Alignas(LINE) _Atomic bool asleep;
+} helper;
 
 static struct {
     slot slots[SLOTS];
-    gale__mutex lock; /* for starting, sleeping and waking */
-    gale__cond work, done;
-    _Atomic int started, sleeping; /* workers that were started; that sleep */
+    helper helpers[WORKERS_MOST];
+    gale__mutex lock; /* for starting workers */
+    _Atomic int started;
     _Atomic bool stop;
-    _Alignas(LINE) _Atomic unsigned news; /* counts jobs */
-    gale__thread threads[WORKERS_MOST];
 } pool;
 static gale__once pool_once;
 static _Atomic int set_width, auto_width;
@@ -52,12 +67,14 @@ static _Thread_local bool is_alone;      /* what it splits it does itself */
 /* The workers do not exist in a forked child. */
 static void reset_pool(void)
 {
-    memset(pool.slots, 0, sizeof pool.slots);
+    for (slot *s = pool.slots; s < pool.slots + SLOTS; s++) s->taken = false;
+    for (helper *h = pool.helpers; h < pool.helpers + WORKERS_MOST; h++) {
+        gale__mutex_init(&h->lock);
+        gale__cond_init(&h->wake);
+        h->asleep = false;
+    }
     atomic_store(&pool.started, 0);
-    atomic_store(&pool.sleeping, 0);
     gale__mutex_init(&pool.lock);
-    gale__cond_init(&pool.work);
-    gale__cond_init(&pool.done);
 }
 
 static void init_pool(void)
@@ -104,81 +121,111 @@ static bool keep_waiting(uint64_t start)
     return waited_ns < WAIT_NS;
 }
 
-/* Spins for a while; true if `news` has changed. */
-static bool spin_for_news(unsigned old)
+/* The next chunk of the share: its place among `size`; false if none is left, or if the job is over. */
+static bool take_chunk(share *from, uint64_t number, size_t size, size_t *at)
 {
-    uint64_t start = gale__time_ns();
-    do {
-        for (int i = 0; i < 64; i++) {
-            if (atomic_load_explicit(&pool.news, memory_order_acquire) != old) return true;
-            relax();
-        }
-    } while (keep_waiting(start));
-    return false;
-}
-
-static void work_on(job *j, int worker)
-{
-    int before = inside_as;
-    inside_as = worker;
+    uint64_t old = atomic_load_explicit(&from->taken, memory_order_relaxed);
     for (;;) {
-        size_t at = atomic_fetch_add_explicit(&j->claimed, j->chunk, memory_order_relaxed);
-        if (at >= j->count) break;
-        size_t end = j->count - at < j->chunk ? j->count : at + j->chunk;
-        for (; at < end; at++) j->fn(j->arg, at, worker);
+        uint64_t now = old >> 16 < number ? number << 16 : old;
+        *at = now & 0xffff;
+        if (now >> 16 != number || *at >= size) return false;
+        if (atomic_compare_exchange_weak(&from->taken, &old, now + 1)) return true;
     }
-    inside_as = before;
 }
 
-/* Works on the job in the slot; false if there is nothing left to do. */
-static bool help_slot(slot *s, int worker)
+static size_t chunks_of(const job *j) { return (j->count + j->chunk - 1) / j->chunk; }
+
+/* Does the own share and then what others have left. */
+static void work_on(slot *s, uint64_t number, const job *j, size_t own, int worker)
 {
-    if (!atomic_load_explicit(&s->job, memory_order_relaxed)) return false;
-    atomic_fetch_add(&s->users, 1);
-    job *j = atomic_load(&s->job);
-    bool some = j && atomic_load_explicit(&j->claimed, memory_order_relaxed) < j->count;
-    if (some) some = atomic_fetch_sub(&j->room, 1) > 0;
-    if (some) {
-        gale__limits_set(j->limits);
-        gale_context_use(j->context);
-        work_on(j, worker);
-        gale_context_use(NULL);
-        gale__limits_set(NULL);
+    size_t each = chunks_of(j) / j->threads, more = chunks_of(j) % j->threads, n = 0, before, chunk;
+    int outer = inside_as;
+    inside_as = worker;
+    for (size_t k = own; k < own + j->threads; k++) {
+        size_t at = k % j->threads, first = at * each + (at < more ? at : more);
+        if (k > own && atomic_load_explicit(&s->number, memory_order_relaxed) != number) break; /* all is done */
+        for (before = n; take_chunk(&s->shares[at], number, each + (at < more), &chunk); n++) {
+            size_t i = (first + chunk) * j->chunk, end = j->count - i < j->chunk ? j->count : i + j->chunk;
+            for (; i < end; i++) j->fn(j->arg, i, worker);
+        }
+        if (n > before) atomic_store_explicit(&s->shares[own].done, number << 16 | n, memory_order_release);
     }
-    if (atomic_fetch_sub(&s->users, 1) == 1 && atomic_load(&s->waiting)) {
-        gale__mutex_lock(&pool.lock);
-        gale__cond_broadcast(&pool.done);
-        gale__mutex_unlock(&pool.lock);
-    }
-    return some;
+    inside_as = outer;
 }
 
-static bool help(int worker)
+/* Works on the job in the slot; false if it is not for this worker, or another one by now. */
+static bool help_slot(slot *s, uint64_t number, int worker)
 {
+    uint32_t helpers = (uint32_t)gale__parallel_width() - 1;
+    uintptr_t words[JOB_WORDS];
+    job j;
+    for (int i = 0; i < JOB_WORDS; i++) words[i] = atomic_load_explicit(&s->words[i], memory_order_acquire);
+    if (atomic_load_explicit(&s->number, memory_order_relaxed) != number) return false;
+    memcpy(&j, words, sizeof j);
+    uint32_t own = ((uint32_t)worker - 1 + helpers - j.first) % helpers + 1;
+    if (own >= j.threads) return false;
+    gale__limits_set(j.limits);
+    gale_context_use(j.context);
+    work_on(s, number, &j, own, worker);
+    gale_context_use(NULL);
+    gale__limits_set(NULL);
+    return true;
+}
+
+/* Slots with a job that this worker has not seen. */
+static int find_news(const uint64_t *seen, int *slots)
+{
+    int n = 0;
+    for (int i = 0; i < SLOTS; i++)
+        if (atomic_load(&pool.slots[i].number) != seen[i]) slots[n++] = i;
+    return n;
+}
+
+/* Workers begin with different jobs if there are several. */
+static bool help(int worker, uint64_t *seen)
+{
+    int slots[SLOTS], n = find_news(seen, slots);
     bool some = false;
-    for (int i = 0; i < SLOTS; i++) some |= help_slot(&pool.slots[(worker + i) % SLOTS], worker);
+    for (int i = 0; i < n; i++) {
+        int at = slots[(worker + i) % n];
+        uint64_t number = atomic_load(&pool.slots[at].number);
+        if (number & 1) continue; /* being written */
+        seen[at] = number;
+        some |= help_slot(&pool.slots[at], number, worker);
+    }
     return some;
 }
 
-/* A caller reads `sleeping` after it has incremented `news`; here the order is reversed, so that at least one of the
- * two notices the other. */
-static void sleep_until_news(unsigned old)
+/* A caller reads `asleep` after it has written the number of its job; here the order is reversed, so that at least one
+ * of the two notices the other. */
+static void sleep_until_news(helper *h, const uint64_t *seen)
 {
-    gale__mutex_lock(&pool.lock);
-    atomic_fetch_add(&pool.sleeping, 1);
-    while (atomic_load(&pool.news) == old) gale__cond_wait(&pool.work, &pool.lock);
-    atomic_fetch_sub(&pool.sleeping, 1);
-    gale__mutex_unlock(&pool.lock);
+    int slots[SLOTS];
+    gale__mutex_lock(&h->lock);
+    atomic_store(&h->asleep, true);
+    while (!atomic_load(&pool.stop) && !find_news(seen, slots)) gale__cond_wait(&h->wake, &h->lock);
+    atomic_store(&h->asleep, false);
+    gale__mutex_unlock(&h->lock);
+}
+
+static void wake(helper *h)
+{
+    if (!atomic_load(&h->asleep)) return;
+    gale__mutex_lock(&h->lock);
+    gale__cond_signal(&h->wake);
+    gale__mutex_unlock(&h->lock);
 }
 
 static void run_worker(void *arg)
 {
-    int worker = (int)(intptr_t)arg;
+    helper *h = arg;
+    uint64_t seen[SLOTS] = {0}, idle_since = 0;
     gale_context_use(NULL); /* workers outlive the context of the call that started them */
-    for (;;) {
-        unsigned news = atomic_load(&pool.news);
-        if (atomic_load(&pool.stop)) return;
-        if (!help(worker) && !spin_for_news(news)) sleep_until_news(news);
+    for (unsigned turn = 1; !atomic_load_explicit(&pool.stop, memory_order_relaxed); turn++) {
+        if (help((int)(h - pool.helpers), seen)) idle_since = 0;
+        else if (turn % 64) relax();
+        else if (!idle_since) idle_since = gale__time_ns();
+        else if (!keep_waiting(idle_since)) sleep_until_news(h, seen), idle_since = 0;
     }
 }
 
@@ -187,9 +234,9 @@ static void start_workers(int width)
 {
     if (atomic_load(&pool.started) >= width - 1) return;
     gale__mutex_lock(&pool.lock);
-    for (int worker = atomic_load(&pool.started) + 1; worker < width; worker++) {
-        if (gale__thread_begin(&pool.threads[worker], run_worker, (void *)(intptr_t)worker) != GALE_OK) break;
-        atomic_store(&pool.started, worker);
+    for (int i = atomic_load(&pool.started) + 1; i < width; i++) {
+        if (gale__thread_begin(&pool.helpers[i].thread, run_worker, &pool.helpers[i]) != GALE_OK) break;
+        atomic_store(&pool.started, i);
     }
     gale__mutex_unlock(&pool.lock);
 }
@@ -201,57 +248,59 @@ static slot *find_slot(void)
     return NULL;
 }
 
-static void lay_job(slot *s, job *j, int helpers)
+/* Jobs of fewer threads than there are take different workers in different slots. */
+static uint64_t lay_job(slot *s, job *j)
 {
-    atomic_store(&s->job, j);
-    atomic_fetch_add(&pool.news, 1);
-    int asleep = atomic_load(&pool.sleeping);
-    if (!asleep) return;
-    int wanted = j->count - 1 < (size_t)helpers ? (int)(j->count - 1) : helpers;
-    gale__mutex_lock(&pool.lock);
-    if (wanted >= asleep) gale__cond_broadcast(&pool.work);
-    else
-        for (int i = 0; i < wanted; i++) gale__cond_signal(&pool.work);
-    gale__mutex_unlock(&pool.lock);
+    uint32_t helpers = (uint32_t)gale__parallel_width() - 1;
+    uint64_t number = (atomic_load_explicit(&s->number, memory_order_relaxed) | 1) + 1;
+    j->first = (uint32_t)(s - pool.slots) * (j->threads - 1) % helpers;
+    uintptr_t words[JOB_WORDS];
+    memcpy(words, j, sizeof words);
+    atomic_store_explicit(&s->number, number - 1, memory_order_relaxed);
+    for (int i = 0; i < JOB_WORDS; i++) atomic_store_explicit(&s->words[i], words[i], memory_order_release);
+    atomic_store(&s->number, number);
+    for (uint32_t i = 0; i + 1 < j->threads; i++) wake(&pool.helpers[1 + (j->first + i) % helpers]);
+    return number;
 }
 
-static void take_job(slot *s)
+static bool is_done(slot *s, uint64_t number, const job *j)
 {
-    atomic_store(&s->job, NULL);
-    for (uint64_t start = 0; atomic_load(&s->users) > 0;) {
-        if (!start) start = gale__time_ns();
-        if (keep_waiting(start)) continue;
-        atomic_store(&s->waiting, true);
-        gale__mutex_lock(&pool.lock);
-        while (atomic_load(&s->users) > 0) gale__cond_wait(&pool.done, &pool.lock);
-        gale__mutex_unlock(&pool.lock);
-        atomic_store(&s->waiting, false);
+    size_t n = 0;
+    for (uint32_t i = 0; i < j->threads; i++) {
+        uint64_t done = atomic_load_explicit(&s->shares[i].done, memory_order_acquire);
+        if (done >> 16 == number) n += done & 0xffff;
     }
+    return n == chunks_of(j);
+}
+
+/* Long waits are sleeps of a small part of the time waited so far. */
+static void wait_until_done(slot *s, uint64_t number, const job *j)
+{
+    for (uint64_t start = gale__time_ns(); !is_done(s, number, j);)
+        if (!keep_waiting(start)) gale__sleep_ns((gale__time_ns() - start) / 64);
     atomic_store(&s->taken, false);
 }
 
 void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), void *arg)
 {
     int width = gale__parallel_now();
-    if (inside_as >= 0 || width == 1 || count < 2) {
+    slot *s = NULL;
+    if (inside_as < 0 && width > 1 && count > 1) {
+        gale__once_run(&pool_once, init_pool);
+        s = find_slot(); /* more callers than slots: some work alone */
+    }
+    if (!s) {
         int worker = inside_as < 0 ? 0 : inside_as;
         for (size_t i = 0; i < count; i++) fn(arg, i, worker);
         return;
     }
-    gale__once_run(&pool_once, init_pool);
-    job j = {.fn = fn,
-        .arg = arg,
-        .count = count,
-        .chunk = count / ((size_t)width * 16),
-        .limits = gale__limits_get(),
-        .context = gale__context_current(),
-        .room = width - 1};
-    if (!j.chunk) j.chunk = 1;
-    slot *s = find_slot(); /* more callers than slots: some work alone */
+    size_t chunk = count / ((size_t)width * CHUNKS_EACH);
+    job j = {fn, arg, count, chunk ? chunk : 1, gale__limits_get(), gale__context_current(),
+        count < (size_t)width ? (uint32_t)count : (uint32_t)width, 0};
     start_workers(gale__parallel_width());
-    if (s) lay_job(s, &j, width - 1);
-    work_on(&j, 0);
-    if (s) take_job(s);
+    uint64_t number = lay_job(s, &j);
+    work_on(s, number, &j, 0, 0);
+    wait_until_done(s, number, &j);
 }
 
 void gale__parallel_alone(bool alone) { is_alone = alone; }
@@ -262,10 +311,9 @@ void gale__parallel_finish(void)
     gale__mutex_lock(&pool.lock);
     int started = atomic_load(&pool.started);
     atomic_store(&pool.stop, true);
-    atomic_fetch_add(&pool.news, 1);
-    gale__cond_broadcast(&pool.work);
     gale__mutex_unlock(&pool.lock);
-    for (int i = 1; i <= started; i++) gale__thread_end(&pool.threads[i]);
+    for (int i = 1; i <= started; i++) wake(&pool.helpers[i]);
+    for (int i = 1; i <= started; i++) gale__thread_end(&pool.helpers[i].thread);
     atomic_store(&pool.started, 0);
     atomic_store(&pool.stop, false);
 }

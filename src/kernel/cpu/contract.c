@@ -15,6 +15,7 @@
 #define GROUP_K 1024      /* least k of a group */
 #define GROUP_RESULT 8192 /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
+#define ROWS_SHARED 8192       /* elements for each thread that need not be packed again: worth a loop */
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
@@ -177,13 +178,9 @@ static gale_status make_narrow(const gale__cpu_contract *c, gale__cpu_operand *o
         wanted[i] = c->nest->code[i].op == GALE__NEST_LOAD && &c->nest->accesses[c->nest->code[i].access] == x;
     o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
     o->out = gale__cpu_tape_reg(t, (int)gale_type_size(x->type));
-    gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_LOAD,
-                               .size = gale_type_size(x->type) == 2,
-                               .d = o->out,
-                               .a = -1,
-                               .b = -1,
-                               .c = -1,
-                               .access = x});
+    gale__cpu_step load = {.kind = GALE__CPU_STEP_LOAD, .size = gale_type_size(x->type) == 2, .d = o->out, .access = x};
+    load.a = load.b = load.c = -1;
+    gale__cpu_tape_step(t, load);
     o->section.count = (int)t->n_steps;
     gale__cpu_section *sections[1] = {&o->section};
     gale__cpu_tape_keep(t, o->out);
@@ -273,12 +270,12 @@ static void choose_tiles(gale__cpu_contract *c)
     /* From here on the choice may follow the threads of the run: the order of sums is settled. */
     int64_t width = gale__parallel_now();
     c->by_batch = c->groups == 1 && c->batch.count >= 2 * width;
-    while (c->groups == 1 && !c->by_batch && tiles < 4 * width && c->mc > 2 * mr) {
+    bool divides = c->groups == 1 && !c->by_batch;
+    while (divides && tiles < 4 * width && c->mc > (tiles < width ? 1 : 2) * mr) {
         c->mc = round_up(c->mc / 2, mr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
-    while (c->groups == 1 && !c->by_batch && width > 1 && tiles < 2 * width &&
-           c->tile_lanes > (tiles < width ? 1 : LEAST_PANELS) * nr) {
+    while (divides && width > 1 && tiles < 2 * width && c->tile_lanes > (tiles < width ? 1 : LEAST_PANELS) * nr) {
         c->tile_lanes = round_up(c->tile_lanes / 2, nr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
@@ -384,7 +381,7 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     int64_t rows = c->a.rows.count, lanes = c->b.rows.count;
     bool small = (size_t)(rows * c->k.count) * c->size <= SHORT_BYTES && lanes >= MANY_LANES * rows,
          few = gale__simd_get()->upright_done && lanes <= TRANSPOSED_LANES && lanes % c->gemm.nr;
-    small |= gale__cpu_window_is_near(w) && (rows <= NEAR_ROWS || few || gale__parallel_now() > 1);
+    small |= gale__cpu_window_is_near(w) && (rows <= NEAR_ROWS || few);
     bool apart = w->x.unit > 1 && w->x.unit <= (c->k.n > 1 ? PATCH_MOST : few ? 2 : 0); /* refused if not upright */
     small = (apart ? !w->access->n_guards : small && w->x.unit == 1) && !c->panels.bytes;
     w->access = w->x.tap >= 0 || w->y.tap >= 0 || small ? w->access : NULL;
@@ -577,6 +574,9 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
                                    round_up(c->b.rows.count, c->tile_lanes)) *
                           c->size;
     else if (!c->panels.bytes) c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->b, c->packed_lanes);
+    else if (c->transposed && c->a.rows.count * c->k.count * ((c->b.rows.count - 1) / c->tile_lanes) >
+                                  ROWS_SHARED * gale__parallel_now())
+        c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c));
     if (c->window.access) {
         const gale__cpu_window *w = &c->window;
         c->private_bytes += w->band_bytes + w->temp_bytes + (size_t)w->packed * c->unit +

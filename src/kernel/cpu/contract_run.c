@@ -290,7 +290,7 @@ static int64_t task_lanes(const run *r)
     int64_t nr = c->gemm.nr, panels = (int64_t)c->b.tape.block / nr, steps = parts(c->k.count, c->kc),
             width = gale__parallel_now();
     if (panels < 1) panels = 1;
-    while (panels > 4 && parts(r->lane_count, panels * nr) * steps < 4 * width) panels /= 2;
+    while (panels > 1 && parts(r->lane_count, panels * nr) * steps < (panels > 4 ? 4 : 1) * width) panels /= 2;
     return panels * nr;
 }
 
@@ -435,15 +435,13 @@ size_t gale__cpu_contract_rows_at(const gale__cpu_contract *c, int64_t batch)
     return c->a_panels.bytes > one ? (size_t)batch * one : 0;
 }
 
-enum { TASK_PANELS = 8 };
-
-/* Task: one kc of a few panels of a. */
+/* Task: one panel of rows, one kc. */
 static void pack_rows_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->contract;
     int64_t steps = parts(c->k.count, c->kc), k0 = (int64_t)i % steps * c->kc, kn = least(c->kc, c->k.count - k0),
-            most = c->gemm.mr * TASK_PANELS, m0 = (int64_t)i / steps * most, rows = least(most, c->a.rows.count - m0);
+            mr = c->gemm.mr, m0 = (int64_t)i / steps * mr, rows = least(mr, c->a.rows.count - m0);
     bench w;
     (void)worker;
     open_bench(&w, r);
@@ -460,8 +458,7 @@ void gale__cpu_contract_pack_rows(
     const gale__cpu_contract *c, void *const *buffers, bool aliased, int64_t batch, char *to)
 {
     run r = {.contract = c, .buffers = buffers, .aliased = aliased, .batch = batch, .packed = to};
-    int64_t tasks = parts(c->a.rows.count, c->gemm.mr * TASK_PANELS) * parts(c->k.count, c->kc);
-    gale__parallel((size_t)tasks, pack_rows_task, &r);
+    gale__parallel((size_t)(parts(c->a.rows.count, c->gemm.mr) * parts(c->k.count, c->kc)), pack_rows_task, &r);
 }
 
 static void pack_lanes(run *r)
@@ -475,11 +472,12 @@ static void run_batch(run *r)
     const gale__cpu_contract *c = r->contract;
     if (c->a_panels.bytes)
         r->rows = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
-    void *piece = r->panels ? NULL : gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
-    r->packed = piece ? piece : r->panels;
+    void *piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    r->packed = r->panels ? r->panels : piece;
+    if (r->panels && piece) gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece), r->rows = piece;
     for (r->lane_first = 0; r->lane_first < c->b.rows.count; r->lane_first += c->packed_lanes) {
         r->lane_count = least(c->packed_lanes, c->b.rows.count - r->lane_first);
-        if (piece) pack_lanes(r);
+        if (!r->panels) pack_lanes(r);
         gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->lane_count, c->tile_lanes)), tile_task, r);
     }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);

@@ -127,23 +127,25 @@ static void lay_band(gale__cpu_window *w, gale__simd_gemm gemm, size_t size)
 /* Bytes of a panel's units; size: of an element of the band. */
 static size_t unit_of(const gale__cpu_window *w, size_t size) { return size * (size_t)w->together; }
 
-/* Work on all lanes of one step of k: multiplications, and copies where panels are packed. */
-static int64_t cost_of(const gale__cpu_window *w, int64_t m, gale__simd_gemm gemm)
+/* Work on all lanes of one step of k: multiplications, and copies where panels are packed; parts of one batch share
+ * theirs. */
+static int64_t cost_of(const gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm)
 {
+    int64_t packings = batches > 1 ? w->parts : 1;
     int64_t over = m % gemm.mr, rows = m - over + (over ? gale__simd_part_for(&gemm, over)->rows : 0),
             last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
     int64_t before = (w->column_blocks - 1) * w->columns, columns = padded(w->x.lanes - before, gemm),
             slim = columns % gemm.nr / 2; /* such tiles take half as long again for a lane */
     if (!w->flat) return w->y.lanes * (before + columns + slim) * rows;
     panels = (w->row_blocks - 1) * parts_of(w->rows * w->columns, gemm.nr) + parts_of(last * w->columns, gemm.nr);
-    return panels * gemm.nr * (rows + w->parts * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
+    return panels * gemm.nr * (rows + packings * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
 }
 
 /* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
 static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
     int64_t width = gale__parallel_now(), wide = parts_of(w->x.lanes, BLOCK_COLUMNS), blocks;
-    bool plain = w->x.tap < 0 && w->y.tap < 0; /* blocks share nothing, so they may be small */
+    bool plain = w->x.tap < 0 && w->y.tap < 0 && !w->whole; /* blocks share nothing, so they may be small */
     w->columns = wide > 1 ? round_up(parts_of(w->x.lanes, wide), gemm.nr) : w->x.lanes;
     w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
     if (w->rows < 1) w->rows = 1;
@@ -179,7 +181,7 @@ static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batc
     if (w->columns < w->x.lanes || w->columns % gemm.nr == 0 || gemm.nr / w->columns + 2 > SEGMENTS) return;
     flat.flat = true;
     choose_blocks(&flat, m, batches, gemm, size);
-    if (flat.columns < flat.x.lanes || cost_of(&flat, m, gemm) >= cost_of(w, m, gemm)) return;
+    if (flat.columns < flat.x.lanes || cost_of(&flat, m, batches, gemm) >= cost_of(w, m, batches, gemm)) return;
     flat.group = (int64_t)(GROUP_BYTES / size) / (kc * gemm.nr);
     if (flat.group < 1) flat.group = 1;
     flat.packed = (flat.group * kc + 1) * gemm.nr;
@@ -203,7 +205,7 @@ static void choose_upright(gale__cpu_window *w, const gale__cpu_window *plain, i
     choose_blocks(&up, m, batches, g, size);
     int64_t work = up.y.lanes * up.x.lanes * round_up(m, GALE__UPRIGHT_ROWS / 2);
     bool apart = w->sparse || (alone && w->x.unit > 1); /* there is no other form */
-    if (!apart && work + work * UPRIGHT_STEPS / k + work / g.nr >= cost_of(w, m, *gemm)) return;
+    if (!apart && work + work * UPRIGHT_STEPS / k + work / g.nr >= cost_of(w, m, batches, *gemm)) return;
     *w = up;
     *gemm = g;
 }

@@ -451,25 +451,24 @@ static void fill_task(void *arg, size_t i, int worker)
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, temp);
 }
 
-/* Task: the panels of one group and kc steps. */
+/* Task: one panel and kc steps. */
 static void panels_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
-    int64_t nr = c->gemm.nr, steps = parts(c->k.count, c->kc), groups = parts(parts(w->block_lanes, nr), w->group),
-            k = (int64_t)i % steps * c->kc, t0 = (int64_t)i / steps % groups * w->group,
-            index = (int64_t)i / steps / groups, units = gale__cpu_contract_units(c, least(c->kc, c->k.count - k));
+    int64_t nr = c->gemm.nr, steps = parts(c->k.count, c->kc), panels = parts(w->block_lanes, nr),
+            k = (int64_t)i % steps * c->kc, t = (int64_t)i / steps % panels, index = (int64_t)i / steps / panels,
+            units = gale__cpu_contract_units(c, least(c->kc, c->k.count - k));
     block b = block_at(c, index * w->parts);
-    int64_t lanes = b.rows * b.columns, n = least(w->group, parts(lanes, nr) - t0);
     gale__cpu_frame f = {.at = {0}};
     (void)worker;
     gale__cpu_frame_seek(&f, &c->batch, r->batch);
     gale__cpu_frame_seek(&f, &w->far, b.far);
-    if (n > 0)
-        pack_panels(r, &f, &b, r->bands + (size_t)index * w->shared_band, t0, n, k, units,
+    if (t * nr < b.rows * b.columns)
+        pack_panels(r, &f, &b, r->bands + (size_t)index * w->shared_band, t, 1, k, units,
             r->panels + (size_t)index * w->shared_panels + (size_t)w->block_lanes * gale__cpu_contract_steps(c, k) +
-                (size_t)(t0 * nr * units) * c->unit);
+                (size_t)(t * nr * units) * c->unit);
 }
 
 /* Bands, and panels, of all blocks. */
@@ -482,8 +481,7 @@ static void share_bands(run *r, char *shared)
     r->panels = shared + (size_t)blocks * w->shared_band;
     if (!w->pointwise) gale__parallel((size_t)(blocks * parts(w->rest.count, task_planes(w))), fill_task, r);
     if (!w->flat) return;
-    int64_t groups = parts(parts(w->block_lanes, c->gemm.nr), w->group);
-    gale__parallel((size_t)(blocks * groups * parts(c->k.count, c->kc)), panels_task, r);
+    gale__parallel((size_t)(blocks * parts(w->block_lanes, c->gemm.nr) * parts(c->k.count, c->kc)), panels_task, r);
 }
 
 /* Blocks of all batches, such as the groups of a convolution, are tasks of one loop. */

@@ -7,9 +7,10 @@
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
-#define TASK_POINTS 32768 /* least work of one task, in points of the domain */
-#define TASKS_EACH 32     /* most tasks of one thread, for balance */
-#define FLUSH_ROW 64      /* iterations between the two levels of a sum */
+#define TASK_STEPS 16384   /* least work of one task, in points of the domain times steps: what a loop costs */
+#define GROUP_POINTS 32768 /* least work of one group, in points */
+#define TASKS_EACH 32      /* most tasks of one thread, for balance */
+#define FLUSH_ROW 64       /* iterations between the two levels of a sum */
 #define FLUSH_COLUMN 256
 #define GROUPS_MOST 64
 #define TURN_ROWS 32 /* of 4-byte elements: two cache lines */
@@ -118,10 +119,10 @@ static void choose_groups(gale__cpu_direct *d, const gale__nest *nest)
     int64_t inner = d->plan.inner.count, step = d->plan.inner_step;
     d->groups = 1;
     d->group_len = inner;
-    if (d->serial || d->blocks >= 16 || inner * d->lanes < 2 * TASK_POINTS ||
+    if (d->serial || d->blocks >= 16 || inner * d->lanes < 2 * GROUP_POINTS ||
         stores_meet(nest, nest->n_outer, nest->n_outer + nest->n_inner))
         return;
-    int64_t most = GROUPS_MOST / d->blocks, by_work = inner * d->lanes / TASK_POINTS;
+    int64_t most = GROUPS_MOST / d->blocks, by_work = inner * d->lanes / GROUP_POINTS;
     int64_t wanted = most < by_work ? most : by_work;
     if (wanted < 2) return;
     d->group_len = ((inner + wanted - 1) / wanted + step - 1) / step * step;
@@ -363,10 +364,11 @@ void gale__cpu_direct_run(const gale__cpu_direct *d, void *const *buffers, bool 
         run_split(&r);
         return;
     }
-    int64_t work = d->lanes * d->plan.inner.count * (d->turn_dim >= 0 ? d->turn_rows : 1),
+    int64_t points = d->lanes * d->plan.inner.count * (d->turn_dim >= 0 ? d->turn_rows : 1),
+            work = points * (int64_t)(d->plan.tape.n_steps + 1),
             share = d->blocks / ((int64_t)gale__parallel_now() * TASKS_EACH);
-    r.per_task = (TASK_POINTS + work - 1) / work;
+    r.per_task = (TASK_STEPS + work - 1) / work;
     if (share > r.per_task) r.per_task = share;
-    if (d->serial) r.per_task = d->blocks;
+    if (d->serial || gale__parallel_now() == 1) r.per_task = d->blocks;
     gale__parallel((size_t)((d->blocks + r.per_task - 1) / r.per_task), run_blocks, &r);
 }

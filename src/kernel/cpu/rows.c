@@ -3,7 +3,7 @@
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
 
-enum { TASK_ELEMENTS = 8192, TURNED_ROWS = 32 }; /* TURNED_ROWS: a line of each column or two */
+enum { TASK_ELEMENTS = 2048, TURNED_ROWS = 32 }; /* TURNED_ROWS: a line of each column or two */
 
 typedef struct job {
     const gale__cpu_rows *args;
