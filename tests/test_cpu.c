@@ -276,7 +276,7 @@ TEST(panels)
     }
 }
 
-static int follow; /* what else follows: 1: other values are added, 2: a limit above */
+static int follow; /* what else follows: 1: other values are added, 2: a limit above, 4: a scale before */
 
 /* out[n, o, y, x] = relu(sum over c, i, j of in[n, c, s y + d i - p, s x + d j - p] w[o, c, i, j] + bias[o]). */
 static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride,
@@ -302,6 +302,7 @@ static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, in
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 2 | 16 | 32 | 64, false), 1);
     int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
+    if (follow & 4) y = add(b, GALE__MUL, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
     if (follow & 1) y = add(b, GALE__ADD, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 15, false), 0), 0);
     y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0);
     if (follow & 2) y = add(b, GALE__MIN, GALE_F32, 0, y, add_const(b, GALE_F32, 0x3fc00000), 0);
@@ -317,10 +318,12 @@ TEST(convolutions)
         {1, 40, 3, 3, 65, 3, 1, 1, 1, 1}, {1, 3, 29, 13, 96, 5, 2, 1, 2, 1}, {3, 2, 14, 14, 64, 3, 1, 2, 2, 1},
         {1, 6, 8, 8, 20, 3, 1, 12, 12, 1}, {1, 6, 8, 8, 20, 3, 1, 7, 7, 1}, {2, 4, 6, 9, 8, 5, 2, 5, 9, 1},
         {1, 16, 40, 40, 12, 1, 1, 1, 0, 1}, {2, 9, 31, 29, 20, 1, 1, 1, 0, 1}, {1, 300, 5, 5, 30, 1, 1, 1, 0, 1},
-        {1, 20, 7, 7, 40, 1, 1, 1, 0, 1}, {1, 270, 13, 14, 18, 1, 1, 1, 0, 1}};
+        {1, 20, 7, 7, 40, 1, 1, 1, 0, 1}, {1, 270, 13, 14, 18, 1, 1, 1, 0, 1}, {2, 5, 24, 28, 20, 4, 4, 1, 0, 1},
+        {1, 70, 14, 14, 33, 2, 2, 1, 0, 1}, {1, 300, 14, 14, 33, 1, 2, 1, 0, 1}, {1, 64, 16, 16, 33, 3, 1, 12, 12, 1},
+        {2, 64, 7, 9, 20, 3, 2, 6, 6, 1}, {1, 3, 20, 21, 18, 1, 2, 1, 0, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *c = cases[i];
-        follow = (int)i & 3;
+        follow = (int)i & 7;
         convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
         CHECK(agree(&b, "convolution"));
         gale__nest_canonicalize(&b.nest);
@@ -403,6 +406,23 @@ TEST(kept_weights)
         grouped_convolution(&b, groups, 12, 7 + groups / 3, 9);
         CHECK(kept_weights_agree(&b));
     }
+}
+
+/* Rows of every length that a tile has lanes for, one or two to a tile, in more steps than a panel's part has. */
+TEST(narrow_maps)
+{
+    build b;
+    setenv("GALE_WINOGRAD", "off", 1);
+    for (int64_t width = 1; width < 32; width += test_light() ? 5 : 1)
+        for (int64_t stride = 1; stride < 3; stride++) {
+            follow = (int)(width + stride) & 7;
+            convolution(&b, 1, width & 1 ? 30 : 7, 5, width, width % 3 ? 45 : 12, 3, stride, 1, 1, 1);
+            CHECK(agree(&b, "narrow map"));
+        }
+    grouped_taps(&b, 9, 16, 7, 16, 3, 2);
+    CHECK(kept_weights_agree(&b));
+    follow = 0;
+    unsetenv("GALE_WINOGRAD");
 }
 
 /* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
@@ -755,5 +775,5 @@ static void test_keys(void)
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
-    ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(channels), ROW(indirection), ROW(in_place),
+    ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps), ROW(channels), ROW(indirection), ROW(in_place),
     ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))

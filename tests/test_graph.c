@@ -132,6 +132,28 @@ TEST(nothing_is_ordinary)
     gale__prim_finish(&g);
 }
 
+/* What begins like something that is concatenated already adds to it, however long; along another axis it does not. */
+TEST(concats_share_beginnings)
+{
+    gale__prim_graph g;
+    gale__prim_init(&g);
+    gale__node x[6];
+    for (int i = 0; i < 6; i++) x[i] = input(&g, i, GALE_F32, DIMS(2, 2));
+    gale__node before = gale__prim_concat(&g, 1, x, 3);
+    CHECK_EQ(gale__prim_at(&g, before)->n_in, 3);
+    for (int n = 4; n <= 6; n++) {
+        gale__node longer = gale__prim_concat(&g, 1, x, n);
+        const gale__prim_node *p = gale__prim_at(&g, longer);
+        CHECK(p->n_in == 2 && p->in[0] == before && p->in[1] == x[n - 1] && p->dims[1] == 2 * n);
+        CHECK_EQ(gale__prim_concat(&g, 1, x, n), longer);
+        before = longer;
+    }
+    CHECK_EQ(gale__prim_at(&g, gale__prim_concat(&g, 0, x, 4))->n_in, 4);
+    CHECK_EQ(gale__prim_at(&g, gale__prim_concat(&g, 1, x + 1, 4))->n_in, 4);
+    gale__prim_finish(&g);
+    CHECK_EQ(gale__alloc_live(), 0);
+}
+
 TEST(views_by_hand)
 {
     gale__prim_graph g;
@@ -274,4 +296,5 @@ TEST(no_memory)
 }
 
 TESTS(ROW(equal_nodes_are_one), ROW(pointless_work_is_not_made), ROW(constants_fold), ROW(nothing_is_ordinary),
-    ROW(views_by_hand), ROW(products), ROW(corners), ROW(order_and_chance), ROW(loops), ROW(no_memory))
+    ROW(concats_share_beginnings), ROW(views_by_hand), ROW(products), ROW(corners), ROW(order_and_chance), ROW(loops),
+    ROW(no_memory))

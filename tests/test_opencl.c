@@ -80,6 +80,43 @@ TEST(ours)
     close_device();
 }
 
+static void count_whole(void *user, int level, const char *line)
+{
+    (void)level;
+    *(int *)user += strstr(line, "all of PoCL's declarations") != NULL;
+}
+
+/* PoCL 3 gets only the declarations of functions that our kernels call; after one that calls others
+ * programs get all of them. */
+TEST(declarations)
+{
+    static const char all[] =
+        "__kernel void all(__global float *x, __global double *y, __global uint *u) {\n"
+        "    uint i = (uint)(get_local_id(0) + get_group_id(0) * get_num_groups(0)), w = mul_hi(u[i], min(u[0], 7u));\n"
+        "    ushort h = 0;\n"
+        "    float a = fma(floor(x[i]), ceil(x[0]), rint(trunc(sqrt(fabs(fmin(x[1], fmax(x[2], 1.0f)))))));\n"
+        "    vstore_half_rte(native_exp(native_divide(a, native_sin(a))), 0, (half *)&h);\n"
+        "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "    x[i] = vload_half(0, (const half *)&h), y[i] = fma(y[0], y[1], y[2]), u[i] = max(w, atomic_add(u, "
+        "3u));\n}";
+    static const char other[] = "__kernel void other(__global float *x) { x[0] = sin(x[1]); }";
+    gale_module *module = NULL;
+    int whole = 0;
+    if (!open_device(&gale__backend_opencl, false)) return;
+    bool lean = strstr(device->info.driver, "Portable Computing Language 3.") != NULL;
+    gale_log_set(count_whole, &whole, GALE__INFO);
+    if (lean && device->info.caps.f64) CHECK_OK(build_ours(all, &module));
+    gale_module_destroy(&module);
+    CHECK_EQ(whole, 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(build_ours(other, &module));
+        gale_module_destroy(&module);
+        CHECK_EQ(whole, lean);
+    }
+    gale_log_set(NULL, NULL, 0);
+    close_device();
+}
+
 TEST(users)
 {
     gale_module *module = NULL;
@@ -182,4 +219,5 @@ TEST(watchdog)
     close_device();
 }
 
-TESTS(ROW(probe), ROW(absent), ROW(ours), ROW(users), ROW(refusals), ROW(cache), ROW(threads), ROW(watchdog))
+TESTS(ROW(probe), ROW(absent), ROW(ours), ROW(declarations), ROW(users), ROW(refusals), ROW(cache), ROW(threads),
+    ROW(watchdog))

@@ -51,10 +51,14 @@ static gale_status build_binary(gale__cl_device *d, const void *data, size_t siz
     return build_program(d, program, options, out);
 }
 
-static gale_status build_text(gale__cl_device *d, const char *text, size_t size, const char *options, cl_program *out)
+static gale_status build_text(
+    gale__cl_device *d, const char *head, const char *text, size_t size, const char *options, cl_program *out)
 {
     cl_int e = CL_SUCCESS;
-    cl_program program = d->cl->clCreateProgramWithSource(d->context, 1, &text, &size, &e);
+    const char *texts[] = {head, text};
+    size_t sizes[] = {strlen(head), size}, first = !*head; /* not every driver need like an empty text */
+    cl_program program =
+        d->cl->clCreateProgramWithSource(d->context, (cl_uint)(2 - first), texts + first, sizes + first, &e);
     if (!program) return gale__cl_fail(e, "clCreateProgramWithSource");
     return build_program(d, program, options, out);
 }
@@ -77,7 +81,7 @@ static gale_status build_cached(
 {
     gale__cl_device *d = gale__cl_of(device);
     char key[GALE__BINARY_KEY];
-    if (memmem(text, size, "#include", 8)) return build_text(d, text, size, options, out);
+    if (memmem(text, size, "#include", 8)) return build_text(d, "", text, size, options, out);
     gale__binary_cache_key_for(text, size, device->info.name, device->info.driver, options, key);
     gale__bytes hit = {0};
     if (gale__binary_cache_get(key, &hit)) {
@@ -86,23 +90,57 @@ static gale_status build_cached(
         if (status == GALE_OK) return GALE_OK;
         gale__log(GALE__INFO, "opencl: a cached binary was rejected and is compiled again: %s", gale_error());
     }
-    GALE_TRY(build_text(d, text, size, options, out));
+    GALE_TRY(build_text(d, "", text, size, options, out));
     keep(d, *out, key);
     return GALE_OK;
 }
 
-/* PoCL keeps what it compiles itself.  Asked for a binary it compiles every kernel once more, for any work-group size,
- * and gale's kernels never run in that form. */
-static bool keeps_its_own(const gale_device *device)
+#define POCL "Portable Computing Language"
+static bool is_driver(const gale_device *device, const char *name)
 {
-    return !strncmp(device->info.driver, "Portable Computing Language", 27);
+    return !strncmp(device->info.driver, name, strlen(name));
 }
 
+/* PoCL reads 18,000 lines of declarations for each program, which takes as long as three kernels.  The guard of that
+ * file leaves them out, and these are the functions that our kernels call (kernel/print/dialect.c).  Where that fails,
+ * the whole file is read for this program and those after it.  Of other versions than 3 it is not known which names
+ * their functions have. */
+/* clang-format off */
+#define DECLARE(type, attributes, name, arguments) type " __attribute__((overloadable" attributes ")) " name "(" arguments ");\n"
+#define FLOATS(name, f, d) DECLARE("float", ",const", name, f) "#ifdef cl_khr_fp64\n" DECLARE("double", ",const", name, d) "#endif\n"
+#define ONE(name) FLOATS(name, "float", "double")
+#define TWO(name) FLOATS(name, "float,float", "double,double")
+#define OF(type, name) DECLARE(type, ",const", name, type "," type)
+#define INTEGERS(name) OF("int", name) OF("uint", name) OF("long", name) OF("ulong", name)
+#define NATIVE(name) DECLARE("float", ",const", "native_" name, "float")
+#define INDEX(name) DECLARE("size_t", ",const", "get_" name, "uint")
+#define ATOMIC(type, name, at, more) DECLARE(type, "", "atomic_" name, "volatile " at " " type "*" more)
+static const char declared[] =
+    ONE("fabs") ONE("floor") ONE("ceil") ONE("rint") ONE("trunc") ONE("sqrt") TWO("fmin") TWO("fmax")
+    FLOATS("fma", "float,float,float", "double,double,double") INTEGERS("min") INTEGERS("max") INTEGERS("mul_hi")
+    NATIVE("exp") NATIVE("exp2") NATIVE("sqrt") NATIVE("log") NATIVE("log2") NATIVE("sin") NATIVE("cos")
+    OF("float", "native_divide") INDEX("local_id") INDEX("group_id") INDEX("num_groups") INDEX("global_id")
+    ATOMIC("int", "add", "__global", ",int") ATOMIC("uint", "add", "__global", ",uint") ATOMIC("int", "add", "__local", ",int")
+    ATOMIC("uint", "add", "__local", ",uint") ATOMIC("uint", "inc", "__global", "") ATOMIC("uint", "or", "__global", ",uint")
+    DECLARE("void", ",convergent", "barrier", "cl_mem_fence_flags")
+    DECLARE("float", ",pure", "vload_half", "size_t,const __private half*")
+    DECLARE("void", "", "vstore_half_rte", "float,size_t,__private half*");
+/* clang-format on */
+
+/* PoCL keeps what it compiles itself.  Asked for a binary it compiles every kernel once more, for any work-group size,
+ * and gale's kernels never run in that form. */
 static gale_status build_source(gale_device *device, const gale__source *source, const char *options, cl_program *out)
 {
-    if (source->ours && keeps_its_own(device))
-        return build_text(gale__cl_of(device), source->data, source->size, options, out);
-    return build_cached(device, source->data, source->size, options, out);
+    gale__cl_device *d = gale__cl_of(device);
+    if (!source->ours || !is_driver(device, POCL))
+        return build_cached(device, source->data, source->size, options, out);
+    bool lean = !d->whole && is_driver(device, POCL " 3.");
+    char fewer[640];
+    snprintf(fewer, sizeof fewer, "%s -D_OPENCL_H_", options);
+    if (lean && build_text(d, declared, source->data, source->size, fewer, out) == GALE_OK) return GALE_OK;
+    if (lean) gale__log(GALE__INFO, "opencl: programs are built with all of PoCL's declarations: %s", gale_error());
+    d->whole = true;
+    return build_text(d, "", source->data, source->size, options, out);
 }
 
 gale_status gale__cl_build(gale_device *device, const gale__source *source, gale_module *module)

@@ -33,6 +33,7 @@ typedef struct gale__cl_device {
     cl_context context;
     cl_command_queue queue; /* for mapping and for first touch of memory; streams have their own */
     size_t sub_align;       /* where a sub-buffer may start, bytes */
+    _Atomic bool whole;     /* PoCL: programs need all of its declarations */
 } gale__cl_device;
 
 /* Waits for an event under the watchdog. */

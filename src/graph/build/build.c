@@ -146,6 +146,11 @@ static gale__node append(gale__prim_graph *g, const gale__prim_node *p)
     return g->count++;
 }
 
+gale__node gale__prim_find(const gale__prim_graph *g, const gale__prim_node *node)
+{
+    return find_node(g, node, hash_node(node));
+}
+
 /* --- Folding. --- */
 
 /* EXPAND is never folded itself: a table of equal rows would only cost more to read. */

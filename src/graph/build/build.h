@@ -15,6 +15,9 @@ void gale__prim_draft_init(gale__prim_draft *d, int op, gale_type type, int rank
 /* Finds an equal node, folds constants, or appends.  NIL when the graph has failed. */
 gale__node gale__prim_push(gale__prim_graph *g, const gale__prim_node *node);
 
+/* An equal node that is there already, else NIL. */
+gale__node gale__prim_find(const gale__prim_graph *g, const gale__prim_node *node);
+
 /* Usable node numbers: not NIL, and the graph has not failed. */
 static inline bool gale__prim_ok(const gale__prim_graph *g, gale__node n) { return n >= 0 && g->status == GALE_OK; }
 /* A constant of equal elements: its value. */

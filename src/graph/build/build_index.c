@@ -135,6 +135,28 @@ static gale__node find_roll(gale__prim_graph *g, int axis, const gale__node *in)
     return g->nodes[whole].dims[axis] == first + last ? gale__prim_roll(g, whole, axis, first) : GALE__NIL;
 }
 
+/* The longest beginning of the list that is concatenated already takes the place of its parts: each layer of a DenseNet
+ * adds one part to what the layer before read.  Gives how many parts are left. */
+static int share_beginning(const gale__prim_graph *g, const gale__prim_draft *whole, int axis, gale__node *in, int n)
+{
+    gale__prim_node part = whole->node;
+    int64_t at = axis;
+    part.in = in;
+    part.attr = &at;
+    part.n_attr = 1;
+    for (part.n_in = n - 1; part.n_in > 1; part.n_in--) {
+        part.dims[axis] = 0;
+        for (int i = 0; i < part.n_in; i++) part.dims[axis] += g->nodes[in[i]].dims[axis];
+        gale__node known = gale__prim_find(g, &part);
+        if (known < 0) continue;
+        memmove(in + 1, in + part.n_in, (size_t)(n - part.n_in) * sizeof *in);
+        in[0] = known;
+        n -= part.n_in - 1;
+        part.n_in = n;
+    }
+    return n;
+}
+
 gale__node gale__prim_concat(gale__prim_graph *g, int axis, const gale__node *xs, int n)
 {
     if (n < 1) return gale__prim_fail(g, GALE_INVALID, "concat: no inputs");
@@ -157,6 +179,7 @@ gale__node gale__prim_concat(gale__prim_graph *g, int axis, const gale__node *xs
     if (kept <= 1) return kept ? in[0] : xs[0];
     gale__node roll = kept == 2 ? find_roll(g, axis, in) : GALE__NIL;
     if (roll >= 0 || g->status != GALE_OK) return roll;
+    kept = share_beginning(g, &d, axis, in, kept);
     d.node.in = in;
     d.node.n_in = kept;
     d.attr[0] = axis;

@@ -4,6 +4,23 @@
 
 enum { SOFTMAX_MAX = 256, NORM_MAX = 1024 }; /* elements of a row; longer ones gain nothing (bench/paths.c) */
 
+/* Channels that a transpose made the last axis stay where they are, if the rows of a map are side by side: else what
+ * computes them would store every element far from the one before. */
+static gale__node find_columns(const gale__claim *c, gale__prim_node x, int first, gale__cpu_rows *a)
+{
+    int64_t stride[GALE_MAX_RANK], offset, run = 1;
+    int d = first - 1;
+    gale__node base;
+    gale__claim_view(c, c->in[0], &base, stride, &offset);
+    if (base == c->in[0] || first != x.rank - 1 || stride[first] < 2) return c->in[0];
+    for (; d >= 0 && (x.dims[d] == 1 || stride[d] == run); d--) run *= x.dims[d];
+    for (int e = 0; e < d; e++)
+        if (x.dims[e] > 1) return c->in[0];
+    if (run < 2) return c->in[0];
+    a->run = run, a->offset = offset, a->step = stride[first], a->far = d < 0 ? 0 : stride[d];
+    return base;
+}
+
 /* The axes from `axis` on as rows; NULL: it does not fit. */
 static gale__cpu_rows *make_rows(gale__claim *c, double axis, int64_t most)
 {
@@ -13,7 +30,7 @@ static gale__cpu_rows *make_rows(gale__claim *c, double axis, int64_t most)
     if (!a) return NULL;
     *a = (gale__cpu_rows){.rows = 1, .n = 1};
     for (int d = 0; d < x.rank; d++) *(d < first ? &a->rows : &a->n) *= x.dims[d];
-    gale__claim_operand(c, c->in[0]);
+    gale__claim_operand(c, find_columns(c, x, first, a));
     c->operations = 8.0 * (double)gale__prim_elements(c->g, c->in[0]);
     bool fits = x.type == GALE_F32 && a->n > 1 && a->n <= most && gale__prim_same_shape(c->g, c->in[0], c->out);
     return fits ? a : NULL;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define BATCH 96      /* enough kernels at once for compilers on all cores */
-#define BATCH_SLOW 16 /* drivers that compile at the first launch must answer before the watchdog barks */
+#define BATCH_SLOW 48 /* drivers that compile at the first launch must answer before the watchdog barks */
 #define GUARD 256
 #define GUARD_BYTE 0xA5
 

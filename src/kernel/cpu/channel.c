@@ -456,7 +456,7 @@ static bool open_done(const run *r, bench *b, int64_t n0, gale__simd_done *done)
 {
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_span none = {.count = 1};
-    if (!r->aliased && !c->finish.other &&
+    if (!r->aliased && !c->finish.other && !c->finish.scale &&
         gale__cpu_finish_open(&c->finish, &none, &c->b.rows, r->buffers, b->f.at, b->f.tape->n_dims, done)) {
         done->out += n0;
         if (c->finish.bias) done->bias_pitch = c->finish.bias->stride[c->batch.dim[0]];

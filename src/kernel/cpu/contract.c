@@ -27,7 +27,9 @@
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
 #define FEW_LANES 16  /* least lanes, and steps, of a product of fewer rows than a tile, by a constant */
 #define TRANSPOSED_LANES 128
-#define FEW_K 32 /* least k of a window with fewer rows than a tile is worth */
+#define MANY_ROWS 16  /* least of a product of fewer than four steps */
+#define PATCH_MOST 16 /* places between lanes whose taps do not meet */
+#define FEW_K 32      /* least k of a window with fewer rows than a tile is worth */
 
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -121,12 +123,12 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
         return false;
     for (int s = 0; s < nest->n_stores; s++)
         if (nest->stores[s].index >= 0) return false;
-    bool turned;
-    if (find_channel(&(gale__cpu_contract){.nest = nest}, info, ct, &turned)) return true;
-    turned = is_turned(nest, info);
+    bool turned = is_turned(nest, info), other;
+    if (find_channel(&(gale__cpu_contract){.nest = nest}, info, ct, &other)) return true;
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (narrow_fits(nest, info, turned)) return true;
-    if ((rows >= 4 && lanes >= 8 && info->k >= 4) || few_fit(nest, info, turned, ct)) return true;
+    if ((rows >= 4 && lanes >= 8 && info->k >= (rows < MANY_ROWS ? 4 : 2)) || few_fit(nest, info, turned, ct))
+        return true;
     gale__cpu_contract c = {.nest = nest};
     if (lanes < 32 || info->k < (info->b_count > 4 ? FEW_K : 8) || !nest->n_outer) return false;
     find_spans(&c, info, turned ? 'N' : 'M');
@@ -329,8 +331,7 @@ static void find_panels(gale__cpu_contract *c, int value)
         if (x->stride[c->batch.dim[i]]) return;
     for (int i = 0; i < c->a.rows.n; i++)
         if (x->stride[c->a.rows.dim[i]]) return;
-    c->packed_lanes =
-        round_up(c->b.rows.count, c->tile_lanes); /* no room is needed for them, so all lanes are one part */
+    c->packed_lanes = round_up(c->b.rows.count, c->tile_lanes); /* they need no room: all lanes are one part */
     c->panels = (gale__cpu_panels){x->buffer,
         gale__cpu_contract_panel_bytes(c, &c->b, round_up(c->b.rows.count, c->gemm.nr)), panels_key(c, x, &c->b, NULL)};
 }
@@ -366,7 +367,7 @@ static gale_status choose_narrow_window(gale__cpu_contract *c)
         (w->x.tap >= 0 || w->y.tap >= 0 || (w->together > 1 && !c->panels.bytes));
     if (!found) return *w = (gale__cpu_window){0}, GALE_OK;
     GALE_TRY(gale__cpu_window_init(
-        w, &c->k, w->units, c->a.rows.count, batches_of(c), c->gemm, c->unit / (size_t)w->together));
+        w, &c->k, w->units, c->a.rows.count, batches_of(c), &c->gemm, c->unit / (size_t)w->together));
     if (w->access) c->kc = c->k.count, c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }
@@ -377,15 +378,17 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
     gale__cpu_window *w = &c->window;
     if (c->narrow) return choose_narrow_window(c);
     if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type)) return GALE_OK;
-    bool shares = w->x.tap >= 0 || w->y.tap >= 0,
-         small = (size_t)(c->a.rows.count * c->k.count) * c->size <= SHORT_BYTES &&
-                 c->b.rows.count >= MANY_LANES * c->a.rows.count;
-    small |= gale__cpu_window_is_near(w) && c->a.rows.count <= NEAR_ROWS;
-    small = small && w->x.unit == 1 && !c->panels.bytes;
-    w->access = shares || small ? w->access : NULL;
+    int64_t rows = c->a.rows.count, lanes = c->b.rows.count;
+    bool small = (size_t)(rows * c->k.count) * c->size <= SHORT_BYTES && lanes >= MANY_LANES * rows,
+         few = gale__simd_get()->upright_done && lanes <= TRANSPOSED_LANES && lanes % c->gemm.nr;
+    small |= gale__cpu_window_is_near(w) && (rows <= NEAR_ROWS || few || gale__parallel_now() > 1);
+    bool apart = w->x.unit > 1 && w->x.unit <= (c->k.n > 1 ? PATCH_MOST : few ? 2 : 0); /* refused if not upright */
+    small = (apart ? !w->access->n_guards : small && w->x.unit == 1) && !c->panels.bytes;
+    w->access = w->x.tap >= 0 || w->y.tap >= 0 || small ? w->access : NULL;
     if (!w->access) return GALE_OK;
-    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, c->a.rows.count, batches_of(c), c->gemm, c->size));
-    if (w->access) c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
+    gale__cpu_window_sort_taps(w, c->nest, &c->k, K_BYTES / (int64_t)c->size, &c->kc);
+    GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, rows, batches_of(c), &c->gemm, c->size));
+    if (w->access) c->a.width = c->gemm.mr, c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
     return GALE_OK;
 }
 
@@ -442,10 +445,9 @@ static bool find_winograd(gale__cpu_contract *c, const gale__contraction *info, 
 static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction *info)
 {
     int64_t width = gale__parallel_now();
-    c->group = c->groups = 1;
+    c->group = c->groups = c->window.phases = 1;
     c->unit = c->size;
     c->by_batch = c->batch.count >= 2 * width;
-    c->window.phases = 1;
     GALE_TRY(gale__cpu_winograd_init(
         &c->winograd, &c->window, c->winograd.m, c->a.rows.count, c->kc, &c->gemm, c->by_batch ? 1 : width));
     c->tile_lanes = least(c->b.rows.count, TILE_LANES);
@@ -534,7 +536,7 @@ static bool is_better_transposed(gale__cpu_contract *c, const gale__contraction 
     gale__cpu_finish_find(&finish, c->nest, info->reduce, &c->b.rows);
     return finish.out &&
            gale__cpu_window_find(&w, c->nest, turned ? info->a : info->b, &c->b.rows, &c->k, c->sum_type) &&
-           w.x.tap < 0 && w.y.tap < 0;
+           w.x.tap < 0 && w.y.tap < 0 && !(gale__simd_get()->upright_done && gale__cpu_window_is_near(&w));
 }
 
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)

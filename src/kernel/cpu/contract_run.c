@@ -390,6 +390,7 @@ static bool open_done(const run *r, const bench *w, int64_t m0, int64_t n0, gale
         return false;
     done->out += m0 * done->out_pitch + n0;
     if (done->bias) done->bias += m0 * done->bias_pitch;
+    if (done->scale) done->scale += m0 * done->scale_pitch;
     if (done->other) done->other += m0 * done->other_pitch + n0;
     return true;
 }

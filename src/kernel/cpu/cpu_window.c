@@ -8,10 +8,14 @@
 #define GROUP_BYTES (48u << 10)   /* of packed panels, which stay in the first */
 #define PACK_COST 5               /* of a lane of one step, in multiplications */
 #define PANELS_BYTES (512u << 10) /* of a block whose panels are packed at once */
+#define UPRIGHT_STEPS 10          /* that finishing an upright tile takes as long as */
 #define BLOCK_LANES 768
 #define BLOCK_COLUMNS 256
 #define DIRECT_WEIGHTS 20480     /* more of them, and lanes are read often enough to be worth a copy */
 #define NEAR_BYTES 4096          /* from one step to the next: lanes are read in place however often */
+#define SETS_BYTES 4096          /* steps that are a multiple apart meet in the same sets of the first cache */
+#define SPARSE_SHARE 2           /* the same for tiles of the lanes inside */
+#define SPARSE_K 32              /* least steps of a tap by itself */
 #define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
@@ -92,31 +96,48 @@ bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int valu
     return true;
 }
 
+/* Columns in whole panels. */
+static int64_t padded(int64_t columns, gale__simd_gemm gemm)
+{
+    int64_t rest = columns % gemm.nr;
+    return columns - rest + (rest && rest <= gemm.slim ? gemm.slim : rest ? gemm.nr : 0);
+}
+
 static void lay_band(gale__cpu_window *w, gale__simd_gemm gemm, size_t size)
 {
-    int64_t nr = gemm.nr, rest = w->columns % nr, last = rest && rest <= gemm.slim ? gemm.slim : rest ? nr : 0;
-    w->padded = w->flat ? w->columns : w->columns - rest + last;
+    int64_t nr = gemm.nr;
+    w->padded = w->flat ? w->columns : padded(w->columns, gemm);
     w->block_lanes = round_up(w->rows * w->padded, nr);
     w->phases = w->x.taps > 1 ? w->x.step : 1;
     w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
     if (w->across) w->phases = 1, w->phase = w->padded;
     w->pitch = (w->across ? w->across : w->phases) * w->phase;
+    if (w->upright) {
+        w->padded = w->columns;
+        w->phases = w->sparse ? w->x.step : 1;
+        w->phase = w->pitch = gale__cpu_window_places(&w->x, w->columns);
+    }
     w->plane = gale__cpu_window_places(&w->y, w->rows) * w->pitch;
+    if (size == sizeof(float))
+        w->plane = round_up(w->plane, 16) | 16; /* an odd number of cache lines: no shared sets */
     w->band_bytes = (size_t)(w->rest.count * w->plane + (w->flat ? nr : 0)) * size; /* copies are whole panels long */
-    if (w->pointwise) w->band_bytes = 0;
+    if (w->pointwise || w->sparse) w->band_bytes = 0;
 }
 
 /* Bytes of a panel's units; size: of an element of the band. */
 static size_t unit_of(const gale__cpu_window *w, size_t size) { return size * (size_t)w->together; }
 
-/* Work on all lanes of one step of k: multiplications, and copies where panels are packed, `packings` times. */
-static int64_t cost_of(const gale__cpu_window *w, int64_t m, int64_t packings, gale__simd_gemm gemm)
+/* Work on all lanes of one step of k: multiplications, and copies where panels are packed, which parts of one
+ * batch share. */
+static int64_t cost_of(const gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm)
 {
-    int64_t rows = round_up(m, gemm.mr), last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
-    int64_t slim = w->padded % gemm.nr / 2; /* such tiles take half as long again for a lane */
-    if (!w->flat) return w->y.lanes * w->column_blocks * (w->padded + slim) * rows;
+    int64_t over = m % gemm.mr, rows = m - over + (over ? gale__simd_part_for(&gemm, over)->rows : 0),
+            last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
+    int64_t before = (w->column_blocks - 1) * w->columns, columns = padded(w->x.lanes - before, gemm),
+            slim = columns % gemm.nr / 2; /* such tiles take half as long again for a lane */
+    if (!w->flat) return w->y.lanes * (before + columns + slim) * rows;
     panels = (w->row_blocks - 1) * parts_of(w->rows * w->columns, gemm.nr) + parts_of(last * w->columns, gemm.nr);
-    return panels * gemm.nr * (rows + packings * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
+    return panels * gemm.nr * (rows + (batches > 1 ? w->parts : 1) * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
 }
 
 /* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
@@ -133,7 +154,7 @@ static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale_
         size_t panels = w->whole ? (size_t)(w->units * w->block_lanes) * unit_of(w, size) : 0;
         bool large = w->band_bytes > BAND_BYTES || panels > PANELS_BYTES,
              few = blocks * batches < 4 * width && width > 1;
-        if (w->rows > (large ? 1 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
+        if (w->rows > (large ? 1 : w->upright ? 2 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
         else if (w->columns > (plain && !large ? 1 : 4) * gemm.nr && (large || few))
             w->columns = round_up(w->columns / 2, gemm.nr);
         else break;
@@ -159,12 +180,33 @@ static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batc
     if (w->columns < w->x.lanes || w->columns % gemm.nr == 0 || gemm.nr / w->columns + 2 > SEGMENTS) return;
     flat.flat = true;
     choose_blocks(&flat, m, batches, gemm, size);
-    int64_t packings = batches > 1 ? flat.parts : 1; /* parts of one batch share their panels */
-    if (flat.columns < flat.x.lanes || cost_of(&flat, m, packings, gemm) >= cost_of(w, m, 0, gemm)) return;
+    if (flat.columns < flat.x.lanes || cost_of(&flat, m, batches, gemm) >= cost_of(w, m, batches, gemm)) return;
     flat.group = (int64_t)(GROUP_BYTES / size) / (kc * gemm.nr);
     if (flat.group < 1) flat.group = 1;
     flat.packed = (flat.group * kc + 1) * gemm.nr;
     *w = flat;
+}
+
+/* Upright tiles where they waste less; finishing one takes as long as a few steps, and its weights are read for fewer
+ * lanes. */
+static void choose_upright(gale__cpu_window *w, const gale__cpu_window *plain, int64_t k, int64_t m, int64_t batches,
+    gale__simd_gemm *gemm, size_t size)
+{
+    gale__cpu_window up = *plain;
+    gale__simd_gemm g = *gemm;
+    bool alone = w->x.tap < 0 && w->y.tap < 0, far = alone && w->x.unit == 1 && !gale__cpu_window_is_near(w);
+    if (!gale__simd_get()->upright_done || gemm->key.sum != GALE_F32 || gemm->key.group > 1 || far) return;
+    g.mr = m > GALE__UPRIGHT_ROWS / 2 ? GALE__UPRIGHT_ROWS : GALE__UPRIGHT_ROWS / 2;
+    g.nr = (int)parts_of(w->x.lanes, parts_of(w->x.lanes, GALE__UPRIGHT_LANES));
+    if (2 * w->x.lanes <= GALE__UPRIGHT_LANES && w->y.lanes > 1 && !w->sparse) g.nr *= 2; /* two rows */
+    g.slim = 0;
+    up.upright = true;
+    choose_blocks(&up, m, batches, g, size);
+    int64_t work = up.y.lanes * up.x.lanes * round_up(m, GALE__UPRIGHT_ROWS / 2);
+    bool apart = w->sparse || (alone && w->x.unit > 1); /* there is no other form */
+    if (!apart && work + work * UPRIGHT_STEPS / k + work / g.nr >= cost_of(w, m, batches, *gemm)) return;
+    *w = up;
+    *gemm = g;
 }
 
 /* Steps of k, as they come, in the order of units: coordinates of unit i along each dimension of k. */
@@ -241,8 +283,11 @@ static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int
 {
     const gale__nest_access *a = w->access;
     bool near = gale__cpu_window_is_near(w);
-    if (w->flat || w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards || w->x.tap >= 0 || w->y.tap >= 0 ||
-        w->x.unit != 1 || w->y.lanes != 1 || (!near && (w->parts > 1 || m * k->count > DIRECT_WEIGHTS)))
+    bool whole = a->type == GALE_F32 && !w->widen && w->steps < 2 && !a->n_guards && !w->flat,
+         taps = w->x.tap >= 0 || w->y.tap >= 0,
+         meet = k->n && a->stride[k->dim[k->n - 1]] % (SETS_BYTES / (int64_t)sizeof(float)) == 0;
+    if (!w->sparse && (!whole || (!w->upright && (meet || taps || w->x.unit != 1 || w->y.lanes != 1 ||
+                                                     (!near && (w->parts > 1 || m * k->count > DIRECT_WEIGHTS))))))
         return GALE_OK;
     for (int d = 0; d < k->n; d++) {
         if (a->stride[k->dim[d]] < 0) return GALE_OK;
@@ -276,25 +321,54 @@ static void share_bands(gale__cpu_window *w, int64_t batches, int64_t units, siz
 
 /* Dilated taps reach far beyond a small map: 3 x 3 taps that are 12 apart over 16 x 16 places read 40 x 40 of them,
  * most of which are border. */
-static bool is_mostly_border(const gale__cpu_window *w)
+static bool is_mostly_border(const gale__cpu_window *w, int64_t share)
 {
     int64_t read = gale__cpu_window_places(&w->x, w->x.lanes) * gale__cpu_window_places(&w->y, w->y.lanes),
             inside = w->x.lanes * w->x.step * w->y.lanes * w->y.step;
-    return w->x.tap >= 0 && w->y.tap >= 0 && read > BORDER_SHARE * inside;
+    return w->x.tap >= 0 && w->y.tap >= 0 && read > share * inside;
+}
+
+/* Whether the same places are inside for all of `rest`. */
+static bool has_equal_planes(const gale__cpu_window *w)
+{
+    for (int g = 0; g < w->access->n_guards; g++)
+        for (int d = 0; d < w->rest.n; d++)
+            if (w->access->guards[g].coef[w->rest.dim[d]]) return false;
+    return true;
+}
+
+void gale__cpu_window_sort_taps(
+    gale__cpu_window *w, const gale__nest *nest, gale__cpu_span *k, int64_t most, int64_t *kc)
+{
+    uint8_t dims[GALE__NEST_DIMS] = {(uint8_t)w->y.tap, (uint8_t)w->x.tap};
+    int64_t steps = w->rest.count < most ? w->rest.count : most;
+    while (w->rest.count % steps) steps--;
+    if (!gale__simd_get()->upright_done || w->access->type != GALE_F32 || w->widen || w->access->fill ||
+        !is_mostly_border(w, SPARSE_SHARE) || !has_equal_planes(w) || steps < SPARSE_K)
+        return;
+    memcpy(dims + 2, w->rest.dim, (size_t)w->rest.n);
+    gale__cpu_span_init(k, nest, dims, k->n);
+    *kc = steps;
+    w->sparse = true;
 }
 
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
-    gale__simd_gemm gemm, size_t size)
+    gale__simd_gemm *gemm, size_t size)
 {
-    choose_form(w, kc, m, batches, gemm, size);
-    if (w->band_bytes > (8u << 20) || is_mostly_border(w)) {
+    gale__cpu_window plain = *w;
+    gale__simd_gemm chosen = *gemm;
+    choose_form(w, kc, m, batches, *gemm, size);
+    choose_upright(w, &plain, k->count, m, batches, &chosen, size);
+    if (w->band_bytes > (8u << 20) || (!w->sparse && is_mostly_border(w, BORDER_SHARE)) ||
+        (!w->upright && w->x.tap < 0 && w->y.tap < 0 && w->x.unit > 1)) {
         w->access = NULL;
         w->units = 0;
         return GALE_OK;
     }
+    *gemm = chosen;
     w->temp_bytes = w->steps > 1 ? gale__cpu_window_units_temp(w) : (size_t)w->phase * 8;
-    if (w->flat && gemm.slim) GALE_TRY(make_panel_offsets(w, kc, gemm.nr));
-    GALE_TRY(make_direct(w, k, m));
+    if (w->flat && gemm->slim) GALE_TRY(make_panel_offsets(w, kc, gemm->nr));
+    GALE_TRY(make_direct(w, w->sparse ? &w->rest : k, m));
     share_bands(w, batches, w->units ? w->units : k->count, size);
     return make_offsets(w, k);
 }
@@ -444,9 +518,7 @@ static int find_strips(const gale__cpu_window *w, const int64_t *at, int n_dims,
     int n = 0;
     bool floats = w->size == 2 && !w->widen && w->access->type == GALE_F32;
     if ((!floats && !woven) || need * w->phases > STRIPS) return 0;
-    for (int g = 0; g < w->access->n_guards; g++)
-        for (int d = 0; d < w->rest.n; d++)
-            if (w->access->guards[g].coef[w->rest.dim[d]]) return 0;
+    if (!has_equal_planes(w)) return 0;
     gale__cpu_window_seek(w, at, n_dims, piece.row * w->y.step, piece.column * w->x.step, &r);
     for (int64_t p = 0; p < need; p++, gale__cpu_window_next(w, &r))
         for (int64_t q = 0; q < w->phases; q++, n++) {

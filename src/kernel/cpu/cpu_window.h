@@ -25,6 +25,8 @@ typedef struct gale__cpu_window {
     int64_t block_lanes;                 /* all lanes of a block, in whole panels */
     bool flat;                           /* panels cross rows: they are packed from the band */
     bool whole;                          /* then all panels of a block at once, for tiles */
+    bool upright;                        /* vectors are rows of the result (simd_upright.c): bands as in memory */
+    bool sparse;                         /* upright tiles of the lanes that each tap finds inside, in memory */
     bool pointwise;                      /* they are packed from memory: there is no band */
     int64_t group, packed;               /* panels that are packed together, and their elements */
     int64_t phases, phase, pitch, plane; /* of the band, in elements: a row is its places modulo phases, each so long */
@@ -60,9 +62,14 @@ bool gale__cpu_window_find_load(gale__cpu_window *w, const gale__nest *nest, con
  * neither channels nor taps fill them. */
 bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, const gale__nest_access *a,
     const gale__cpu_span *lanes, const gale__cpu_span *k, int64_t steps, int64_t together);
-/* Chooses blocks for m rows of results, and makes the offsets; an access of NULL when no block is small enough. */
+/* Where taps reach far beyond a map: these become the slow dimensions of k, and kc, `most` at most, divides the others,
+ * so that taps are taken one by one, each for the lanes that it finds inside. */
+void gale__cpu_window_sort_taps(
+    gale__cpu_window *w, const gale__nest *nest, gale__cpu_span *k, int64_t most, int64_t *kc);
+/* Chooses blocks for m rows of results, and makes the offsets; an access of NULL when no block is small enough.  The
+ * sizes of the micro-kernel's tiles become those of upright ones where these are used. */
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
-    gale__simd_gemm gemm, size_t size);
+    gale__simd_gemm *gemm, size_t size);
 void gale__cpu_window_finish(gale__cpu_window *w);
 /* Whether lanes are one row of memory, and those of each step of k near those of the step before. */
 bool gale__cpu_window_is_near(const gale__cpu_window *w);

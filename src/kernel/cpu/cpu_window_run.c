@@ -4,10 +4,12 @@
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/walk.h"
+#include <math.h>
 #include <string.h>
 
 enum { PANELS = 8 };             /* of lanes that stay in the first cache while the rows go by */
 enum { CHUNK_BYTES = 48 << 10 }; /* of sums that are finished together */
+enum { UPRIGHT_TILES = 8 };      /* upright ones that a panel serves while it is near */
 enum { TILES_LANES = 256 };      /* the same of tiles: lanes of 32 rows */
 
 typedef struct run {
@@ -21,10 +23,11 @@ typedef struct run {
 
 typedef struct block {
     int64_t far, row, rows, column, columns, m0, m;
-    gale__simd_done done;  /* where its results go, from the first row and the block's first lane on */
-    bool known, at_once;   /* done is; tiles are finished with their last steps */
-    const int32_t *offset; /* of each k in what takes the place of the band */
-} block;                   /* lanes, and rows of the result */
+    gale__simd_done done;        /* where its results go, from the first row and the block's first lane on */
+    bool known, at_once;         /* done is; tiles are finished with their last steps */
+    const int32_t *offset;       /* of each k in what takes the place of the band */
+    int64_t at[GALE__NEST_DIMS]; /* coordinates of the batch and the far lanes */
+} block;                         /* lanes, and rows of the result */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
@@ -136,6 +139,85 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
     }
 }
 
+/* An upright tile: its first lane in the map and in the band, and where it goes. */
+typedef struct upright_tile {
+    const float *from;
+    gale__simd_upright u;
+    gale__simd_done d;
+    int64_t row, column, lo, n; /* lanes [lo, lo + n) are summed */
+} upright_tile;
+
+static upright_tile upright_at(
+    const gale__cpu_contract *c, const block *b, const char *band, float *sums, int64_t pitch, int64_t m, int64_t t)
+{
+    const gale__cpu_window *w = &c->window;
+    int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), rows = nr > w->x.lanes ? 2 : 1,
+            row = t / across * rows, column = t % across * nr, first = m, at = row * b->columns + column;
+    bool direct = b->offset == w->direct; /* in memory, not in a band */
+    int64_t down = w->y.step * (direct ? w->y.unit : w->pitch), along = w->x.step * (direct ? w->x.unit : 1);
+    upright_tile x = {.from = (const float *)(const void *)band + row * down + column * along,
+        .u = {.step = along, .a_pitch = mr},
+        .d = {.out = sums, .out_pitch = pitch, .lo = -INFINITY, .hi = INFINITY}};
+    if (b->at_once) x.d = b->done, first = b->m0 + m, at = row * w->x.lanes + column;
+    x.d.out += first * x.d.out_pitch + at;
+    if (x.d.bias) x.d.bias += first * x.d.bias_pitch;
+    if (x.d.scale) x.d.scale += first * x.d.scale_pitch;
+    if (x.d.other) x.d.other += first * x.d.other_pitch + at;
+    x.d.rows = least(mr, b->m - m);
+    x.d.lanes = least(nr, rows > 1 ? (b->rows - row) * b->columns : b->columns - column);
+    x.u.jump = rows > 1 && x.d.lanes == nr ? down : x.d.lanes / 2 * along;
+    x.row = row;
+    x.column = column;
+    x.n = x.d.lanes;
+    return x;
+}
+
+/* The lanes that a tap finds inside, and where. */
+static void aim(const gale__cpu_contract *c, const block *b, const char *memory, int64_t tap, upright_tile *x)
+{
+    const gale__cpu_window *w = &c->window;
+    gale__cpu_window_row row;
+    int64_t hi, from;
+    gale__cpu_window_seek(w, b->at, c->tail.n_dims, (b->row + x->row) * w->y.step + tap / w->x.taps * w->y.hop,
+        (b->column + x->column) * w->x.step + tap % w->x.taps * w->x.hop, &row);
+    gale__cpu_window_inside(w, &row, 0, x->d.lanes, &x->lo, &hi, &from);
+    x->from = (const float *)(const void *)memory + from;
+    x->n = hi - x->lo;
+    x->u.step = w->x.step * w->x.unit;
+    x->u.jump = x->n / 2 * x->u.step;
+}
+
+/* The same by upright tiles: all steps of a few, for which the panel is in the first cache. */
+static void multiply_upright(const run *r, const block *b, const char *band, char *sums, int64_t pitch)
+{
+    const gale__cpu_contract *c = r->contract;
+    const gale__simd *simd = c->tail.simd;
+    bool sparse = c->window.sparse;
+    int64_t planes = c->window.rest.count, mr = c->gemm.mr, nr = c->gemm.nr, lines = nr > c->window.x.lanes ? 2 : 1,
+            tiles = parts(b->rows, lines) * parts(b->columns, nr), padded = gale__cpu_contract_padded_rows(c);
+    float tile[UPRIGHT_TILES][GALE__UPRIGHT_SUMS];
+    upright_tile x[UPRIGHT_TILES];
+    memset(tile, 0, (size_t)least(tiles, UPRIGHT_TILES) * sizeof *tile);
+    for (int64_t m = 0; m < b->m; m += mr)
+        for (int64_t t0 = 0; t0 < tiles; t0 += UPRIGHT_TILES) {
+            int64_t n = least(UPRIGHT_TILES, tiles - t0);
+            for (int64_t t = 0; t < n; t++) x[t] = upright_at(c, b, band, (float *)(void *)sums, pitch, m, t0 + t);
+            if (sparse) memset(tile, 0, (size_t)n * sizeof *tile);
+            for (int64_t k = 0; k < c->k.count; k += c->kc) {
+                int64_t kn = least(c->kc, c->k.count - k);
+                const float *a = (const float *)(const void *)r->packed + padded * k + (b->m0 + m) * kn;
+                for (int64_t t = 0; t < n; t++) {
+                    if (sparse && k % planes == 0) aim(c, b, band, k / planes, &x[t]);
+                    x[t].u.offset = b->offset + (sparse ? k % planes : k);
+                    if (x[t].n > 0)
+                        simd->upright[x[t].d.rows > 16][x[t].n](
+                            tile[t] + x[t].lo * GALE__UPRIGHT_ROWS, sparse || k > 0, &x[t].u, a, x[t].from, (size_t)kn);
+                }
+            }
+            for (int64_t t = 0; t < n; t++) simd->upright_done(&x[t].d, tile[t]);
+        }
+}
+
 /* Whole rows of lanes are one run; their sums move together first. */
 static void finish_block(const gale__cpu_contract *c, gale__cpu_frame *tail, const block *b, char *sums, int64_t pitch)
 {
@@ -172,6 +254,10 @@ static void multiply_block(
     const run *r, const block *b, const char *band, char *panels, bool ready, char *sums, int64_t pitch)
 {
     const gale__cpu_contract *c = r->contract;
+    if (c->window.upright) {
+        multiply_upright(r, b, band, sums, pitch);
+        return;
+    }
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
         const char *a = r->packed + (size_t)gale__cpu_contract_padded_rows(c) * gale__cpu_contract_steps(c, k);
@@ -218,12 +304,15 @@ static const char *find_direct(const run *r, const gale__cpu_frame *f, const blo
     const gale__cpu_window *w = &c->window;
     gale__cpu_window_row row;
     if (!w->direct) return NULL;
+    if (w->sparse) return r->buffers[w->access->buffer];
+    gale__cpu_window_seek(w, f->at, c->tail.n_dims, b->row * w->y.step, b->column * w->x.step, &row);
+    const char *from = (const char *)r->buffers[w->access->buffer] + row.address * (int64_t)sizeof(float);
+    if (w->upright) return from;
     int64_t before = (c->k.count - 1) / c->kc * c->kc, most = w->direct_most;
     if (b->at_once) most = before ? w->direct[before - 1] : -c->gemm.nr;
-    gale__cpu_window_seek(w, f->at, c->tail.n_dims, 0, b->column, &row);
     if (row.address + most + parts(b->columns, c->gemm.nr) * c->gemm.nr > c->nest->buffers[w->access->buffer].elements)
         return NULL;
-    return (const char *)r->buffers[w->access->buffer] + row.address * (int64_t)sizeof(float);
+    return from;
 }
 
 /* Rows of the result that are finished together: their sums stay near. */
@@ -319,6 +408,7 @@ static void block_task(void *arg, size_t i, int worker)
     gale__cpu_frame_seek(&f, &c->batch, r->batch);
     gale__cpu_frame_seek(&f, &w->far, b.far);
     find_out(r, &f, &b);
+    memcpy(b.at, f.at, sizeof b.at);
     if (w->shared_band) {
         band = r->bands + index * w->shared_band;
         if (w->flat) panels = r->panels + index * w->shared_panels;
@@ -327,11 +417,11 @@ static void block_task(void *arg, size_t i, int worker)
     if (!from && !w->shared_band) fill_band(r, &f, &b, 0, w->rest.count, band, band + w->band_bytes);
     if (!from) from = band;
     bool ready = w->shared_band > 0, packs = w->flat && !ready;
-    bool whole = b.at_once && c->k.count <= c->kc; /* no sums but in registers */
+    bool whole = b.at_once && (c->k.count <= c->kc || w->upright); /* no sums but in registers */
     int64_t some = packs || whole ? b.m : chunk_rows(c, pitch), end = b.m0 + b.m;
     for (; b.m0 < end; b.m0 += some) {
         b.m = least(some, end - b.m0);
-        if (!whole) start_sums(r, &b, sums, pitch);
+        if (!whole && !w->upright) start_sums(r, &b, sums, pitch);
         multiply_block(r, &b, from, panels, ready, sums, pitch);
         if (!b.at_once) finish_block(c, &f, &b, sums, pitch);
     }

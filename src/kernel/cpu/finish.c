@@ -19,11 +19,11 @@ static bool peel_limit(const gale__nest *nest, int op, int *value, float *limit)
     return true;
 }
 
-/* x of x plus a load. */
-static const gale__nest_access *peel_load(const gale__nest *nest, int *value)
+/* x of x plus (by) a load. */
+static const gale__nest_access *peel_load(const gale__nest *nest, int op, int *value)
 {
     const gale__nest_instr *in = instr(nest, *value);
-    if (in->op != GALE__ADD || in->type != GALE_F32) return NULL;
+    if (in->op != op || in->type != GALE_F32) return NULL;
     bool first = instr(nest, in->a)->op == GALE__NEST_LOAD;
     const gale__nest_instr *load = instr(nest, first ? in->a : in->b);
     if (load->op != GALE__NEST_LOAD || load->inner) return NULL;
@@ -51,9 +51,17 @@ void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int redu
     if (!below) peel_limit(nest, GALE__MIN, &value, &q->hi);
     if (!(q->lo <= q->hi)) return;
     q->run = gale__cpu_run_of(out, lanes);
-    while ((load = peel_load(nest, &value)) != NULL) { /* the last addition comes first */
+    for (;;) { /* the last operation comes first */
+        int before = value;
+        if (!q->bias && !q->scale && (load = peel_load(nest, GALE__MUL, &value)) != NULL) {
+            q->scale = load;
+            if (!is_same_along(load, lanes)) return;
+        }
+        load = peel_load(nest, GALE__ADD, &value);
+        if (!load && value == before) break;
+        if (!load) continue;
         bool same = is_same_along(load, lanes);
-        if (q->bias || (q->other && !same)) return;
+        if (q->bias || ((q->other || q->scale) && !same)) return;
         *(same ? &q->bias : &q->other) = load;
         int64_t run = same ? q->run : gale__cpu_run_of(load, lanes);
         if (run < q->run) q->run = run;
@@ -64,19 +72,21 @@ void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int redu
 void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, void *const *buffers, const int64_t *at,
     int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const float *sums)
 {
-    float *out = (float *)buffers[q->out->buffer] + gale__cpu_address(q->out, at, n_dims), bias = -0.0f;
+    float *out = (float *)buffers[q->out->buffer] + gale__cpu_address(q->out, at, n_dims), bias = -0.0f, scale = 1;
     const float *other =
         q->other ? (const float *)buffers[q->other->buffer] + gale__cpu_address(q->other, at, n_dims) : NULL;
     if (q->bias) bias = ((const float *)buffers[q->bias->buffer])[gale__cpu_address(q->bias, at, n_dims)];
+    if (q->scale) scale = ((const float *)buffers[q->scale->buffer])[gale__cpu_address(q->scale, at, n_dims)];
     if (q->run == lanes->count) { /* the usual case, without divisions */
-        simd->rows.finish(out + n0, sums, other ? other + n0 : NULL, bias, q->lo, q->hi, (size_t)n);
+        simd->rows.finish(out + n0, sums, other ? other + n0 : NULL, bias, scale, q->lo, q->hi, (size_t)n);
         return;
     }
     for (int64_t i = 0, count; i < n; i += count) {
         int64_t left = q->run - (n0 + i) % q->run;
         count = left < n - i ? left : n - i;
         simd->rows.finish(out + gale__cpu_lane_address(q->out, lanes, n0 + i), sums + i,
-            other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL, bias, q->lo, q->hi, (size_t)count);
+            other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL, bias, scale, q->lo, q->hi,
+            (size_t)count);
     }
 }
 
@@ -101,6 +111,7 @@ bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows
     *d = (gale__simd_done){.lo = q->lo, .hi = q->hi};
     if (!q->out || q->run != lanes->count || !find_pitch(q->out, rows, &d->out_pitch) ||
         (q->bias && !find_pitch(q->bias, rows, &d->bias_pitch)) ||
+        (q->scale && !find_pitch(q->scale, rows, &d->scale_pitch)) ||
         (q->other && !find_pitch(q->other, rows, &d->other_pitch)))
         return false;
     memcpy(first, at, (size_t)n_dims * sizeof *first);
@@ -108,6 +119,7 @@ bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows
     for (int i = 0; i < lanes->n; i++) first[lanes->dim[i]] = 0;
     d->out = (float *)buffers[q->out->buffer] + gale__cpu_address(q->out, first, n_dims);
     if (q->bias) d->bias = base_of(q->bias, buffers, first, n_dims);
+    if (q->scale) d->scale = base_of(q->scale, buffers, first, n_dims);
     if (q->other) d->other = base_of(q->other, buffers, first, n_dims);
     return true;
 }

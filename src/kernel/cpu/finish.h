@@ -1,12 +1,12 @@
-/* What follows most products and convolutions in f32: plus a bias, plus other values, between two limits, to elements
- * that are adjacent in memory.  A row of results is then one call of a function, without a tape. */
+/* What follows most products and convolutions in f32: plus a bias, by a scale, plus other values, between two limits,
+ * to elements that are adjacent in memory.  A row of results is then one call of a function, without a tape. */
 #ifndef GALE_KERNEL_CPU_FINISH_H
 #define GALE_KERNEL_CPU_FINISH_H
 #include "kernel/cpu/tape.h"
 
 typedef struct gale__cpu_finish {
-    const gale__nest_access *out;          /* NULL: something else follows */
-    const gale__nest_access *bias, *other; /* NULL: none; bias: the same along a row */
+    const gale__nest_access *out;                  /* NULL: something else follows */
+    const gale__nest_access *bias, *scale, *other; /* NULL: none; bias, scale: the same along a row */
     float lo, hi;
     int64_t run; /* results that are adjacent, from a multiple of it on */
 } gale__cpu_finish;
@@ -24,6 +24,7 @@ static inline void gale__cpu_finish_tile(const gale__simd_gemm *gemm, gale__simd
 {
     d.out += m * d.out_pitch + n;
     if (d.bias) d.bias += m * d.bias_pitch;
+    if (d.scale) d.scale += m * d.scale_pitch;
     if (d.other) d.other += m * d.other_pitch + n;
     d.start = start;
     d.start_pitch = pitch;

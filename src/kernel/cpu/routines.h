@@ -69,6 +69,7 @@ size_t gale__cpu_shrink_scratch(const gale__cpu_shrink *a);
 /* Rows of n elements, f32. */
 typedef struct gale__cpu_rows {
     int64_t rows, n, scaled, shifted;
+    int64_t run, offset, step, far; /* run > 0: so many rows of x are side by side, elements `step` apart; then `far` */
     double epsilon;
 } gale__cpu_rows;
 gale__cpu_routine gale__cpu_softmax_run;    /* buffers: y, x */

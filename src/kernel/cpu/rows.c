@@ -3,7 +3,7 @@
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
 
-enum { TASK_ELEMENTS = 2048 };
+enum { TASK_ELEMENTS = 2048, TURNED_ROWS = 32 }; /* TURNED_ROWS: a line of each column or two */
 
 typedef struct job {
     const gale__cpu_rows *args;
@@ -14,15 +14,28 @@ typedef struct job {
     bool softmax;
 } job;
 
+/* Rows that are columns in memory, as rows of y; how many. */
+static int64_t turn_rows(const job *j, int64_t r, int64_t end)
+{
+    const gale__cpu_rows *a = j->args;
+    int64_t at = r % a->run, n = end - r < TURNED_ROWS ? end - r : TURNED_ROWS;
+    if (n > a->run - at) n = a->run - at;
+    gale__simd_get()->interleave[0](j->y + r * a->n, j->x + a->offset + r / a->run * a->far + at, (size_t)a->step,
+        (size_t)a->n, (size_t)a->n, (size_t)n);
+    return n;
+}
+
 static void run_rows(void *arg, size_t i, int worker)
 {
     const job *j = arg;
     const gale__cpu_rows *a = j->args;
     int64_t first = (int64_t)i * j->rows, end = first + j->rows < a->rows ? first + j->rows : a->rows;
+    const float *x = a->run ? j->y : j->x;
     (void)worker;
-    for (int64_t r = first; r < end; r++) {
-        if (j->softmax) j->simd->softmax(j->y + r * a->n, j->x + r * a->n, (size_t)a->n);
-        else j->simd->norm(j->y + r * a->n, j->x + r * a->n, j->scale, j->shift, (float)a->epsilon, (size_t)a->n);
+    for (int64_t r = first, turned = first; r < end; r++) {
+        if (a->run && r == turned) turned += turn_rows(j, r, end);
+        if (j->softmax) j->simd->softmax(j->y + r * a->n, x + r * a->n, (size_t)a->n);
+        else j->simd->norm(j->y + r * a->n, x + r * a->n, j->scale, j->shift, (float)a->epsilon, (size_t)a->n);
     }
 }
 

@@ -29,11 +29,11 @@ typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int6
 typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
 /* The same, row k of b being b + offset[k] elements. */
 typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k);
-/* Where a tile of f32 goes at once: out = min(max(start + its sums + bias + other, lo), hi). */
+/* Where a tile of f32 goes at once: out = min(max((start + its sums + bias) scale + other, lo), hi). */
 typedef struct gale__simd_done {
     float *out;
-    const float *start, *bias, *other;                       /* start: the sums of the steps before; each may be NULL */
-    int64_t out_pitch, start_pitch, bias_pitch, other_pitch; /* from one row to the next */
+    const float *start, *bias, *scale, *other; /* start: the sums of the steps before; each may be NULL */
+    int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
     int64_t next;        /* lanes so far ahead are fetched */
@@ -82,6 +82,17 @@ static inline const gale__simd_part *gale__simd_part_for(const gale__simd_gemm *
     while (p->rows < rows && p->rows < g->mr) p++;
     return p;
 }
+
+/* Sums of up to 32 rows by up to 14 lanes, as sums[lane][row]: lane l of step k is b[offset[k] + l step],
+ * or, in the second half of an even number of lanes, that of the first half `jump` further. */
+enum { GALE__UPRIGHT_ROWS = 32, GALE__UPRIGHT_LANES = 14, GALE__UPRIGHT_SUMS = 16 * GALE__UPRIGHT_ROWS };
+typedef struct gale__simd_upright {
+    int64_t step, jump, a_pitch; /* a_pitch: rows of a panel */
+    const int32_t *offset;
+} gale__simd_upright;
+/* more: the steps' sums are added to what is there. */
+typedef void gale__simd_upright_sum(
+    float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k);
 
 /* x op y, RSUB being y - x. */
 typedef enum gale__simd_pair {
@@ -152,8 +163,8 @@ typedef struct gale__simd_rows {
      * used */
     void (*deep)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
         const float *bias, float lo, float hi);
-    /* y = min(max(x + bias + other, lo), hi); other: may be NULL */
-    void (*finish)(float *y, const float *x, const float *other, float bias, float lo, float hi, size_t n);
+    /* y = min(max((x + bias) scale + other, lo), hi); other: may be NULL */
+    void (*finish)(float *y, const float *x, const float *other, float bias, float scale, float lo, float hi, size_t n);
     /* y[i] = the largest x[offset[t] + i * stride], NaN before all */
     void (*tops[2])(float *y, const float *x, const int64_t *offset, size_t taps, size_t n);
     void (*add_scaled)(float *y, const float *x, float by, size_t n); /* y += by x */
@@ -226,6 +237,8 @@ typedef struct gale__simd {
     void (*weave)(void *d, const void *s, int64_t pitch, uint8_t flip, size_t n);
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
+    gale__simd_upright_sum *upright[2][GALE__UPRIGHT_LANES + 1]; /* of 16 and 32 rows, by lanes; NULL: there are none */
+    void (*upright_done)(const gale__simd_done *d, const float *sums);
     gale__simd_rows rows;
     gale__simd_winograd winograd[2]; /* m = 2, 4 */
 } gale__simd;

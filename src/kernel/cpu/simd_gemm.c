@@ -293,6 +293,7 @@ static inline __m256i first_lanes(int64_t n)
 #define STORE_SOME _mm256_maskstore_ps
 #define LARGER _mm256_max_ps
 #define SMALLER _mm256_min_ps
+#define TIMES _mm256_mul_ps
 #define T float
 #define V __m256
 #define LANES 8
@@ -378,6 +379,7 @@ static inline __m512 load_some(const float *p, __mmask16 some) { return _mm512_m
 #define STORE_SOME _mm512_mask_storeu_ps
 #define LARGER _mm512_max_ps
 #define SMALLER _mm512_min_ps
+#define TIMES _mm512_mul_ps
 #define T float
 #define V __m512
 #define LANES 16

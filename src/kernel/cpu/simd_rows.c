@@ -372,17 +372,18 @@ static void grid_taps(float *y, const float *x, const int32_t *offset, const flo
 #define LARGER(a, x) larger(a, x)
 #define SMALLER(a, x) (-larger(-(a), -(x)))
 #endif
-static void finish_row(float *y, const float *x, const float *other, float bias, float lo, float hi, size_t n)
+static void finish_row(
+    float *y, const float *x, const float *other, float bias, float scale, float lo, float hi, size_t n)
 {
     lanes b = bias - (lanes){0}, l = lo - (lanes){0}, h = hi - (lanes){0};
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        lanes v = load(x + i) + b;
+        lanes v = (load(x + i) + b) * scale;
         if (other) v += load(other + i);
         store(y + i, SMALLER(h, LARGER(l, v)));
     }
     for (; i < n; i++) {
-        float v = x[i] + bias;
+        float v = (x[i] + bias) * scale;
         if (other) v += other[i];
         v = lo > v ? lo : v;
         y[i] = hi < v ? hi : v;

@@ -19,7 +19,8 @@
 #define COST_OUT 14.0
 #define COST_WEIGHT 6.0
 #define COST_PLAIN 1.2
-#define COST_MAP 16.0 /* more of those by this over the lanes of a map: small ones fill panels poorly */
+#define COST_HALF 1.25 /* upright tiles of one vector */
+#define COST_MAP 16.0  /* more of those by this over the lanes of a map: small ones fill panels poorly */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -56,6 +57,8 @@ static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const 
 static double plain_cost(const gale__cpu_window *w, int64_t rows, const gale__simd_gemm *gemm)
 {
     double lanes = (double)(w->y.lanes * w->x.lanes);
+    if (gale__simd_get()->upright_done) /* whose tiles waste nothing */
+        return (rows > 16 ? 9.0 : 9.0 * COST_HALF) * lanes * (double)(w->rest.count * round_up(rows, 16));
     return COST_PLAIN * 9.0 * (double)(w->rest.count * round_up(rows, gemm->mr)) * (lanes + COST_MAP);
 }
 

@@ -1,0 +1,99 @@
+/* Micro-kernels whose vectors are rows of the result: 16 or 32 rows of up to 14 lanes, each lane an element of b that
+ * is broadcast.  So lanes need not fill a vector, nor be adjacent: a row of 7 or 28 columns wastes nothing, and windows
+ * with strides read memory as it is.  Finished tiles are turned, so that results are stored lane by lane as usual. */
+#include "kernel/cpu/simd_isa.h"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+enum { PITCH = GALE__UPRIGHT_ROWS, AHEAD = 4096 }; /* AHEAD: as in simd_gemm.inc */
+
+/* Lanes are two halves, which may be rows of a map, if their number is even.  Three lanes from one pointer: processors
+ * add an index once or twice to it. */
+#define HALF(lanes) (lanes % 2 ? lanes : lanes / 2)
+#define SUM(lanes, vectors)                                                                                         \
+    static void sum_##vectors##_##lanes(                                                                            \
+        float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k)              \
+    {                                                                                                               \
+        __m512 acc[lanes][vectors];                                                                                 \
+        int64_t step = u->step, pitch = u->a_pitch, jump = u->jump;                                                 \
+        const int32_t *offset = u->offset;                                                                          \
+        _Pragma("GCC unroll 14") for (int l = 0; l < lanes; l++)                                                    \
+            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) acc[l][v] = _mm512_setzero_ps();              \
+        for (size_t i = 0; i < k; i++, a += pitch) {                                                                \
+            const float *p[2][5] = {{b + offset[i]}, {b + offset[i] + jump}};                                       \
+            __m512 w[vectors];                                                                                      \
+            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)                                               \
+            {                                                                                                       \
+                w[v] = _mm512_loadu_ps(a + 16 * v);                                                                 \
+                __builtin_prefetch((const char *)(a + 16 * v) + AHEAD);                                             \
+            }                                                                                                       \
+            _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++) _Pragma("GCC unroll 5") for (int q = 1; q < 5; q++) \
+                p[h][q] = p[h][q - 1] + 3 * step;                                                                   \
+            _Pragma("GCC unroll 14") for (int l = 0; l < lanes; l++)                                                \
+            {                                                                                                       \
+                __m512 x = _mm512_set1_ps(p[l / HALF(lanes)][l % HALF(lanes) / 3][l % HALF(lanes) % 3 * step]);     \
+                _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) acc[l][v] =                               \
+                    _mm512_fmadd_ps(x, w[v], acc[l][v]);                                                            \
+            }                                                                                                       \
+        }                                                                                                           \
+        _Pragma("GCC unroll 14") for (int l = 0; l < lanes; l++)                                                    \
+            _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)                                               \
+        {                                                                                                           \
+            float *to = sums + l * PITCH + 16 * v;                                                                  \
+            _mm512_storeu_ps(to, more ? _mm512_add_ps(_mm512_loadu_ps(to), acc[l][v]) : acc[l][v]);                 \
+        }                                                                                                           \
+    }
+#define SUMS(X, v) \
+    X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v) X(7, v) X(8, v) X(9, v) X(10, v) X(11, v) X(12, v) X(13, v) X(14, v)
+SUMS(SUM, 1)
+SUMS(SUM, 2)
+
+/* Lanes l, l + 4, l + 8 and l + 12 of four rows. */
+static inline __m512 quarters(const float *sums, int l)
+{
+    const float *s = sums + l * PITCH;
+    __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(s));
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(s + 4 * PITCH), 1);
+    x = _mm512_insertf32x4(x, _mm_loadu_ps(s + 8 * PITCH), 2);
+    return _mm512_insertf32x4(x, _mm_loadu_ps(s + 12 * PITCH), 3);
+}
+
+static inline __m512 pairs(__m512 x, __m512 y, bool high)
+{
+    __m512d a = _mm512_castps_pd(x), b = _mm512_castps_pd(y);
+    return _mm512_castpd_ps(high ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
+}
+
+static inline void put(const gale__simd_done *d, int64_t r, __mmask16 some, __m512 x)
+{
+    if (d->bias) x = _mm512_add_ps(x, _mm512_set1_ps(d->bias[r * d->bias_pitch]));
+    if (d->scale) x = _mm512_mul_ps(x, _mm512_set1_ps(d->scale[r * d->scale_pitch]));
+    if (d->other) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(some, d->other + r * d->other_pitch));
+    x = _mm512_min_ps(_mm512_set1_ps(d->hi), _mm512_max_ps(_mm512_set1_ps(d->lo), x));
+    _mm512_mask_storeu_ps(d->out + r * d->out_pitch, some, x);
+}
+
+static void done(const gale__simd_done *d, const float *sums)
+{
+    __mmask16 some = (__mmask16)((1u << d->lanes) - 1);
+    for (int64_t r = 0; r < d->rows; r += 4, sums += 4) {
+        __m512 a = quarters(sums, 0), b = quarters(sums, 1), c = quarters(sums, 2), e = quarters(sums, 3);
+        __m512 x = _mm512_unpacklo_ps(a, b), y = _mm512_unpackhi_ps(a, b), z = _mm512_unpacklo_ps(c, e),
+               w = _mm512_unpackhi_ps(c, e);
+        put(d, r, some, pairs(x, z, false));
+        if (r + 1 < d->rows) put(d, r + 1, some, pairs(x, z, true));
+        if (r + 2 < d->rows) put(d, r + 2, some, pairs(y, w, false));
+        if (r + 3 < d->rows) put(d, r + 3, some, pairs(y, w, true));
+    }
+}
+
+#define ENTRY(lanes, vectors) t->upright[vectors - 1][lanes] = sum_##vectors##_##lanes;
+void SIMD(upright)(gale__simd *t)
+{
+    SUMS(ENTRY, 1)
+    SUMS(ENTRY, 2)
+    t->upright_done = done;
+}
+#else
+void SIMD(upright)(gale__simd *t) { (void)t; }
+#endif
