@@ -3,10 +3,10 @@
 
 The network keeps a picture's size and takes away JPEG artefacts, noise and slight blur. It is
 trained together with the finished 2x network behind it, so that what it gives
-is the best input for enlarging, too. Reads the file scripts/upscaler-data.py
-makes. --evaluate MODEL measures a finished model on pictures that Pillow has
-compressed and numpy has made noisy. Needs torch and numpy; onnx to export;
-onnxruntime and Pillow to evaluate. See docs/upscaler-training.md.
+is the best input for enlarging, too. Reads the photographs that scripts/upscaler-data.py --photographs packs,
+and validates with some of them. --evaluate MODEL measures a finished model on the held-out pictures, which Pillow has
+compressed and numpy has made noisy. Needs torch, numpy and Pillow; onnx to export;
+onnxruntime to evaluate. See docs/upscaler-training.md.
 """
 import argparse
 import importlib.util
@@ -15,16 +15,13 @@ import math
 import pathlib
 import sys
 import time
+import zipfile
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import nn
-
-try:
-    from PIL import Image
-except ImportError:
-    Image = None
 
 HERE = pathlib.Path(__file__).resolve().parent
 spec = importlib.util.spec_from_file_location("train_upscaler", HERE / "train-upscaler.py")
@@ -130,43 +127,78 @@ def before(picture):
     return resized(picture) if torch.rand(()) < 0.5 else picture
 
 
-def degraded(picture, clean=0.08):
+def degraded(picture, clean=0.06):
     spoiled = picture.clone()
     for _ in range(4):  # each with a factor of its own
-        spoiled = some(spoiled, 0.04, before)
-    spoiled = some(spoiled, 0.08, blurred)
-    spoiled = some(spoiled, 0.42, noisy)
-    spoiled = some(spoiled, 0.68, compressed)
+        spoiled = some(spoiled, 0.03, before)
+    spoiled = some(spoiled, 0.06, blurred)
+    spoiled = some(spoiled, 0.32, noisy)
+    spoiled = some(spoiled, 0.76, compressed)
     spoiled = some(spoiled, 0.04, compressed)  # saved twice on the same grid
     keep = per_picture(torch.rand(len(picture), device=picture.device) < clean)
     return zoom.round8(torch.where(keep, picture, spoiled))
 
 
-class Triples:
-    """(spoiled, small, large), made many batches at a time: small kernels of the GPU are mostly overhead."""
+# ---- data
+
+
+def decoded(path):
+    """The photographs of a zip file, in the order of their names: [3, h, w], u8."""
+    with zipfile.ZipFile(path) as file:
+        return [torch.from_numpy(np.array(Image.open(io.BytesIO(file.read(name))).convert("RGB"))).permute(2, 0, 1)
+                for name in sorted(file.namelist())]
+
+
+def scaled(picture, factor):
+    """Smaller, [3, h, w] u8: what is stored has slight JPEG artefacts, which go away."""
+    sides = [round(side * factor) // 2 * 2 for side in picture.shape[1:]]
+    made = F.interpolate(picture[None].float(), size=sides, mode="bicubic", antialias=True, align_corners=False)
+    return made[0].round().clamp(0, 255).byte()
+
+
+class Pool:
+    """(spoiled, small, large) in u8 on the device: thousands are spoiled at a time, since small kernels of a GPU are
+    mostly overhead, and each is used a few times before a newer one takes its place."""
 
     room = 8  # pixels around what is used, so that JPEG's grid lies anywhere
 
-    def __init__(self, crops, patch, batch, many, device):
-        self.source = zoom.Patches(crops, 2 * (patch + self.room), device, 0)
-        self.patch, self.batch, self.many = patch, batch, many
-        self.ready = []
+    def __init__(self, pictures, patch, size, fills, device):
+        levels = [scaled(picture.to(device), factor) for picture in pictures for factor in (0.8, 0.62, 0.47)]
+        self.flat = torch.cat([level.reshape(3, -1) for level in levels], 1)
+        sides = torch.tensor([level.shape[1:] for level in levels], device=device)
+        self.height, self.width = sides.unbind(1)
+        self.first = sides.prod(1).cumsum(0) - sides.prod(1)
+        self.device, self.patch, self.size, self.side = device, patch, size, 2 * (patch + self.room)
+        self.halver = zoom.Patches(np.zeros((1, 3, 1, 1), np.uint8), self.side, device, 0)
+        self.sets = [torch.zeros(fills * size, 3, side, side, dtype=torch.uint8, device=device)
+                     for side in (self.side // 2, self.side // 2, self.side)]
+        self.filled = 0
+
+    def patches(self, n):
+        """Any of any photograph, mirrored or turned."""
+        pick = torch.multinomial((self.height * self.width).float(), n, replacement=True)
+        span = torch.arange(self.side, device=self.device)
+        rows, columns = ((torch.rand(n, 1, device=self.device) * (sides[pick, None] - self.side + 1)).long() + span
+                         for sides in (self.height, self.width))
+        columns = torch.where(torch.rand(n, 1, device=self.device) < 0.5, columns.flip(1), columns)
+        index = self.first[pick].view(-1, 1, 1) + rows[:, :, None] * self.width[pick].view(-1, 1, 1) + columns[:, None]
+        made = self.flat[:, index].transpose(0, 1)
+        return torch.cat([made[:n // 2], made[n // 2:].transpose(2, 3).flip(2)])
 
     def fill(self):
-        large = torch.cat([self.source.large(self.batch) for _ in range(self.many)])
-        small = self.source.small(large)
-        spoiled = degraded(small)
-        for i in torch.randperm(self.many).tolist():
-            part = slice(i * self.batch, (i + 1) * self.batch)
-            top, left = (int(torch.randint(self.room + 1, ())) for _ in range(2))
-            cut = (part, slice(None), slice(top, top + self.patch), slice(left, left + self.patch))
-            wide = (part, slice(None), slice(2 * top, 2 * (top + self.patch)), slice(2 * left, 2 * (left + self.patch)))
-            self.ready.append((spoiled[cut], small[cut], large[wide]))
+        large = self.patches(self.size)
+        small = self.halver.small(large.float() / 255)
+        at = self.filled % len(self.sets[0])
+        for made, kept in zip((degraded(small) * 255, small * 255, large), self.sets):
+            kept[at:at + self.size] = made.float().round().byte()
+        self.filled += self.size
 
-    def next(self):
-        if not self.ready:
-            self.fill()
-        return self.ready.pop()
+    def batch(self, n):
+        """Half of the batches have JPEG's grid where files have it."""
+        pick = torch.randint(min(self.filled, len(self.sets[0])), (n,), device=self.device)
+        top, left = np.random.randint(0, self.room + 1, 2) * np.random.randint(2)
+        return [kept[:, :, k * top:k * (top + self.patch), k * left:k * (left + self.patch)][pick]
+                for kept, k in zip(self.sets, (1, 1, 2))]
 
 
 # ---- the network
@@ -183,16 +215,19 @@ class Block(nn.Module):
 
 
 class Cleaner(nn.Module):
-    """Two convolutions at full size, residual blocks at half size (run `turns` times with the same weights), two
-    convolutions at full size; all of it is added to the picture."""
+    """Two convolutions at full size; residual blocks at half size, which run `turns` times with the same weights, and after
+    the first turn two blocks at a quarter of the size; two convolutions at full size; all of it is added to the picture."""
 
-    def __init__(self, thin, channels, blocks, turns):
+    def __init__(self, thin, channels, blocks, turns, deep):
         super().__init__()
         self.turns = turns
         self.head = nn.Conv2d(3, thin, 3, padding=1)
         self.fine = nn.Conv2d(thin, thin, 3, padding=1)
         self.down = nn.Conv2d(thin, channels, 2, stride=2)
         self.blocks = nn.ModuleList(Block(channels) for _ in range(blocks))
+        self.down2 = nn.Conv2d(channels, deep, 2, stride=2)
+        self.deeps = nn.ModuleList(Block(deep) for _ in range(2))
+        self.up2 = nn.Conv2d(deep, 4 * channels, 1)
         self.up = nn.Conv2d(channels, 4 * thin, 1)
         self.merge = nn.Conv2d(thin, thin, 3, padding=1)
         self.last = nn.Conv2d(thin, thin, 3, padding=1)
@@ -201,36 +236,55 @@ class Cleaner(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, a=0.1)
                 nn.init.zeros_(module.bias)
-        for block in self.blocks:
-            block.two.weight.data *= 0.1
+        for conv in [block.two for block in [*self.blocks, *self.deeps]] + [self.up2]:
+            conv.weight.data *= 0.1
         self.tail.weight.data *= 0.01
 
     def forward(self, x):
         fine = F.leaky_relu(self.fine(F.leaky_relu(self.head(x), 0.1)), 0.1)
         h = first = F.leaky_relu(self.down(fine), 0.1)
-        for _ in range(self.turns):
+        for turn in range(self.turns):
             for block in self.blocks:
                 h = block(h)
+            if turn == 0:
+                deep = F.leaky_relu(self.down2(h), 0.1)
+                for block in self.deeps:
+                    deep = block(deep)
+                h = h + F.pixel_shuffle(self.up2(deep), 2)
         h = F.pixel_shuffle(self.up(h + first), 2) + fine
         h = F.leaky_relu(self.last(F.leaky_relu(self.merge(h), 0.1)), 0.1)
         return x + self.tail(h)
 
 
+def in_bytes(weight):
+    """A convolution's weights in 8 bits, and the scale of each of its results."""
+    scale = (weight.abs().amax((1, 2, 3), keepdim=True) / 127).clamp(min=1e-12)
+    return (weight / scale).round(), scale
+
+
 def export(model, path):
-    """ONNX, opset 17: weights are f16 in the file and cast to f32 when loaded."""
+    """ONNX, opset 17: weights are i8 with a scale for each channel, biases f16; both become f32 when loaded."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
-    nodes, weights, casts = [], [], {}
+    nodes, weights, known = [], [], {}
 
     def node(op, inputs, output, **attributes):
         nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
         return output
 
+    def keep(name, tensor, kind):
+        weights.append(numpy_helper.from_array(tensor.detach().cpu().numpy().astype(kind), name))
+        return name
+
     def weight(name, tensor):
-        if name not in casts:  # the blocks' are used in every turn
-            weights.append(numpy_helper.from_array(tensor.detach().cpu().numpy().astype(np.float16), name + "_f16"))
-            casts[name] = node("Cast", [name + "_f16"], name, to=TensorProto.FLOAT)
-        return casts[name]
+        if name in known:  # the blocks' are used in every turn
+            return name
+        known[name] = True
+        if tensor.dim() == 1:
+            return node("Cast", [keep(name + "_f16", tensor, np.float16)], name, to=TensorProto.FLOAT)
+        whole, scale = in_bytes(tensor)
+        return node("DequantizeLinear", [keep(name + "_i8", whole, np.int8), keep(name + "_s", scale.flatten(), np.float32)],
+                    name, axis=0)
 
     def conv(output, name, module, x):
         inputs = [x, weight(name + "_w", module.weight), weight(name + "_b", module.bias)]
@@ -240,13 +294,21 @@ def export(model, path):
     def bent(output, name, module, x):
         return node("LeakyRelu", [conv(output + "_sum", name, module, x)], output, alpha=0.1)
 
+    def block(output, name, module, x):
+        inner = bent(output + "_one", name + "_one", module.one, x)
+        return node("Add", [x, conv(output + "_two", name + "_two", module.two, inner)], output)
+
     fine = bent("fine", "conv_fine", model.fine, bent("head", "conv_head", model.head, "x"))
     h = first = bent("down", "conv_down", model.down, fine)
     for turn in range(model.turns):
-        for i, block in enumerate(model.blocks):
-            name = f"t{turn}b{i}"
-            inner = conv(name + "_two", f"block{i}_two", block.two, bent(name + "_one", f"block{i}_one", block.one, h))
-            h = node("Add", [h, inner], name)
+        for i, module in enumerate(model.blocks):
+            h = block(f"t{turn}b{i}", f"block{i}", module, h)
+        if turn == 0:
+            deep = bent("down2", "conv_down2", model.down2, h)
+            for i, module in enumerate(model.deeps):
+                deep = block(f"d{i}", f"deep{i}", module, deep)
+            deep = node("DepthToSpace", [conv("wide2", "conv_up2", model.up2, deep)], "up2", blocksize=2, mode="CRD")
+            h = node("Add", [h, deep], "deeper")
     h = conv("wide", "conv_up", model.up, node("Add", [h, first], "skip"))
     h = node("Add", [node("DepthToSpace", [h], "up", blocksize=2, mode="CRD"), fine], "joined")
     h = bent("last", "conv_last", model.last, bent("merge", "conv_merge", model.merge, h))
@@ -291,14 +353,10 @@ def spoil(small, noise, quality, rng):
     pixels = small
     if noise:
         pixels = np.clip(np.rint(pixels + rng.normal(0, noise, pixels.shape)), 0, 255).astype(np.uint8)
-    if quality and Image:
+    if quality:
         file = io.BytesIO()
         Image.fromarray(np.ascontiguousarray(np.moveaxis(pixels, 0, -1))).save(file, "JPEG", quality=quality)
         pixels = np.ascontiguousarray(np.moveaxis(np.asarray(Image.open(file)), -1, 0))
-    elif quality:  # while training on a machine without Pillow: nearly the same
-        x = torch.from_numpy(pixels).float()[None] / 255
-        made = jpeg(x, torch.tensor([float(quality)]), torch.tensor([True]))
-        pixels = (made[0] * 255).round().byte().numpy()
     return pixels
 
 
@@ -309,7 +367,7 @@ def halved(large):
 
 
 def make_cases(held):
-    """{photograph/case: pixels}"""
+    """{photograph/case: pixels} of {photograph: [3, h, w] u8}"""
     rng = np.random.default_rng(1)
     cases = {}
     for name, large in held.items():
@@ -383,56 +441,96 @@ def sheet(path, clean, enlarge, held, cases, side=112, drawn=2):
 
 
 def distance(guess, wanted):
-    """Root of the mean square, picture by picture: between the mean of squares, where only the worst inputs would count,
-    and its logarithm, where only the best would."""
-    return ((guess.float() - wanted) ** 2).mean((1, 2, 3)).add(1e-6).sqrt().mean()
+    """Picture by picture, in decibels, as the result is measured; less where they are so many that nobody sees more."""
+    return 0.02 * ((guess.float() - wanted) ** 2).mean((1, 2, 3)).add(1e-4).log().mean()
 
 
-def train(options, crops, held, cases, log):
+def replayed(work, device):
+    """The work as one launch: on a GPU the launches of its hundreds of kernels take longer than some of the kernels."""
+    if device.type != "cuda":
+        return work
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(4):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay
+
+
+def train(options, log):
     device = torch.device(options.device)
     torch.manual_seed(options.seed)
+    np.random.seed(options.seed)
     torch.backends.cudnn.benchmark = True
-    triples = Triples(crops, options.patch, options.batch, options.many, device)
-    shape = (options.thin, options.channels, options.blocks, options.turns)
+    pictures = decoded(options.photographs)
+    held = {str(i): scaled(pictures[i], 0.8)[:, :448, :448].numpy() for i in range(7, len(pictures), 21)}
+    cases = make_cases(held)
+    pool = Pool([p for i, p in enumerate(pictures) if str(i) not in held], options.patch, options.spoil, options.fills, device)
+    shape = (options.thin, options.channels, options.blocks, options.turns, options.deep)
     model, average = (Cleaner(*shape).to(device, memory_format=torch.channels_last) for _ in range(2))
-    if options.start:
-        model.load_state_dict(torch.load(options.start, map_location=device)["state"])
     average.load_state_dict(model.state_dict())
+    average.requires_grad_(False)
     enlarge = frozen_zoom(options.zoom, device)
-    log(f"{sum(p.numel() for p in model.parameters())} parameters, {len(crops)} crops, {device}, seed {options.seed}")
-    optimizer = torch.optim.Adam(model.parameters(), lr=options.rate, betas=(0.9, 0.99), fused=device.type == "cuda")
-    begin = report = time.monotonic()
-    step, total, half = 0, options.minutes * 60, max(1, options.batch // 2)
-    while (spent := time.monotonic() - begin) < total:
-        rate = options.rate * min(1, (step + 1) / 500) * (0.5 + 0.5 * math.cos(math.pi * spent / total)) + 1e-6
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        spoiled, small, large = triples.next()
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            guess = model(spoiled.contiguous(memory_format=torch.channels_last))
-            twice = enlarge(guess[:half])
-        loss = distance(guess, small) + distance(twice, large[:half])
+    parameters = list(model.parameters())
+    log(f"{sum(p.numel() for p in parameters)} parameters, {len(pictures)} photographs, {len(held)} of them to validate, "
+        f"{device}, seed {options.seed}")
+    rate = torch.tensor(1e-6, device=device)
+    optimizer = torch.optim.Adam(parameters, lr=rate, betas=(0.9, 0.99), capturable=device.type == "cuda")
+    while pool.filled < options.fills * options.spoil // 4:
+        pool.fill()
+    batch = pool.batch(options.batch)  # the memory that every batch is copied to
+
+    def work():
         optimizer.zero_grad(set_to_none=True)
+        spoiled, small, large = (t.float() / 255 for t in batch)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False):
+            guess = model(spoiled.contiguous(memory_format=torch.channels_last))
+            twice = enlarge(guess)
+        loss = 0.3 * distance(guess, small) + distance(twice, large)
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        nn.utils.clip_grad_norm_(parameters, 0.5)
         optimizer.step()
-        zoom.smooth(average, model, min(0.999, step / (step + 10)))
-        step += 1
+
+    step = replayed(work, device)
+    begin = report = time.monotonic()
+    count, total = 0, options.minutes * 60
+    while (spent := time.monotonic() - begin) < total:
+        rate.fill_(options.rate * min(1, (count + 1) / 500) * (0.5 + 0.5 * math.cos(math.pi * spent / total)) + 1e-6)
+        for kept, new in zip(batch, pool.batch(options.batch)):
+            kept.copy_(new)
+        step()
+        count += 1
+        if count % (options.reuse * options.spoil // options.batch) == 0:
+            pool.fill()
+        if count % 4 == 0:
+            torch._foreach_lerp_(list(average.parameters()), [p.detach() for p in parameters], 1 - min(0.995, count / (count + 20)))
+        if device.type == "cuda" and count % 16 == 0:
+            torch.cuda.synchronize()
         if time.monotonic() - report > options.report:
             report = time.monotonic()
             m = means(evaluate(average, enlarge, held, cases, device))
-            log(f"{spent:6.0f} s  step {step:6d}  rate {rate:.1e}  loss {loss.item():.5f}  2x over Lanczos: "
+            log(f"{spent:6.0f} s  step {count:6d}  2x over Lanczos, validation: "
                 + "  ".join(f"{case} {v[4] - v[2]:+.3f}" for case, v in m.items()))
-    log(f"{step} steps in {time.monotonic() - begin:.0f} s")
-    return average.eval()
+            save(average, shape, options.out / "model.pt")
+    log(f"{count} steps in {time.monotonic() - begin:.0f} s")
+    save(average, shape, options.out / "model.pt")
+    log(table(evaluate(average, enlarge, held, cases, device)))
+
+
+def save(model, shape, path):
+    torch.save({"shape": shape, "state": {name: t.cpu() for name, t in model.state_dict().items()}}, path)
 
 
 def check_export(model, path, log):
-    """The file must say what torch computes; only the f16 rounding of weights lies between them."""
+    """The file must say what torch computes with the rounded weights."""
     x = torch.rand(1, 3, 36, 52)
     with torch.no_grad():
         for p in model.parameters():
-            p.copy_(p.half().float())
+            p.copy_(p.half() if p.dim() == 1 else torch.mul(*in_bytes(p)))
         error = float((zoom.onnx_runner(path)(x) - model.cpu()(x)).abs().max())
     log(f"{path.name}: {path.stat().st_size} bytes; onnxruntime - torch {error:.1e}")
     if error > 1e-4:
@@ -441,25 +539,28 @@ def check_export(model, path, log):
 
 def parse():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--data", type=pathlib.Path, default="upscaler-data.npz.xz", help="from upscaler-data.py")
+    p.add_argument("--photographs", type=pathlib.Path, default="photographs.zip", help="from upscaler-data.py --photographs")
+    p.add_argument("--data", type=pathlib.Path, default="upscaler-data.npz.xz", help="to evaluate: from upscaler-data.py")
     p.add_argument("--zoom", type=pathlib.Path, default=HERE.parent / "src/jobs/upscale/zoom2x.onnx",
                    help="the 2x network that follows, .onnx, or .npz with its weights")
     p.add_argument("--out", type=pathlib.Path, default=".", help="folder for model.onnx, model.pt, log.txt and compare.png")
     p.add_argument("--evaluate", type=pathlib.Path, metavar="MODEL", help="measure this ONNX file and stop")
     p.add_argument("--export", type=pathlib.Path, metavar="WEIGHTS",
                    help="make model.onnx from model.pt of a machine without onnx, and stop")
-    p.add_argument("--start", type=pathlib.Path, metavar="WEIGHTS", help="go on with the weights of this model.pt")
     p.add_argument("--minutes", type=float, default=5)
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     p.add_argument("--thin", type=int, default=32, help="channels at full size")
     p.add_argument("--channels", type=int, default=64, help="channels at half size")
-    p.add_argument("--blocks", type=int, default=4, help="residual blocks of two convolutions")
-    p.add_argument("--turns", type=int, default=1, help="how often the blocks run")
+    p.add_argument("--blocks", type=int, default=5, help="residual blocks of two convolutions")
+    p.add_argument("--turns", type=int, default=2, help="how often the blocks run")
+    p.add_argument("--deep", type=int, default=88, help="channels at a quarter of the size")
     p.add_argument("--patch", type=int, default=64, help="side of a spoiled patch, even")
     p.add_argument("--batch", type=int, default=64)
-    p.add_argument("--many", type=int, default=16, help="batches that are spoiled at once")
+    p.add_argument("--spoil", type=int, default=2048, help="patches that are spoiled at once")
+    p.add_argument("--fills", type=int, default=40, help="how many times as many are kept")
+    p.add_argument("--reuse", type=int, default=3, help="how often a spoiled patch is used, about")
     p.add_argument("--rate", type=float, default=1e-3)
-    p.add_argument("--report", type=float, default=60, help="seconds between measurements")
+    p.add_argument("--report", type=float, default=20, help="seconds between measurements")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args()
 
@@ -485,17 +586,12 @@ def main():
     options = parse()
     options.out.mkdir(parents=True, exist_ok=True)
     log = zoom.Log(options.out / "log.txt")
-    if options.export:
-        return finish(torch.load(options.export, map_location="cpu"), options, log)
-    crops, held = zoom.load(options.data)
-    cases = make_cases(held)
     if options.evaluate:
-        return measure(options.evaluate, options, held, cases, log)
-    model = train(options, crops, held, cases, log)
-    log(table(evaluate(model, frozen_zoom(options.zoom, options.device), held, cases, options.device)))
-    saved = {"shape": [options.thin, options.channels, options.blocks, options.turns], "state": model.cpu().state_dict()}
-    torch.save(saved, options.out / "model.pt")
-    finish(saved, options, log)
+        held = zoom.load(options.data)[1]
+        return measure(options.evaluate, options, held, make_cases(held), log)
+    if not options.export:
+        train(options, log)
+    finish(torch.load(options.export or options.out / "model.pt", map_location="cpu"), options, log)
 
 
 if __name__ == "__main__":

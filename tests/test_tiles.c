@@ -32,6 +32,8 @@ TEST(positions)
     CHECK_OK(gale__tiling_make(1087, 1087, &(gale__tile_wish){256, 256, 64, -1, 64}, &t));
     CHECK_EQ(gale__tiling_count(&t), 36);
     CHECK_EQ(gale__tile_axis_at(&t.x, 4), 768);
+    CHECK_EQ(gale__tile_axis_at(&t.x, 5), 832); /* not 1087 - 256: a multiple of 64, as the others */
+    CHECK_OK(gale__tiling_make(1087, 1087, &(gale__tile_wish){256, 256, 64, -1, 64, true}, &t));
     CHECK_EQ(gale__tile_axis_at(&t.x, 5), 1087 - 256);
     CHECK_OK(gale__tiling_make(256, 100, &(gale__tile_wish){256, 256, 32, -1, 64}, &t));
     CHECK(gale__tiling_count(&t) == 1 && t.x.tile == 256 && t.y.tile == 128);

@@ -24,6 +24,8 @@ static gale_status make_axis(int64_t size, int64_t tile, bool fixed, const gale_
     else {
         a.stride = a.tile - a.overlap;
         a.count = (size - a.tile + a.stride - 1) / a.stride + 1;
+        a.last = fixed ? size - a.tile : round_up(size - a.tile, w->multiple);
+        if (a.last > (a.count - 1) * a.stride) a.last = size - a.tile; /* strides that are no multiple */
     }
     a.margin = w->margin < 0 ? a.overlap / 4 : w->margin < a.overlap / 2 ? w->margin : a.overlap / 2;
     *out = a;

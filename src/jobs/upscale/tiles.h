@@ -1,8 +1,9 @@
 /* How a picture is cut into tiles and put together again.
  *
  * Along each axis tiles stand `stride = tile - overlap` apart, and the last one is moved back so that it ends at the
- * edge.  Where neighbours overlap, each goes over into the other along a smooth ramp in the middle of the overlap; the
- * outer `margin` of a tile, where a network has seen the tile's edge, has no weight.  The weights of all tiles add
+ * edge, or less than `multiple` beyond: a network with strides inside sees each pixel where it does in the whole
+ * picture. Where neighbours overlap, each goes over into the other along a smooth ramp in the middle of the overlap;
+ * the outer `margin` of a tile, where a network has seen the tile's edge, has no weight.  The weights of all tiles add
  * up to one everywhere, so that results are added where they belong and nothing has to be divided. */
 #ifndef GALE_JOBS_TILES_H
 #define GALE_JOBS_TILES_H
@@ -14,7 +15,7 @@ typedef struct gale__tile_axis {
     int64_t size; /* of the picture with its apron */
     int64_t tile; /* of each tile, without its border; larger than the picture where that must be padded */
     int64_t stride, overlap, margin;
-    int64_t count;
+    int64_t count, last; /* how many, and where the last one begins */
 } gale__tile_axis;
 typedef struct gale__tiling {
     gale__tile_axis x, y;
@@ -43,7 +44,7 @@ static inline int64_t gale__tiling_count(const gale__tiling *t) { return t->x.co
 /* Where tile i begins along an axis, from where the apron does. */
 static inline int64_t gale__tile_axis_at(const gale__tile_axis *a, int64_t i)
 {
-    return i < a->count - 1 || a->count == 1 ? i * a->stride : a->size - a->tile;
+    return i < a->count - 1 ? i * a->stride : a->last;
 }
 /* The weights of tile i for its tile x scale results; those that are beyond the picture are 0. */
 void gale__tile_axis_weights(const gale__tile_axis *a, int64_t i, int64_t scale, float *weights);
