@@ -388,10 +388,7 @@ static bool open_done(const run *r, const bench *w, int64_t m0, int64_t n0, gale
     if (!c->gemm.part[0].done_at[0] || c->transposed || r->aliased || c->kc > SLIM_STEPS ||
         !gale__cpu_finish_open(&c->finish, &c->a.rows, &c->b.rows, r->buffers, w->tail.at, c->tail.n_dims, done))
         return false;
-    done->out += m0 * done->out_pitch + n0;
-    if (done->bias) done->bias += m0 * done->bias_pitch;
-    if (done->scale) done->scale += m0 * done->scale_pitch;
-    if (done->other) done->other += m0 * done->other_pitch + n0;
+    gale__cpu_finish_advance(done, m0, n0);
     return true;
 }
 

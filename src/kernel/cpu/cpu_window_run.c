@@ -159,10 +159,7 @@ static upright_tile upright_at(
         .u = {.step = along, .a_pitch = mr},
         .d = {.out = sums, .out_pitch = pitch, .lo = -INFINITY, .hi = INFINITY}};
     if (b->at_once) x.d = b->done, first = b->m0 + m, at = row * w->x.lanes + column;
-    x.d.out += first * x.d.out_pitch + at;
-    if (x.d.bias) x.d.bias += first * x.d.bias_pitch;
-    if (x.d.scale) x.d.scale += first * x.d.scale_pitch;
-    if (x.d.other) x.d.other += first * x.d.other_pitch + at;
+    gale__cpu_finish_advance(&x.d, first, at);
     x.d.rows = least(mr, b->m - m);
     x.d.lanes = least(nr, rows > 1 ? (b->rows - row) * b->columns : b->columns - column);
     x.u.jump = rows > 1 && x.d.lanes == nr ? down : x.d.lanes / 2 * along;

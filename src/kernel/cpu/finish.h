@@ -18,14 +18,19 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
 /* Where tiles of rows by lanes go, from the first of both on, where they are apart by fixed distances; else false. */
 bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows, const gale__cpu_span *lanes,
     void *const *buffers, const int64_t *at, int n_dims, gale__simd_done *d);
+/* From row m and lane n on. */
+static inline void gale__cpu_finish_advance(gale__simd_done *d, int64_t m, int64_t n)
+{
+    d->out += m * d->out_pitch + n;
+    if (d->bias) d->bias += m * d->bias_pitch;
+    if (d->scale) d->scale += m * d->scale_pitch;
+    if (d->other) d->other += m * d->other_pitch + n;
+}
 /* Multiplies a tile of so many rows and lanes, from m and n on, and finishes it; start: sums of the steps before. */
 static inline void gale__cpu_finish_tile(const gale__simd_gemm *gemm, gale__simd_done d, int64_t m, int64_t n,
     const void *start, int64_t pitch, const void *a, const void *b, const int32_t *offset, int64_t k)
 {
-    d.out += m * d.out_pitch + n;
-    if (d.bias) d.bias += m * d.bias_pitch;
-    if (d.scale) d.scale += m * d.scale_pitch;
-    if (d.other) d.other += m * d.other_pitch + n;
+    gale__cpu_finish_advance(&d, m, n);
     d.start = start;
     d.start_pitch = pitch;
     int form = d.lanes >= gemm->nr ? GALE__DONE_FULL : d.lanes > gemm->slim ? GALE__DONE_SOME : GALE__DONE_SLIM;

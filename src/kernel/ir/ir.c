@@ -176,12 +176,19 @@ void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__i
                          .imm = (uint64_t)pointer});
 }
 
-static gale__ir_val pack(gale__ir *ir, int width, const gale__ir_val *lanes)
+gale__ir_val gale__ir_pack(gale__ir *ir, int width, const gale__ir_val *lanes)
 {
     gale__ir_instr in = {.op = GALE__IR_PACK, .type = (uint8_t)gale__ir_type(ir, lanes[0]), .width = (uint8_t)width};
     in.a = lanes[0], in.b = lanes[1];
     if (width == 4) in.c = lanes[2], in.d = lanes[3];
     return gale__ir_add(ir, in);
+}
+
+gale__ir_val gale__ir_lane(gale__ir *ir, gale__ir_val vector, int lane)
+{
+    return gale__ir_add(ir,
+        (gale__ir_instr){
+            .op = GALE__IR_EXTRACT, .type = (uint8_t)gale__ir_type(ir, vector), .a = vector, .imm = (uint64_t)lane});
 }
 
 void gale__ir_get_lanes(
@@ -191,16 +198,14 @@ void gale__ir_get_lanes(
     if (width > 1) in.mem = (uint8_t)mem, in.width = (uint8_t)width;
     gale__ir_val v = gale__ir_add(ir, in);
     out[0] = v;
-    for (int i = 0; width > 1 && i < width; i++)
-        out[i] =
-            gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = in.type, .a = v, .imm = (uint64_t)i});
+    for (int i = 0; width > 1 && i < width; i++) out[i] = gale__ir_lane(ir, v, i);
 }
 
 void gale__ir_set_lanes(
     gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, const gale__ir_val *values)
 {
     gale__ir_instr in = {.op = GALE__IR_SET, .type = (uint8_t)gale__compute_type(mem), .a = array, .b = index};
-    in.c = width > 1 ? pack(ir, width, values) : values[0];
+    in.c = width > 1 ? gale__ir_pack(ir, width, values) : values[0];
     if (width > 1) in.mem = (uint8_t)mem, in.width = (uint8_t)width;
     gale__ir_add(ir, in);
 }

@@ -171,6 +171,9 @@ gale__ir_val gale__ir_op3(gale__ir *ir, int op, gale_type type, gale__ir_val a, 
 gale__ir_val gale__ir_load(gale__ir *ir, int pointer, gale_type mem, int width, gale__ir_val index);
 void gale__ir_store(gale__ir *ir, int pointer, gale_type mem, int width, gale__ir_val index, gale__ir_val value);
 gale_type gale__ir_type(const gale__ir *ir, gale__ir_val v);
+/* Vectors of 2 or 4 from scalars, and back. */
+gale__ir_val gale__ir_pack(gale__ir *ir, int width, const gale__ir_val *lanes);
+gale__ir_val gale__ir_lane(gale__ir *ir, gale__ir_val vector, int lane);
 /* Vectors in work-group arrays: GET into scalars, SET of scalars; `mem` and width as in GET. */
 void gale__ir_get_lanes(
     gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, gale__ir_val *out);

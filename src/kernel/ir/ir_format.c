@@ -246,10 +246,10 @@ static gale__ir_val word_index(gale__ir *ir, gale__ir_val index)
 static void load_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, gale__ir_val *out)
 {
     gale__ir_val v = gale__ir_load(ir, pointer, GALE_U32, 4, word_index(ir, index));
-    for (int i = 0; i < 8; i++) {
-        gale__ir_val word = gale__ir_add(
-            ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = v, .imm = (uint64_t)i / 2});
-        out[i] = gale__ir_decode(ir, storage, i % 2 ? shift_right(ir, word, 16) : and_bits(ir, word, 0xffff));
+    for (int i = 0; i < 4; i++) {
+        gale__ir_val word = gale__ir_lane(ir, v, i);
+        out[2 * i] = gale__ir_decode(ir, storage, and_bits(ir, word, 0xffff));
+        out[2 * i + 1] = gale__ir_decode(ir, storage, shift_right(ir, word, 16));
     }
 }
 
@@ -261,10 +261,7 @@ static void store_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_v
         gale__ir_val high = gale__ir_encode(ir, storage, values[2 * i + 1]);
         word[i] = op2(ir, GALE__OR, low, shift_left(ir, high, 16));
     }
-    gale__ir_val v = gale__ir_add(ir,
-        (gale__ir_instr){
-            .op = GALE__IR_PACK, .type = GALE_U32, .width = 4, .a = word[0], .b = word[1], .c = word[2], .d = word[3]});
-    gale__ir_store(ir, pointer, GALE_U32, 4, word_index(ir, index), v);
+    gale__ir_store(ir, pointer, GALE_U32, 4, word_index(ir, index), gale__ir_pack(ir, 4, word));
 }
 
 void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *out)
@@ -278,9 +275,7 @@ void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, g
     for (int at = 0; at < width; at += step) {
         gale__ir_val v = gale__ir_load(ir, pointer, mem, step, advance(ir, index, at));
         for (int i = 0; i < step; i++) {
-            gale__ir_instr lane = {
-                .op = GALE__IR_EXTRACT, .type = (uint8_t)gale__ir_type(ir, v), .a = v, .imm = (uint64_t)i};
-            gale__ir_val bits = step > 1 ? gale__ir_add(ir, lane) : v;
+            gale__ir_val bits = step > 1 ? gale__ir_lane(ir, v, i) : v;
             if (is_coded(storage)) bits = gale__ir_decode(ir, storage, bits);
             if (storage == GALE_BOOL) bits = gale__ir_op2(ir, GALE__NE, GALE_BOOL, bits, gale__ir_u32(ir, 0));
             out[at + i] = bits;
@@ -307,15 +302,7 @@ void gale__ir_store_as(
     for (int at = 0; at < width; at += step) {
         gale__ir_val lanes[4] = {0};
         for (int i = 0; i < step; i++) lanes[i] = prepare(ir, storage, values[at + i]);
-        gale__ir_val v = lanes[0];
-        if (step > 1)
-            v = gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_PACK,
-                                     .type = (uint8_t)gale__ir_type(ir, v),
-                                     .width = (uint8_t)step,
-                                     .a = lanes[0],
-                                     .b = lanes[1],
-                                     .c = lanes[2],
-                                     .d = lanes[3]});
+        gale__ir_val v = step > 1 ? gale__ir_pack(ir, step, lanes) : lanes[0];
         gale__ir_store(ir, pointer, mem, step, advance(ir, index, at), v);
     }
 }

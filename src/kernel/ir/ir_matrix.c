@@ -199,8 +199,8 @@ static void copy(writer *w, const gale__ir_instr *in)
     at = gale__ir_op3(ir, GALE__SELECT, index, ok, at, gale__ir_const(ir, index, 0));
     gale__ir_val v = gale__ir_load(ir, (int)in->imm, GALE_U32, in->width, at);
     for (int i = 0; i < in->width; i++) {
-        gale__ir_instr lane = {.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = v, .imm = (uint64_t)i};
-        lanes[i] = gale__ir_op3(ir, GALE__SELECT, GALE_U32, ok, in->width > 1 ? gale__ir_add(ir, lane) : v, none);
+        gale__ir_val word = in->width > 1 ? gale__ir_lane(ir, v, i) : v;
+        lanes[i] = gale__ir_op3(ir, GALE__SELECT, GALE_U32, ok, word, none);
     }
     if (in->width > 1) {
         gale__ir_set_lanes(ir, w->now[in->a], GALE_U32, in->width, w->now[in->b], lanes);

@@ -84,11 +84,6 @@ typedef struct step {
     gale__ir_val sums, parts, totals;                  /* a thread's; all of them, and added up, in work-group memory */
 } step;
 
-static gale__ir_val lane(gale__ir *ir, gale__ir_val v, int i)
-{
-    return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_F32, .a = v, .imm = (uint64_t)i});
-}
-
 /* Items past the last repeat it, and are not stored. */
 static gale__ir_val item(const step *s, uint32_t i)
 {
@@ -118,8 +113,8 @@ static void add_products(const step *s, gale__ir_val k)
         for (uint32_t n = 0; n < s->d.sums; n++) {
             uint32_t i = n / (s->gates * QUAD), g = n / QUAD % s->gates;
             gale__ir_val at = u32(ir, n), sum = get(ir, s->sums, at);
-            sum = gale__ir_op3(
-                ir, GALE__FMA, GALE_F32, lane(ir, state[i], j), lane(ir, weights[g], (int)(n % QUAD)), sum);
+            sum = gale__ir_op3(ir, GALE__FMA, GALE_F32, gale__ir_lane(ir, state[i], j),
+                gale__ir_lane(ir, weights[g], (int)(n % QUAD)), sum);
             set(ir, s->sums, at, sum);
         }
     }

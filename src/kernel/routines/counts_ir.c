@@ -49,11 +49,8 @@ static void clear(gale__ir *ir)
     gale__ir_val zero = u32(ir, 0),
                  at = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, 64)), thread_id(ir));
     at = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 2), u32(ir, CODES)), mul(ir, at, u32(ir, 4)));
-    gale__ir_val vector = gale__ir_add(
-        ir, (gale__ir_instr){
-                .op = GALE__IR_PACK, .type = GALE_U32, .width = 4, .a = zero, .b = zero, .c = zero, .d = zero});
     ir->group[0] = 64;
-    gale__ir_store(ir, RESULT, GALE_U32, 4, at, vector);
+    gale__ir_store(ir, RESULT, GALE_U32, 4, at, gale__ir_pack(ir, 4, (const gale__ir_val[]){zero, zero, zero, zero}));
 }
 
 static void count_in_result(gale__ir *ir, gale__ir_val at, gale__ir_val count)
@@ -129,9 +126,7 @@ static void fetch(gale__ir *ir, const part *p, uint32_t threads, gale__ir_val at
         vector[i] = gale__ir_load(ir, SOURCE, GALE_U32, 4, mul(ir, add(ir, p->begin, safe), u32(ir, 4)));
     }
     for (uint32_t i = 0; i < AT_ONCE * EACH / 2; i++)
-        set(ir, p->ahead, u32(ir, i),
-            gale__ir_add(
-                ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = vector[i / 4], .imm = i % 4}));
+        set(ir, p->ahead, u32(ir, i), gale__ir_lane(ir, vector[i / 4], (int)(i % 4)));
 }
 
 /* While AT_ONCE vectors are counted, the next are on their way. */

@@ -105,23 +105,6 @@ static gale__ir_val reduced(const maker *m, const gale__ir_val v[4])
     return m->a->type == GALE_F16 ? gale__ir_narrow(m->ir, GALE_F16, r) : r;
 }
 
-/* A row of eight samples from an address. */
-static void load_row(const maker *m, gale__ir_val at, gale__ir_val out[8])
-{
-    gale__ir *ir = m->ir;
-    gale_type type = (gale_type)m->a->type;
-    for (int i = 0; i < 8 && type != GALE_F16; i += 4)
-        gale__ir_load_as(ir, SOURCE, type, 4, add(ir, at, u32(ir, (uint32_t)i)), out + i);
-    if (type != GALE_F16) return;
-    gale__ir_val words = gale__ir_load(ir, SOURCE, GALE_U32, 4, bin(ir, GALE__IR_SHR, at, u32(ir, 1)));
-    for (int i = 0; i < 4; i++) {
-        gale__ir_val w = gale__ir_add(
-            ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_U32, .a = words, .imm = (uint64_t)i});
-        out[2 * i] = gale__ir_decode(ir, GALE_F16, bin(ir, GALE__AND, w, u32(ir, 65535)));
-        out[2 * i + 1] = gale__ir_decode(ir, GALE_F16, bin(ir, GALE__IR_SHR, w, u32(ir, 16)));
-    }
-}
-
 /* The samples of two rows for EACH results from column x (of the first level) on; beyond the edge is the edge. */
 static void load_rows(const maker *m, gale__ir_val x, gale__ir_val y, gale__ir_val rows[2][8])
 {
@@ -133,7 +116,8 @@ static void load_rows(const maker *m, gale__ir_val x, gale__ir_val y, gale__ir_v
         row = add(ir, add(ir, m->source, plane), mul(ir, row, m->size[0]));
         gale__ir_val first = mul(ir, x, u32(ir, 2));
         if (m->wide) {
-            load_row(m, add(ir, row, minimum(ir, first, bin(ir, GALE__SUB, m->size[0], u32(ir, 8)))), rows[r]);
+            gale__ir_load_as(ir, SOURCE, (gale_type)m->a->type, 8,
+                add(ir, row, minimum(ir, first, bin(ir, GALE__SUB, m->size[0], u32(ir, 8)))), rows[r]);
             continue;
         }
         for (uint32_t i = 0; i < 2 * EACH; i++)

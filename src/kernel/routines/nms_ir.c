@@ -95,9 +95,7 @@ static box load_box(gale__ir *ir, const gale__nms_args *a, gale__ir_val at)
 {
     gale__ir_val all = gale__ir_load(ir, BOXES, GALE_F32, 4, mul(ir, at, u32(ir, 4))), c[4];
     box b;
-    for (int i = 0; i < 4; i++)
-        c[i] =
-            gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_EXTRACT, .type = GALE_F32, .a = all, .imm = (uint64_t)i});
+    for (int i = 0; i < 4; i++) c[i] = gale__ir_lane(ir, all, i);
     for (int i = 0; i < 2; i++) {
         gale__ir_val first = c[i], second = c[i + 2];
         if (a->centre) {

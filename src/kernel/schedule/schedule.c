@@ -142,6 +142,11 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
+int64_t gale__schedule_tiles(const gale__contraction *c, const gale__schedule *s, int64_t tile_m, int64_t tile_n)
+{
+    return c->b_count * up(s->swap ? c->n : c->m, tile_m) * up(s->swap ? c->m : c->n, tile_n);
+}
+
 int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner, vdim = gale__schedule_vector_dim(nest, s);
@@ -150,7 +155,7 @@ int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
     if (s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX) {
         gale__contraction c;
         gale__nest_contraction(nest, &c);
-        return c.b_count * up(s->swap ? c.n : c.m, s->tile_m) * up(s->swap ? c.m : c.n, s->tile_n);
+        return gale__schedule_tiles(&c, s, s->tile_m, s->tile_n);
     }
     if (s->kind == GALE__SCHEDULE_TRANSPOSE) {
         for (int d = 0; d < all - 1; d++) count *= d == s->axis ? up(nest->extent[d], s->tile_m) : nest->extent[d];

@@ -2,6 +2,7 @@
  * processes at once, how many threads share an outer point.  The choice uses classes of sizes rather than sizes where
  * possible, so that new shapes reuse existing kernels. */
 #include "kernel/schedule/schedule_emit.h"
+#include <math.h>
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
@@ -309,17 +310,22 @@ static const struct tile_form {
     {32, 32, 4, 4, 1, 16, 177},
 };
 
-static bool form_fits(
-    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const struct tile_form *f)
+static uint32_t form_threads(const struct tile_form *f)
+{
+    return (uint32_t)(f->m / f->micro_m) * (uint32_t)(f->n / f->micro_n) * f->sets;
+}
+
+/* long_tail: much follows the sums, which every point of a thread's part repeats. */
+static bool form_fits(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, bool long_tail,
+    const struct tile_form *f)
 {
     uint32_t size = (uint32_t)gale_type_size((gale_type)nest->code[c->reduce].acc);
-    uint32_t threads = (uint32_t)(f->m / f->micro_m) * (uint32_t)(f->n / f->micro_n) * f->sets;
     uint32_t shared = (f->k * (uint32_t)(f->m + f->n + 8) + (f->sets > 1 ? (uint32_t)f->m * f->n : 0)) * size;
     /* Compilers for processors take minutes over large tiles, and run them no faster. */
     if (caps->software && (f->m > 32 || f->n > 32 || f->sets > 1)) return false;
     if (f->sets > 1 && (nest->steady || size != 4 || c->k < 2 * f->k)) return false;
-    if (outer_size(nest) > 60 && f->micro_m * f->micro_n > 16) return false;
-    return threads <= (caps->group_max ? caps->group_max : 256) &&
+    if (long_tail && f->micro_m * f->micro_n > 16) return false;
+    return form_threads(f) <= (caps->group_max ? caps->group_max : 256) &&
            (!caps->shared_bytes || shared <= caps->shared_bytes);
 }
 
@@ -327,16 +333,13 @@ static bool form_fits(
 #define STEP_CYCLES 1500      /* of a step along k whose operands nothing hides the way of */
 
 /* Cycles that a form takes: of all products, or of all steps one after the other where there are few tiles. */
-static int64_t form_cycles(
-    const gale__contraction *c, const gale__schedule *s, const struct tile_form *f, int64_t units)
+static double form_cycles(const gale__contraction *c, const gale__schedule *s, const struct tile_form *f, int64_t units)
 {
-    int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n;
-    int64_t rounds = up(c->b_count * up(m, f->m) * up(n, f->n), units);
-    int64_t threads = f->m / f->micro_m * (f->n / f->micro_n) * f->sets;
-    int64_t together = (f->micro_m * f->micro_n > 16 ? 512 : 1024) / threads;
-    int64_t settle = f->m * f->n * (f->sets > 1 ? 100 : 40) / 100; /* sums of all sets, results */
-    int64_t work = rounds * (f->m * f->n * c->k / PRODUCTS_PER_CYCLE * f->percent / 100 + settle);
-    int64_t waits = up(rounds, together) * up(c->k, f->k) * STEP_CYCLES;
+    int64_t rounds = up(gale__schedule_tiles(c, s, f->m, f->n), units), area = (int64_t)f->m * f->n;
+    int64_t together = (f->micro_m * f->micro_n > 16 ? 512 : 1024) / form_threads(f);
+    double settle = (double)area * (f->sets > 1 ? 1.0 : 0.4); /* sums of all sets, results */
+    double each = (double)area * (double)c->k / PRODUCTS_PER_CYCLE * f->percent / 100 + settle;
+    double work = (double)rounds * each, waits = (double)up(rounds, together) * (double)up(c->k, f->k) * STEP_CYCLES;
     return work > waits ? work : waits;
 }
 
@@ -344,11 +347,13 @@ static bool choose_tile_sizes(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
     const struct tile_form *best = NULL;
-    int64_t least = INT64_MAX, units = caps->compute_units ? caps->compute_units : 1;
+    bool long_tail = outer_size(nest) > 60;
+    double least = INFINITY;
+    int64_t units = caps->compute_units ? caps->compute_units : 1;
     for (size_t i = 0; i < sizeof tile_forms / sizeof *tile_forms; i++) {
         const struct tile_form *f = &tile_forms[i];
-        int64_t cycles = form_cycles(c, s, f, units);
-        if (!form_fits(nest, c, caps, f) || cycles >= least) continue;
+        double cycles = form_fits(nest, c, caps, long_tail, f) ? form_cycles(c, s, f, units) : INFINITY;
+        if (cycles >= least) continue;
         least = cycles;
         best = f;
     }

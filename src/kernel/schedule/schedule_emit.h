@@ -54,6 +54,8 @@ gale_status gale__emit_walk_run(gale__emit_walk *w);
 int gale__schedule_vector_dim(const gale__nest *nest, const gale__schedule *s);
 /* How many elements of an access one load or store takes when `vector` neighbours along `dim` are wanted. */
 int gale__schedule_access_width(const gale__nest *nest, const gale__nest_access *a, int dim, int vector);
+/* Tiles of these sides that a contraction takes, its rows and columns exchanged if `swap` says so. */
+int64_t gale__schedule_tiles(const gale__contraction *c, const gale__schedule *s, int64_t tile_m, int64_t tile_n);
 /* Groups that have work; with `relay`: tiles. */
 int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s);
 bool gale__nest_has_reduce(const gale__nest *nest);

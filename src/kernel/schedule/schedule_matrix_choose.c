@@ -186,11 +186,6 @@ static const struct group_tile {
     uint16_t m, n, percent;
 } group_tiles[] = {{128, 128, 100}, {128, 96, 112}, {128, 64, 140}, {64, 128, 139}, {64, 96, 145}, {64, 64, 170}};
 
-static int64_t count_tiles(const gale__contraction *c, const gale__schedule *s, int64_t tile_m, int64_t tile_n)
-{
-    return c->b_count * up(s->swap ? c->n : c->m, tile_m) * up(s->swap ? c->m : c->n, tile_n);
-}
-
 /* The tile whose rounds over all units take the least time. */
 static const struct group_tile *choose_group_tile(const gale__contraction *c, const gale__schedule *s, int64_t units)
 {
@@ -198,7 +193,7 @@ static const struct group_tile *choose_group_tile(const gale__contraction *c, co
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < sizeof group_tiles / sizeof *group_tiles; i++) {
         const struct group_tile *t = &group_tiles[i];
-        int64_t time = up(count_tiles(c, s, t->m, t->n), units) * t->m * t->n * t->percent;
+        int64_t time = up(gale__schedule_tiles(c, s, t->m, t->n), units) * t->m * t->n * t->percent;
         if (time < least) least = time, best = t;
     }
     return best;
@@ -223,7 +218,7 @@ static bool pads(const gale__nest *nest, const gale__contraction *c, const gale_
 static void choose_relay(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
-    int64_t tiles = count_tiles(c, s, s->tile_m, s->tile_n), units = caps->compute_units;
+    int64_t tiles = gale__schedule_tiles(c, s, s->tile_m, s->tile_n), units = caps->compute_units;
     bool many = tiles >= 4 * units || (tiles > units && c->k >= RELAY_FAR_K);
     if (s->tile_m != 128 || s->tile_n != 128 || !units || units > UINT16_MAX || !many || s->index64) return;
     gale__schedule t = *s;
@@ -261,7 +256,7 @@ static bool choose_groups(
     t.tile_k = (uint8_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
     t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
-    bool alone = count_tiles(c, s, tile->m, tile->n) <= units;
+    bool alone = gale__schedule_tiles(c, s, tile->m, tile->n) <= units;
     int64_t ahead = alone ? up(c->k, t.tile_k) / 4 : 0;
     if (ahead > 12) ahead = 12;
     for (t.stages = (uint8_t)(ahead > 4 ? ahead : 4); t.stages >= 3; t.stages--) {
