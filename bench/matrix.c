@@ -1,6 +1,6 @@
 /* Products of f16 and bf16 by matrix units, in every tile that is worth a try, for tuning the choice.
  *
- *     build/bench/bench_matrix cuda [f16|bf16] [nn|nt|tn|tt] [SIZE|MxNxK ...] [dump]
+ *     build/bench/bench_matrix cuda [f16|bf16|f32] [nn|nt|tn|tt] [SIZE|MxNxK ...] [dump]
  *
  * prints a line per size and tile, TFLOP/s of the best of several runs, and marks the tile that the schedule chooses;
  * `dump` prints the CUDA text of the chosen kernels instead, on any machine. */
@@ -65,6 +65,13 @@ static const tile tiles[] = {
     {64, 32, 64, 16, 32, 8, 1},
     {64, 32, 64, 16, 32, 12, 1},
     {64, 16, 64, 16, 16, 8, 1},
+    {128, 128, 64, 16, 128, 2, 1}, /* f32 */
+    {128, 96, 64, 16, 96, 2, 1},
+    {128, 64, 64, 16, 64, 2, 1},
+    {64, 128, 64, 16, 128, 2, 1},
+    {64, 96, 64, 16, 96, 2, 1},
+    {64, 64, 64, 16, 64, 2, 1},
+    {128, 192, 64, 16, 192, 2, 1},
 };
 
 static void make_product(nest_case *c, int64_t m, int64_t n, int64_t k)
@@ -82,8 +89,9 @@ static void make_product(nest_case *c, int64_t m, int64_t n, int64_t k)
 
 static void fill(gale_buffer *buffer, size_t size)
 {
-    static uint16_t block[1 << 19];
-    for (size_t i = 0; i < sizeof block / 2; i++) gale__store_f64(type, &block[i], nr_unit() * 2 - 1);
+    static char block[1 << 20];
+    size_t element = gale_type_size(type);
+    for (size_t i = 0; i < sizeof block; i += element) gale__store_f64(type, block + i, nr_unit() * 2 - 1);
     for (size_t at = 0; at < size; at += sizeof block)
         CHECK_OK(gale_upload(stream, buffer, at, block, size - at < sizeof block ? size - at : sizeof block));
 }
@@ -161,8 +169,9 @@ static void bench_size(const int64_t *n)
     make_product(&c, n[0], n[1], n[2]);
     if (!CHECK_OK(gale__schedule_choose(&c.nest, caps, &s))) return;
     for (int b = 0; b < c.nest.n_buffers; b++) {
-        CHECK_OK(gale_buffer_create(device, (size_t)c.buffers[b].elements * 2, &buffers[b]));
-        fill(buffers[b], (size_t)c.buffers[b].elements * 2);
+        size_t size = (size_t)c.buffers[b].elements * gale_type_size(type);
+        CHECK_OK(gale_buffer_create(device, size, &buffers[b]));
+        fill(buffers[b], size);
     }
     report(n, &s, run_kernel(&c, &s, buffers), s.kind == GALE__SCHEDULE_MATRIX ? "chosen" : "chosen: no matrix units");
     for (size_t i = 0; s.kind == GALE__SCHEDULE_MATRIX && i < sizeof tiles / sizeof *tiles; i++) {
@@ -170,7 +179,9 @@ static void bench_size(const int64_t *n)
         t.tile_m = (uint16_t)tiles[i].m, t.tile_n = (uint16_t)tiles[i].n, t.tile_k = (uint8_t)tiles[i].k;
         t.micro_m = (uint8_t)tiles[i].micro_m, t.micro_n = (uint8_t)tiles[i].micro_n;
         t.stages = (uint8_t)tiles[i].stages, t.exact = n[2] % t.tile_k == 0;
-        if (tiles[i].groups && (!caps->matrix_groups || t.async != 3 || !t.fast[0] || !t.fast[1])) continue;
+        bool wide = type == GALE_F32, copied = t.async == 3 || wide;
+        if (tiles[i].groups && (!caps->matrix_groups || !copied || !t.fast[0] || !t.fast[1])) continue;
+        if (tiles[i].groups && wide != (t.stages == 2)) continue;
         t.groups = (uint8_t)tiles[i].groups, t.slice = 16, t.steps = 1;
         if (fits(&t, caps)) report(n, &t, run_kernel(&c, &t, buffers), "");
     }
@@ -187,7 +198,8 @@ static void dump_size(int64_t n)
     const gale__ir *list = &ir;
     gale__str text = {0};
     caps.arch = 90, caps.compute_units = 132, caps.shared_most_bytes = 227 << 10, caps.n_matrix = 1;
-    caps.matrix[0] = (gale_matrix_shape){16, 16, 16, (uint8_t)type, GALE_F32};
+    caps.matrix[0] = (gale_matrix_shape){16, 16, 16, (uint8_t)(type == GALE_F32 ? GALE_BF16 : type), GALE_F32};
+    caps.matrix_groups = caps.matrix_quads = caps.matrix_f32 = true;
     make_product(&c, n, n, n);
     if (CHECK_OK(gale__schedule_choose(&c.nest, &caps, &s)) &&
         CHECK_OK(gale__schedule_build(&c.nest, &s, "product", &ir))) {
@@ -208,6 +220,7 @@ int main(int argc, char **argv)
         for (int t = 0; t < IR_TARGETS; t++)
             if (!strcmp(argv[i], ir_targets[t].provider)) target = t;
         if (!strcmp(argv[i], "bf16")) type = GALE_BF16;
+        else if (!strcmp(argv[i], "f32")) type = GALE_F32;
         else if (!strcmp(argv[i], "dump")) dump = true;
         else if (!strcmp(argv[i], "nt")) turned = 2;
         else if (!strcmp(argv[i], "tn")) turned = 1;

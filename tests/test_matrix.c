@@ -11,6 +11,7 @@ typedef struct matrix_case {
     gale__schedule wish; /* tile_m 0: as chosen */
     int async;           /* which operands must be copied directly; -1: any */
     bool relay;          /* groups compute one tile after another where the device can and has one unit */
+    bool along; /* f32, both along k: chosen where the device has one unit and multiplies four subgroups at once */
 } matrix_case;
 static matrix_case *cases;
 static int n_cases;
@@ -140,6 +141,13 @@ static void make_cases(void)
     product("f16, work before", SIZE(1, 48, 64, 64), GALE_F16, 0, 0, 0, BEFORE | AFTER)->async = 2;
     product("bf16", SIZE(1, 72, 40, 64), GALE_BF16, 2, 0, 0, HALF_RESULT)->async = 3;
     product("bf16, odd sizes", SIZE(2, 35, 46, 61), GALE_BF16, 1, 0, 0, BEFORE);
+    product("f32, both along k", SIZE(1, 72, 40, 128), GALE_F32, 2, 0, 0, PLAIN)->along = true;
+    product("f32, both along their sides", SIZE(2, 64, 64, 40), GALE_F32, 1, 0, 0, AFTER)->async = 0;
+    product("f32, odd sizes", SIZE(1, 45, 51, 137), GALE_F32, 0, 0, 0, AFTER)->async = 0;
+    product("f32, both along k, longer", SIZE(1, 200, 136, 392), GALE_F32, 2, 0, 0, AFTER)->along = true;
+    product("f32, both along k, odd columns", SIZE(2, 200, 141, 320), GALE_F32, 2, 0, 0, PLAIN)->along = true;
+    product("f32, work before", SIZE(1, 130, 72, 192), GALE_F32, 2, 0, 0, BEFORE)->along = true;
+    if (getenv("SHOW")) product("f32, long", SIZE(1, 128, 128, 4608), GALE_F32, 2, 0, 0, PLAIN)->async = 0;
     convolution("convolution", 5, 40, 7, 1, 1, false);
     convolution("convolution, strided", 8, 33, 6, 2, 1, false);
     convolution("convolution, channels last", 16, 40, 6, 1, 1, true)->async = 3;
@@ -164,6 +172,7 @@ static gale_device_caps caps_of(const gale_device_caps *caps)
 {
     gale_device_caps c = *caps;
     if (!c.n_matrix) c.matrix_emulated = true;
+    c.matrix_f32 = c.matrix_quads || c.matrix_emulated;
     return c;
 }
 
@@ -171,7 +180,10 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
 {
     matrix_case *c = &cases[i];
     char name[32];
+    if (c->c.buffers[0].type == GALE_F32 && !caps->matrix_f32) return false;
     if (!CHECK_OK(gale__schedule_choose(&c->c.nest, caps, s))) return false;
+    bool spared = c->c.buffers[0].type == GALE_F32 && caps->matrix_groups && s->kind == GALE__SCHEDULE_TILE;
+    if (spared && !(c->along && caps->compute_units == 1)) return false; /* TILE takes less time */
     if (!CHECK_EQ(s->kind, GALE__SCHEDULE_MATRIX)) printf("  in %s\n", c->c.name);
     if (s->kind != GALE__SCHEDULE_MATRIX) return false;
     if (c->async >= 0 && !CHECK_EQ(s->async, s->swap ? (c->async & 1) << 1 | c->async >> 1 : c->async))
@@ -218,6 +230,7 @@ static void run_case(gale_device *device, gale_module *module, int i, const gale
         gale_type type = c->buffers[b].type;
         double d = distance(type, c->expected[b], results[b], c->buffers[b].elements);
         /* tanh on devices may round to a neighbour in the narrow type */
+        if (getenv("SHOW")) printf("%s: %.3g groups %d\n", c->name, d, s->groups);
         double most = cases[i].c.nest.n_code > 12 && type == GALE_F32 ? 2e-4 : bound(type);
         if (!CHECK(d <= most))
             printf(
@@ -299,7 +312,7 @@ static gale_device_caps with_units(void)
     caps.arch = 80, caps.compute_units = 1, caps.shared_most_bytes = 160 << 10, caps.memory_model = true;
     caps.matrix[0] = (gale_matrix_shape){16, 16, 16, GALE_F16, GALE_F32};
     caps.matrix[1] = (gale_matrix_shape){16, 16, 16, GALE_BF16, GALE_F32};
-    caps.n_matrix = 2;
+    caps.n_matrix = 2, caps.matrix_quads = caps.matrix_f32 = true;
     return caps;
 }
 
@@ -446,6 +459,7 @@ TEST(hip)
 {
     gale_device_caps caps = with_units();
     caps.dialect = "hip", caps.shared_most_bytes = 0, caps.shared_bytes = 64 << 10;
+    caps.matrix_quads = caps.matrix_f32 = false;
     if (test_sanitized()) SKIP("what the sanitizer would look at is clang");
     caps.arch = 94, caps.subgroup = 64;
     compile_cases(&caps, (const char *const[]){"mfma_f32_16x16x16f16", "sums_add_bf16(&v", "__shared__", NULL},

@@ -59,6 +59,7 @@ typedef struct gale_device_caps {
     gale_matrix_shape matrix[GALE_MATRIX_SHAPES];
     bool matrix_groups;   /* four subgroups multiply 64 rows straight from work-group memory: wgmma of Hopper */
     bool matrix_quads;    /* the assignment of sums of a 16 x 16 matrix to threads is known: that of mma.sync */
+    bool matrix_f32;      /* f32 products as six of bf16 on matrix units are faster than the device's own */
     bool matrix_emulated; /* matrix units are emulated by ordinary threads (GALE_MATRIX=emulate) */
     bool f16, f64, i64, bf16, unified_memory, subgroup_ops, capture;
     bool denormals;           /* f32 denormals are kept (SPIR-V: when a kernel asks) */

@@ -32,6 +32,7 @@ typedef struct gale__fusion_options {
     bool store_operands; /* what a contraction or a window reads several times is computed once and stored */
     bool matrix, groups; /* the device has matrix units; and four subgroups use them together */
     bool bytes;          /* and they multiply bytes */
+    bool f32;            /* and f32 */
     bool wraps;          /* kernels can go round an axis (GALE__WRAPS); else what is rolled is copied in two pieces */
     int layout;          /* as in gale_program_options */
 } gale__fusion_options;

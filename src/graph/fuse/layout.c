@@ -14,6 +14,7 @@ enum { SWEEPS = 8, NONE = -1 };
  * cards with matrix units have much the same proportions. */
 #define BYTES_PER_OPERATION 0.14
 #define ACROSS 0.2 /* of that, where wgmma would do and mma.sync has to, or bytes are copied by fours */
+#define OF_F32 0.4 /* of that: 40 instead of 85 TFLOP/s */
 
 /* One access of a kernel to a value; in two lists, of what is read and of what is written. */
 typedef struct use {
@@ -32,13 +33,21 @@ typedef struct chooser {
     int *from, *to; /* by node: the first use */
 } chooser;
 
+/* A matrix has one axis of channels and another; the sum of a convolution has an axis of one group before them. */
+int gale__channel_axis(const int64_t *dims, int rank)
+{
+    if (rank > 2 && dims[1] > 1) return 1;
+    return rank > 5 && dims[2] > 1 ? 2 : 0;
+}
+
 /* Axes: items, channels, then one to three of the plane; a sum leaves axes of extent 1 behind.  Weights that have one
  * channel each, of convolutions by channel, are the channels themselves. */
 static bool has_channels(const gale__prim_node *p)
 {
     for (int a = 5; a < p->rank; a++)
         if (p->dims[a] != 1) return false;
-    return p->rank >= 4 && (p->dims[1] > 1 || (p->op == GALE__PRIM_CONST && p->dims[0] > 1));
+    if (p->rank < 4) return false;
+    return gale__channel_axis(p->dims, p->rank) || (p->op == GALE__PRIM_CONST && p->dims[0] > 1);
 }
 
 static bool may_turn(const gale__fusion *f, gale__node n)
@@ -61,13 +70,10 @@ static bool may_choose(const gale__fusion *f, gale__node n)
     return has_channels(p) || (p->rank == 2 && (f->options.groups || multiplied_bytes(f, p->type)));
 }
 
-/* A matrix has one axis of channels and another. */
-int gale__channel_axis(const int64_t *dims, int rank) { return rank > 2 && dims[1] > 1 ? 1 : 0; }
-
 static int64_t plane_of(const int64_t *dims, int rank)
 {
     int64_t size = rank == 2 ? dims[1] : 1;
-    for (int a = 2; a < rank; a++) size *= dims[a];
+    for (int a = gale__channel_axis(dims, rank) == 2 ? 3 : 2; a < rank; a++) size *= dims[a];
     return size;
 }
 
@@ -146,7 +152,8 @@ static int copies_along(const gale__fusion *f, const use *u, bool last, int unit
 static double operand_cost(const gale__fusion *f, const use *u, bool last)
 {
     bool bytes = gale_type_size(u->access->type) == 1;
-    int along = copies_along(f, u, last, bytes ? 16 : 8);
+    int along = copies_along(f, u, last, 16 / (int)gale_type_size(u->access->type));
+    if (u->access->type == GALE_F32) return along >= u->kernel->nest.n_outer ? 0 : u->loss * OF_F32;
     if (bytes && along == NONE && copies_along(f, u, last, 4) >= u->kernel->nest.n_outer) return u->loss * ACROSS;
     if (along == NONE) return u->loss;
     if (along >= u->kernel->nest.n_outer) return 0;
@@ -202,7 +209,8 @@ static use *add_use(chooser *c, const gale__fused *k, const gale__nest_access *a
     const gale__prim_graph *g = c->f->g;
     gale__node from = k->buffers[a->buffer];
     gale_type type = (gale_type)gale__prim_at(g, from)->type;
-    bool narrow = type == GALE_F16 || type == GALE_BF16 || multiplied_bytes(c->f, type);
+    bool narrow = type == GALE_F16 || type == GALE_BF16 || multiplied_bytes(c->f, type) ||
+                  (type == GALE_F32 && c->f->options.f32);
     use *u = &c->uses[c->n_uses];
     *u = (use){.kernel = k,
         .access = a,

@@ -62,6 +62,7 @@ static bool claim_product(gale__claim *c, bool turn_a, bool turn_b)
                     b = gale__claim_node(c, c->in[1]);
     gale__matrix_product *s = gale__claim_args(c, sizeof *s);
     gale__call *call = NULL;
+    if (out.type == GALE_F32 && c->device->info.caps.matrix_f32) return false; /* gale's own are faster */
     if (!s || c->g->steady || !type_fits(&c->device->info.caps, out.type) || a.type != out.type || b.type != out.type ||
         a.rank < 2 || b.rank < 2)
         return false;

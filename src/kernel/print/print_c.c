@@ -270,20 +270,27 @@ static const char *operand_name(int type)
     return type == GALE_F16 ? "f16" : type == GALE_BF16 ? "bf16" : type == GALE_I8 ? "s8" : "u8";
 }
 
-/* One instruction over four subgroups: the sums of this thread, and a descriptor for each operand. */
-static void emit_group_add(printer *p, const gale__ir_instr *in)
+/* Instructions over four subgroups, all that follow each other as one text, which compilers read much faster than many:
+ * all sums of this thread, then two descriptors for each. */
+static void emit_group_adds(printer *p, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
-    unsigned n = (uint32_t)in->imm * 16, sums = (uint32_t)in->imm * 8, first = (unsigned)(in->imm >> 32);
+    unsigned count = 0, all = (unsigned)p->ir->code[in->a].imm * 8;
     bool bytes = gale__ir_is_byte(in->type);
-    gale__str_addf(out, "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;wgmma.mma_async.sync.aligned.m64n%uk%s.%s.%s {",
-        n, bytes ? "32.s32" : "16.f32", operand_name(in->type), operand_name(bytes ? in->mem : in->type));
-    for (unsigned i = 0; i < sums; i++) gale__str_addf(out, "%s%%%u", i ? "," : "", i);
-    gale__str_addf(out, "},%%%u,%%%u,p%s;}\":", sums, sums + 1, bytes ? "" : ",1,1,0,0");
-    for (unsigned i = 0; i < sums; i++)
-        gale__str_addf(out, "%s\"+%c\"(v%u[%u].r[%u])", i ? "," : "", bytes ? 'r' : 'f', in->a, first + i / 8, i % 8);
-    gale__str_addf(out, ":\"l\"(group_part(&v%u[%s])),\"l\"(group_part(&v%u[%s])));\n", in->b, p->text[in->c], in->b,
-        p->text[in->d]);
+    gale__str_add(out, "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;");
+    for (const gale__ir_instr *x = in; x->op == GALE__IR_GROUP_ADD; x++, count++) {
+        unsigned sums = (uint32_t)x->imm * 8, first = (unsigned)(x->imm >> 32) * 8, at = all + 2 * count;
+        gale__str_addf(out, "wgmma.mma_async.sync.aligned.m64n%uk%s.%s.%s {", 2 * sums, bytes ? "32.s32" : "16.f32",
+            operand_name(x->type), operand_name(bytes ? x->mem : x->type));
+        for (unsigned i = 0; i < sums; i++) gale__str_addf(out, "%s%%%u", i ? "," : "", first + i);
+        gale__str_addf(out, "},%%%u,%%%u,p%s;", at, at + 1, bytes ? "" : ",1,1,0,0");
+    }
+    for (unsigned i = 0; i < all; i++)
+        gale__str_addf(out, "%s\"+%c\"(v%u[%u].r[%u])", i ? "," : "}\":", bytes ? 'r' : 'f', in->a, i / 8, i % 8);
+    for (unsigned i = 0; i < count; i++)
+        gale__str_addf(out, "%c\"l\"(group_part(&v%u[%s])),\"l\"(group_part(&v%u[%s]))", i ? ',' : ':', in->b,
+            p->text[in[i].c], in->b, p->text[in[i].d]);
+    gale__str_add(out, ");\n");
 }
 
 static void emit_sums_add(printer *p, const gale__ir_instr *in)
@@ -319,7 +326,9 @@ static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr 
     case GALE__IR_SUMS: gale__str_addf(out, "sums%s v%u[%u];\n", sums, v, (unsigned)in->imm); break;
     case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero%s(&v%u[%u]);\n", sums, in->a, (unsigned)in->imm); break;
     case GALE__IR_SUMS_ADD: emit_sums_add(p, in); break;
-    case GALE__IR_GROUP_ADD: emit_group_add(p, in); break;
+    case GALE__IR_GROUP_ADD:
+        if (in[-1].op != in->op) emit_group_adds(p, in);
+        break;
     case GALE__IR_GROUP_BEGIN: gale__str_add(out, "group_begin();\n"); break;
     case GALE__IR_GROUP_END: gale__str_add(out, "group_end();\n"); break;
     case GALE__IR_GROUP_WAIT: gale__str_addf(out, "group_wait(%u);\n", (unsigned)in->imm); break;

@@ -198,9 +198,12 @@ const char *gale__schedule_describe(const gale__schedule *s, const gale_device_c
         {MATRIX_NAMES("wgmma m64k16 bf16"), MATRIX_NAMES("wgmma m64k16 f16"), MATRIX_NAMES("wgmma m64k32 int8")},
         {MATRIX_NAMES("mfma 16x16x16 bf16"), MATRIX_NAMES("mfma 16x16x16 f16"), MATRIX_NAMES("mfma 16x16x32 int8")},
         {MATRIX_NAMES("wmma 16x16x16 bf16"), MATRIX_NAMES("wmma 16x16x16 f16"), MATRIX_NAMES("wmma 16x16x16 int8")}};
+    static const char *const shares[] = {"matrix, f32 as three emulated bf16",
+        "matrix, f32 as three bf16 by mma.sync m16n8k16", "", "matrix, f32 as three bf16 by wgmma m64k16"};
     if (s->kind != GALE__SCHEDULE_MATRIX) return gale__schedule_name(s);
     int how = s->groups ? 3 : caps->matrix_emulated ? 0 : !caps->arch ? 2 : 1;
     if (how == 1 && !gale__dialect_copies(caps->dialect)) how = s->lanes == 64 ? 4 : 5;
+    if (s->narrow == GALE_F32) return shares[how];
     int type = s->narrow == GALE_I8 ? 2 : s->narrow == GALE_F16;
     return names[how][type][(s->async & 1) + (s->async >> 1)];
 }

@@ -58,7 +58,7 @@ typedef struct gale__schedule {
     uint8_t lanes;  /* MATRIX: threads of a subgroup */
     uint8_t stages; /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
     uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory; GALE_I8: bytes, each
-                       operand signed or not, which lie there along k */
+                       operand signed or not, which lie there along k; GALE_F32: three bf16 whose sum is the number */
     uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
     uint8_t direct; /* MATRIX, groups: columns lie in work-group memory in an order that leaves eight neighbours of a
                        row to each thread, which finishes and stores them from its registers */

@@ -343,20 +343,36 @@ static double form_cycles(const gale__contraction *c, const gale__schedule *s, c
     return work > waits ? work : waits;
 }
 
-static bool choose_tile_sizes(
-    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+static const struct tile_form *choose_form(const gale__nest *nest, const gale__contraction *c,
+    const gale_device_caps *caps, const gale__schedule *s, double *least)
 {
     const struct tile_form *best = NULL;
     bool long_tail = outer_size(nest) > 60;
-    double least = INFINITY;
     int64_t units = caps->compute_units ? caps->compute_units : 1;
+    *least = INFINITY;
     for (size_t i = 0; i < sizeof tile_forms / sizeof *tile_forms; i++) {
         const struct tile_form *f = &tile_forms[i];
         double cycles = form_fits(nest, c, caps, long_tail, f) ? form_cycles(c, s, f, units) : INFINITY;
-        if (cycles >= least) continue;
-        least = cycles;
+        if (cycles >= *least) continue;
+        *least = cycles;
         best = f;
     }
+    return best;
+}
+
+double gale__schedule_tile_cycles(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s)
+{
+    double cycles;
+    choose_form(nest, c, caps, s, &cycles);
+    return cycles;
+}
+
+static bool choose_tile_sizes(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+{
+    double cycles;
+    const struct tile_form *best = choose_form(nest, c, caps, s, &cycles);
     if (!best) return false;
     s->unroll = !caps->software || (caps->loop_max && c->k + c->k / 8 > caps->loop_max);
     s->tile_m = best->m, s->tile_n = best->n, s->tile_k = best->k;

@@ -178,6 +178,12 @@ gale__ir_val gale__emit_address(gale__emit *e, int access, int outer_block, int 
 /* MATRIX: whether operands are bytes; how many elements of an operand are 16 bytes; whether the operand's rows in
  * work-group memory run along k. */
 static inline bool gale__schedule_matrix_bytes(const gale__schedule *s) { return s->narrow == GALE_I8; }
+/* MATRIX: what the operands are in work-group memory, and how many of those make one f32. */
+static inline uint8_t gale__schedule_matrix_type(const gale__schedule *s)
+{
+    return s->narrow == GALE_F32 ? GALE_BF16 : s->narrow;
+}
+static inline uint32_t gale__schedule_matrix_shares(const gale__schedule *s) { return s->narrow == GALE_F32 ? 3 : 1; }
 static inline uint32_t gale__schedule_matrix_unit(const gale__schedule *s) { return s->narrow == GALE_I8 ? 16 : 8; }
 static inline bool gale__schedule_matrix_along_k(const gale__schedule *s, int which)
 {
@@ -200,6 +206,9 @@ void gale__schedule_choose_reduce(
     const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s); /* ROW or COLUMN */
 bool gale__schedule_choose_tile(
     const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s); /* false: better not */
+/* Cycles that TILE would take; infinite where it does not fit. */
+double gale__schedule_tile_cycles(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s);
 bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 /* Along which dimension an operand's loads find neighbours, and how many at once. */
 void gale__schedule_choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which);

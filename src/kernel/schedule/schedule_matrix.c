@@ -29,7 +29,8 @@ static void wait_for_copies(gale__matrix *t, uint32_t groups)
 /* --- products --- */
 
 /* Matrix i of this subgroup's rows (which 0) or columns, k elements into the stage. */
-static gale__ir_val load_matrix(gale__matrix *t, int which, uint32_t i, gale__ir_val stage, gale__ir_val k)
+static gale__ir_val load_matrix(
+    gale__matrix *t, int which, uint32_t i, uint32_t share, gale__ir_val stage, gale__ir_val k)
 {
     gale__ir *ir = t->tile.tiling.emit.ir;
     const gale__schedule *s = t->tile.tiling.emit.schedule;
@@ -39,12 +40,13 @@ static gale__ir_val load_matrix(gale__matrix *t, int which, uint32_t i, gale__ir
     bool along_k = gale__schedule_matrix_along_k(s, which);
     gale__ir_val along = along_k ? k : side, across = along_k ? side : k;
     gale__ir_val at = add32(ir, op32(ir, GALE__MUL, across, p->row), along);
-    return gale__ir_add(ir, (gale__ir_instr){.op = which ? GALE__IR_MATRIX_B : GALE__IR_MATRIX_A,
-                                .type = gale__schedule_matrix_bytes(s) ? (uint8_t)p->type : s->narrow,
-                                .mem = which ? along_k : !along_k,
-                                .a = t->shared,
-                                .b = add32(ir, stage, op32(ir, GALE__ADD, at, p->at)),
-                                .imm = p->row});
+    return gale__ir_add(
+        ir, (gale__ir_instr){.op = which ? GALE__IR_MATRIX_B : GALE__IR_MATRIX_A,
+                .type = gale__schedule_matrix_bytes(s) ? (uint8_t)p->type : gale__schedule_matrix_type(s),
+                .mem = which ? along_k : !along_k,
+                .a = t->shared,
+                .b = add32(ir, stage, op32(ir, GALE__ADD, at, p->at + share * p->share)),
+                .imm = p->row});
 }
 
 void gale__matrix_zero_sums(gale__matrix *t)
@@ -60,18 +62,27 @@ void gale__matrix_add_groups(gale__matrix *t, gale__ir_val stage, gale__ir_val r
     const gale__schedule *s = t->tile.tiling.emit.schedule;
     uint32_t columns = s->micro_n / 16u;
     bool bytes = gale__schedule_matrix_bytes(s);
+    const gale__matrix_pair *pairs;
+    uint32_t step = 2 * gale__schedule_matrix_unit(s), steps = s->tile_k / step, bands = s->micro_m / 16u;
+    uint32_t count = (uint32_t)gale__matrix_pairs(s, &pairs) * steps;
+    gale__ir_val a[24], b[24]; /* all of them first, so that the products follow each other */
+    for (uint32_t n = 0; n < count * bands; n++) {
+        const gale__matrix_part *p = t->parts;
+        gale__matrix_pair pair = pairs[n / bands / steps];
+        uint32_t k = n / bands % steps * step, row = n % bands * GROUP_ROWS * s->tile_k;
+        a[n] = add32(ir, stage, op32(ir, GALE__ADD, rows, p[0].at + pair.a * p[0].share + row + k));
+        b[n] = op32(ir, GALE__ADD, stage, p[1].at + pair.b * p[1].share + k);
+    }
     effect(ir, GALE__IR_GROUP_BEGIN, 0);
-    for (uint32_t k = 0; k < s->tile_k; k += 2 * gale__schedule_matrix_unit(s))
-        for (uint32_t i = 0; i < s->micro_m / 16u; i++)
-            gale__ir_add(ir,
-                (gale__ir_instr){.op = GALE__IR_GROUP_ADD,
-                    .type = bytes ? (uint8_t)t->parts[0].type : s->narrow,
-                    .mem = bytes ? (uint8_t)t->parts[1].type : 0,
-                    .a = t->tile.sums,
-                    .b = t->shared,
-                    .c = add32(ir, stage, op32(ir, GALE__ADD, rows, t->parts[0].at + i * GROUP_ROWS * s->tile_k + k)),
-                    .d = op32(ir, GALE__ADD, stage, t->parts[1].at + k),
-                    .imm = (uint64_t)(i * columns) << 32 | columns});
+    for (uint32_t n = 0; n < count * bands; n++)
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GROUP_ADD,
+                             .type = bytes ? (uint8_t)t->parts[0].type : gale__schedule_matrix_type(s),
+                             .mem = bytes ? (uint8_t)t->parts[1].type : 0,
+                             .a = t->tile.sums,
+                             .b = t->shared,
+                             .c = a[n],
+                             .d = b[n],
+                             .imm = (uint64_t)(n % bands * columns) << 32 | columns});
     effect(ir, GALE__IR_GROUP_END, 0);
 }
 
@@ -85,15 +96,22 @@ static void multiply(gale__matrix *t, gale__ir_val stage)
         effect(ir, GALE__IR_GROUP_WAIT, 0);
         return;
     }
-    uint32_t rows = s->micro_m / 16, columns = s->micro_n / 16;
-    gale__ir_val b[16], k = loop(ir, s->tile_k, 2 * gale__schedule_matrix_unit(s), true);
-    for (uint32_t j = 0; j < columns; j++) b[j] = load_matrix(t, 1, j, stage, k);
+    uint32_t rows = s->micro_m / 16, columns = s->micro_n / 16, shares = gale__schedule_matrix_shares(s);
+    const gale__matrix_pair *pairs;
+    int count = gale__matrix_pairs(s, &pairs);
+    gale__ir_val a[3], b[3][16], k = loop(ir, s->tile_k, 2 * gale__schedule_matrix_unit(s), true);
+    for (uint32_t j = 0; j < columns * shares; j++)
+        b[j % shares][j / shares] = load_matrix(t, 1, j / shares, j % shares, stage, k);
     for (uint32_t i = 0; i < rows; i++) {
-        gale__ir_val a = load_matrix(t, 0, i, stage, k);
-        for (uint32_t j = 0; j < columns; j++)
-            gale__ir_add(
-                ir, (gale__ir_instr){
-                        .op = GALE__IR_SUMS_ADD, .a = t->tile.sums, .b = a, .c = b[j], .imm = i * columns + j});
+        for (uint32_t j = 0; j < shares; j++) a[j] = load_matrix(t, 0, i, j, stage, k);
+        for (uint32_t j = 0; j < columns * (uint32_t)count; j++) {
+            gale__matrix_pair pair = pairs[j / columns];
+            gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_ADD,
+                                 .a = t->tile.sums,
+                                 .b = a[pair.a],
+                                 .c = b[pair.b][j % columns],
+                                 .imm = i * columns + j % columns});
+        }
     }
     gale__emit_close(&t->tile.tiling.emit);
 }
@@ -116,7 +134,9 @@ static void walk_k(gale__matrix *t)
     uint32_t ahead = s->stages - 1u;
     t->read = variable(ir, GALE_U32);
     t->write = variable(ir, GALE_U32);
+    bool shares = gale__schedule_matrix_shares(s) > 1;
     gale__matrix_zero_sums(t);
+    if (shares) gale__matrix_begin_totals(t);
     gale__ir_val first = loop(ir, ahead, 1, false);
     gale__ir_val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
     issue(t, at, from);
@@ -134,11 +154,13 @@ static void walk_k(gale__matrix *t)
     fetch(t, next);
     multiply(t, get(ir, t->read));
     deliver(t, get(ir, t->write));
+    if (shares) gale__matrix_total(t);
     advance(t, t->read);
     advance(t, t->write);
     gale__emit_close(&t->tile.tiling.emit);
     wait_for_copies(t, 0);
     effect(ir, GALE__IR_BARRIER, 0);
+    if (shares) gale__matrix_end_totals(t);
 }
 
 static void declare(gale__matrix *t)
@@ -199,7 +221,8 @@ gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__sche
     gale__emit_tile_place_group(&t->tile.tiling);
     for (int w = 0; w < 2; w++) gale__matrix_part_place(t, &t->parts[w]);
     declare(t);
-    walk_k(t);
+    if (s->groups && gale__schedule_matrix_shares(s) > 1) gale__matrix_walk_shares(t);
+    else walk_k(t);
     gale__matrix_store(&t->tile);
 done:
     for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);

@@ -11,6 +11,7 @@ typedef struct gale__matrix_part {
     gale_type type;                         /* of the core */
     bool turns;                             /* bytes that run along the side in memory, and along k here */
     uint32_t size, row, at;                 /* side of the tile; elements from row to row; where it begins in a stage */
+    uint32_t share;                         /* elements of it; three of them, where they make an f32 together */
     uint32_t per;                           /* vectors along a row */
     gale__ir_val first_k, first_side, base; /* of this thread; base: element inside the part */
     uint32_t step_k, step_side;
@@ -24,6 +25,7 @@ typedef struct gale__matrix {
     gale__matrix_part parts[2];
     uint32_t stage; /* elements of a stage */
     gale__ir_val shared, read, write;
+    gale__ir_val totals; /* f32: of the steps before, as this thread's sums */
 } gale__matrix;
 
 /* How a part is divided among the threads that copy it. */
@@ -40,6 +42,16 @@ enum { GROUP_ROWS = 64 }; /* that GROUP_ADD takes: 16 of each of four subgroups 
 /* A step's products by four subgroups together, of the stage's rows from element `rows` on; it may take until
  * GROUP_WAIT. */
 void gale__matrix_add_groups(gale__matrix *t, gale__ir_val stage, gale__ir_val rows);
+/* F32 from shares: how k is walked, and what this thread's sums are in the end (schedule_matrix_shares.c). */
+void gale__matrix_walk_shares(gale__matrix *t);
+void gale__matrix_total(gale__matrix *t);
+void gale__matrix_begin_totals(gale__matrix *t);
+void gale__matrix_end_totals(gale__matrix *t);
+/* The pairs of shares that are multiplied, the smallest products first; others are too small to count. */
+typedef struct gale__matrix_pair {
+    uint8_t a, b;
+} gale__matrix_pair;
+int gale__matrix_pairs(const gale__schedule *s, const gale__matrix_pair **out);
 /* Groups that compute one tile after another (schedule_matrix_relay.c). */
 void gale__matrix_relay(gale__matrix *t);
 

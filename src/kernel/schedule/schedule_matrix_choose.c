@@ -1,8 +1,10 @@
 /* Which contractions use the matrix units, and with which tiles.  Operands must be f16 or bf16, both the same: then a
  * product is exact in f32, and the sum differs from other schedules only in the order of its terms.  Or they are bytes,
- * of either sign, whose sums are whole numbers and the same in any order. */
+ * of either sign, whose sums are whole numbers and the same in any order; or f32, on devices where cutting them into
+ * bf16 pays. */
 #include "kernel/ir/ir_util.h"
 #include "kernel/schedule/schedule_emit.h"
+#include <math.h>
 
 #define LEAST_K 16
 #define LEAST_RESULTS 1024
@@ -35,13 +37,13 @@ int gale__schedule_matrix_vector_dim(const gale__nest *nest, const gale__schedul
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
-/* What both operands are, GALE_I8 for bytes of either sign; GALE_F32: they are something else. */
-static gale_type narrow_type(const gale__nest *nest, const gale__contraction *c)
+/* What both operands are, GALE_I8 for bytes of either sign; GALE_BOOL: nothing that matrix units multiply. */
+static gale_type operand_type(const gale__nest *nest, const gale__contraction *c)
 {
     gale_type a = (gale_type)nest->code[gale__schedule_matrix_core(nest, c->a)].type,
               b = (gale_type)nest->code[gale__schedule_matrix_core(nest, c->b)].type;
     if (gale__ir_is_byte(a) && gale__ir_is_byte(b)) return GALE_I8;
-    return a == b && (a == GALE_F16 || a == GALE_BF16) ? a : GALE_F32;
+    return a == b && (a == GALE_F16 || a == GALE_BF16 || a == GALE_F32) ? a : GALE_BOOL;
 }
 
 /* Sums and products have the type that matrix units give. */
@@ -61,7 +63,7 @@ static void choose_copies(const gale__nest *nest, const gale__contraction *c, ga
     bool bytes = gale__schedule_matrix_bytes(s);
     if (access < 0 || dim < 0 || (bytes && !s->fast[which])) return;
     const gale__nest_access *a = &nest->accesses[access];
-    if (!bytes && (a->type != s->narrow || (a->n_guards && a->fill))) return;
+    if (!bytes && (a->type != s->narrow || s->narrow == GALE_F32 || (a->n_guards && a->fill))) return;
     for (int unit = (int)gale__schedule_matrix_unit(s), least = bytes ? 4 : unit; unit >= least; unit /= 2) {
         if (nest->extent[dim] % unit || gale__schedule_access_width(nest, a, dim, unit) != unit) continue;
         s->wide[which] = (uint8_t)unit;
@@ -85,7 +87,7 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
         uint32_t pad = s->groups ? 0 : gale__schedule_matrix_unit(s); /* so that eight rows lie in different banks */
         part += gale__schedule_matrix_along_k(s, w) ? size * (s->tile_k + pad) : s->tile_k * (size + pad);
     }
-    *parts = part * s->stages * (16 / gale__schedule_matrix_unit(s));
+    *parts = part * gale__schedule_matrix_shares(s) * s->stages * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
     *results = s->direct ? 0
                          : subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 *
@@ -146,7 +148,8 @@ static void longest_steps(const gale__contraction *c, const gale_device_caps *ca
 static bool choose_depth(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
     int64_t most;
-    for (longest_steps(c, caps, s, &most); s->tile_k >= 32; s->tile_k /= 2) {
+    int least = gale__schedule_matrix_shares(s) > 1 ? 16 : 32;
+    for (longest_steps(c, caps, s, &most); s->tile_k >= least; s->tile_k /= 2) {
         int64_t deep = up(c->k, s->tile_k) + 1;
         for (s->stages = (uint8_t)(deep < most ? deep : most); s->stages >= 2; s->stages--)
             if (fits(caps, s)) return true;
@@ -271,6 +274,55 @@ static bool choose_groups(
     return false;
 }
 
+#define SHARE_STEP 64 /* along k */
+
+/* The same for f32 in three shares: groups that a unit holds, and cycles of a step along k and of all that is not
+ * (H200). */
+static const struct share_tile {
+    uint16_t m, n, at_once, step, rest;
+} share_tiles[] = {{128, 128, 1, 5600, 5000}, {128, 96, 1, 4200, 4500}, {128, 64, 1, 2800, 4000},
+    {64, 128, 1, 2800, 4000}, {64, 64, 2, 2800, 4000}};
+
+static const struct share_tile *choose_share_tile(
+    const gale__contraction *c, const gale__schedule *s, int64_t units, double *cycles)
+{
+    const struct share_tile *best = NULL;
+    *cycles = INFINITY;
+    for (size_t i = 0; i < sizeof share_tiles / sizeof *share_tiles; i++) {
+        const struct share_tile *t = &share_tiles[i];
+        int64_t rounds = up(gale__schedule_tiles(c, s, t->m, t->n), units * t->at_once);
+        double time = (double)rounds * (double)(up(c->k, SHARE_STEP) * t->step + t->rest);
+        if (time < *cycles) *cycles = time, best = t;
+    }
+    return best;
+}
+
+/* F32 in three shares: as above, but through registers, and one group fills a unit. */
+static bool choose_shares(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+{
+    int64_t units = caps->compute_units ? caps->compute_units : 1;
+    if (!caps->matrix_groups || caps->matrix_emulated || !caps->matrix_quads || !s->fast[0] || !s->fast[1])
+        return false;
+    if (s->wide[0] + s->wide[1] < 8) return false;
+    double cycles, plain = gale__schedule_tile_cycles(nest, c, caps, s);
+    const struct share_tile *tile = choose_share_tile(c, s, units, &cycles);
+    if (cycles >= plain) return false;
+    gale__schedule t = *s;
+    t.groups = 1;
+    t.tile_m = tile->m;
+    t.micro_n = (uint8_t)(t.tile_n = tile->n);
+    t.tile_k = SHARE_STEP;
+    t.slice = t.micro_m = 16;
+    t.direct = t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
+    t.stages = 2;
+    uint32_t parts, results;
+    gale__schedule_matrix_shared(&t, &parts, &results);
+    if (parts > caps->shared_most_bytes || results > parts) return false;
+    *s = t;
+    return true;
+}
+
 /* Threads share a part evenly. */
 static bool divides(const gale__schedule *s, int which)
 {
@@ -326,17 +378,20 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     bool small = c.m < LEAST_SIDE || c.n < LEAST_SIDE || c.m * c.n < LEAST_RESULTS;
     if (small) small = !gale__schedule_large_operand(c.m, c.n, c.k);
     if (c.k < LEAST_K || (small && !nest->steady)) return false;
-    gale_type type = narrow_type(nest, &c);
-    if (type == GALE_F32 || !gale__caps_run_matrix(caps, type) || !sums_fit(nest, &c, type)) return false;
+    gale_type type = operand_type(nest, &c);
+    if (type == GALE_BOOL || (type == GALE_F32 && !caps->matrix_f32)) return false;
+    if (type == GALE_F32 && !caps->matrix_emulated && (!caps->matrix_quads || caps->subgroup != 32)) return false;
+    bool shares = type == GALE_F32;
+    if (!gale__caps_run_matrix(caps, type == GALE_F32 ? GALE_BF16 : type) || !sums_fit(nest, &c, type)) return false;
     gale__schedule t = *s;
     t.kind = GALE__SCHEDULE_MATRIX;
     t.narrow = (uint8_t)type;
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
-    if (((nest->steady || !choose_groups(nest, &c, caps, &t)) && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) ||
-        !loops_end(&c, caps, &t))
-        return false;
+    bool together = !nest->steady && (shares ? choose_shares : choose_groups)(nest, &c, caps, &t);
+    if (shares && !together && caps->matrix_groups && !caps->matrix_emulated) return false; /* TILE is as fast */
+    if ((!together && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) || !loops_end(&c, caps, &t)) return false;
     int64_t last = last_extent(nest, &c, &t);
     t.vector = (uint8_t)(t.direct ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;

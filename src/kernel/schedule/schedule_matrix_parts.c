@@ -19,7 +19,8 @@ gale_status gale__matrix_part_begin(gale__matrix *t, int which)
     p->turns = along_k && !s->fast[which];
     p->row = (along_k ? s->tile_k : p->size) + (s->groups ? 0 : gale__schedule_matrix_unit(s));
     p->at = t->stage;
-    t->stage += p->row * (along_k ? p->size : s->tile_k);
+    p->share = p->row * (along_k ? p->size : s->tile_k);
+    t->stage += p->share * gale__schedule_matrix_shares(s);
     p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = gale__schedule_matrix_copiers(s) / p->per;
@@ -70,10 +71,8 @@ void gale__matrix_part_place(gale__matrix *t, gale__matrix_part *p)
     p->first_side = s->fast[p->which] ? across : along;
     gale__ir_val lies = along; /* in the row: the order that GROUP_ADD wants, the same in every eighth row */
     if (s->groups)
-        lies = op32(ir, GALE__MUL,
-            gale__ir_op2(
-                ir, GALE__XOR, GALE_U32, op32(ir, GALE__IR_REM, e->tid, p->per), op32(ir, GALE__AND, across, 7)),
-            wide);
+        lies = gale__ir_op2(ir, GALE__XOR, GALE_U32, along,
+            op32(ir, GALE__MUL, op32(ir, GALE__AND, across, 7), gale__schedule_matrix_unit(s)));
     if (p->turns) p->base = add32(ir, op32(ir, GALE__MUL, along, p->row), p->first_k);
     else p->base = add32(ir, op32(ir, GALE__MUL, across, p->row), lies);
     p->base = op32(ir, GALE__ADD, p->base, p->at);
@@ -180,7 +179,8 @@ void gale__matrix_part_fetch(gale__matrix *t, gale__matrix_part *p, gale__ir_val
     for (int o = 0; o < e->outer_blocks * e->outer_vector; o++)
         for (int i = 0; i < n_inner; i++) {
             gale__ir_val v = gale__emit_get(e, p->core, o, i), valid = e->inner_valid[i / e->inner_vector];
-            set(ir, p->staging[o * n_inner + i], gale__ir_op3(ir, GALE__SELECT, type, valid, v, none));
+            if (!e->schedule->exact) v = gale__ir_op3(ir, GALE__SELECT, type, valid, v, none);
+            set(ir, p->staging[o * n_inner + i], v);
         }
 }
 
@@ -209,24 +209,49 @@ static void deliver_turned(gale__matrix *t, gale__matrix_part *p, gale__ir_val s
         }
 }
 
-/* Staging variables, rounded, to the stage that begins at `stage`. */
+/* The upper half of an f32 is a bf16, the first share; the next is that of what is left without it. */
+static void deliver_shares(gale__matrix *t, gale__matrix_part *p, gale__ir_val to, int vector, const int *lanes)
+{
+    gale__ir *ir = p->emit.ir;
+    gale__ir_val v[4];
+    for (int i = 0; i < vector; i++) v[i] = get(ir, p->staging[lanes[i]]);
+    for (uint32_t share = 0; share < 3; share++) {
+        gale__ir_val bits[4], upper[4], codes[4];
+        for (int i = 0; i < vector; i++) {
+            bits[i] = gale__ir_op1(ir, GALE__BITCAST, GALE_U32, v[i]);
+            upper[i] = op32(ir, GALE__AND, bits[i], 0xffff0000u);
+            codes[i] = op32(ir, GALE__IR_SHR, bits[i], 16);
+            v[i] = gale__ir_op2(ir, GALE__SUB, GALE_F32, v[i], gale__ir_op1(ir, GALE__BITCAST, GALE_F32, upper[i]));
+        }
+        for (int i = 0; vector == 4 && i < 4; i += 2)
+            codes[i / 2] = gale__ir_op2(ir, GALE__OR, GALE_U32, codes[i], upper[i + 1]);
+        gale__ir_set_lanes(ir, t->shared, vector == 4 ? GALE_U32 : GALE_U16, vector == 4 ? 2 : vector,
+            op32(ir, GALE__ADD, to, share * p->share), codes);
+    }
+}
+
+/* Staging variables, rounded or in shares, to the stage that begins at `stage`. */
 static void deliver_part(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
+    bool shares = gale__schedule_matrix_shares(e->schedule) > 1;
     gale_type type = gale__schedule_matrix_bytes(e->schedule) ? GALE_U8 : GALE_U16;
     gale__ir_val to = add32(ir, stage, p->base);
     int vector = e->outer_vector > 1 ? e->outer_vector : e->inner_vector, n_inner = e->inner_blocks * e->inner_vector;
     for (int b = 0; b < e->outer_blocks; b++)
         for (int i = 0; i < e->inner_blocks; i++) {
             gale__ir_val codes[4] = {0};
+            int lanes[4];
             for (int v = 0; v < vector; v++) {
                 int o = e->outer_vector > 1 ? b * e->outer_vector + v : b,
                     k = e->outer_vector > 1 ? i : i * e->inner_vector + v;
-                codes[v] = code_of(p, o * n_inner + k);
+                lanes[v] = o * n_inner + k;
+                if (!shares) codes[v] = code_of(p, lanes[v]);
             }
             gale__ir_val at = op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i));
-            gale__ir_set_lanes(ir, t->shared, type, vector, at, codes);
+            if (shares) deliver_shares(t, p, at, vector, lanes);
+            else gale__ir_set_lanes(ir, t->shared, type, vector, at, codes);
         }
 }
 
