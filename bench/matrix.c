@@ -71,7 +71,7 @@ static const tile tiles[] = {
     {64, 128, 64, 16, 128, 2, 1},
     {64, 96, 64, 16, 96, 2, 1},
     {64, 64, 64, 16, 64, 2, 1},
-    {128, 192, 64, 16, 192, 2, 1},
+    {128, 32, 64, 16, 32, 2, 1},
 };
 
 static void make_product(nest_case *c, int64_t m, int64_t n, int64_t k)
@@ -177,12 +177,17 @@ static void bench_size(const int64_t *n)
     for (size_t i = 0; s.kind == GALE__SCHEDULE_MATRIX && i < sizeof tiles / sizeof *tiles; i++) {
         gale__schedule t = s;
         t.tile_m = (uint16_t)tiles[i].m, t.tile_n = (uint16_t)tiles[i].n, t.tile_k = (uint8_t)tiles[i].k;
-        t.micro_m = (uint8_t)tiles[i].micro_m, t.micro_n = (uint8_t)tiles[i].micro_n;
+        t.micro_m = (uint8_t)tiles[i].micro_m, t.micro_n = (uint16_t)tiles[i].micro_n;
         t.stages = (uint8_t)tiles[i].stages, t.exact = n[2] % t.tile_k == 0;
         bool wide = type == GALE_F32, copied = t.async == 3 || wide;
         if (tiles[i].groups && (!caps->matrix_groups || !copied || !t.fast[0] || !t.fast[1])) continue;
-        if (tiles[i].groups && wide != (t.stages == 2)) continue;
+        if (tiles[i].groups && wide) t.relay = caps->compute_units, t.team = 1;
+        else t.relay = t.team = 0;
+        if (wide && tiles[i].groups && (t.stages != 2 || t.tile_m != 128)) continue;
         t.groups = (uint8_t)tiles[i].groups, t.slice = 16, t.steps = 1;
+        if (wide && t.groups) t.direct = 1, t.vector = 8, t.steps = 2;
+        else t.direct = 0, t.vector = s.direct ? 4 : s.vector;
+        if (wide && !t.groups) continue;
         if (fits(&t, caps)) report(n, &t, run_kernel(&c, &t, buffers), "");
     }
     for (int b = 0; b < c.nest.n_buffers; b++) gale_buffer_destroy(&buffers[b]);

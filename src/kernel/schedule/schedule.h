@@ -44,11 +44,13 @@ typedef struct gale__schedule {
     uint8_t shuffle;  /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
     uint16_t threads; /* ROW, COLUMN: threads that share an outer point (a power of two) */
     uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once */
-    uint16_t tile_m, tile_n;  /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n; INTERLEAVE: tile_n points
-                                 along the last  dimension */
-    uint8_t tile_k;           /* TILE, MATRIX: how far along k at once */
-    uint8_t micro_m, micro_n; /* TILE: tile of a thread; MATRIX: of a subgroup, in multiples of 16 */
-    uint8_t swap;             /* TILE, MATRIX: b walks the rows, a the columns, so that stores run along the columns */
+    uint16_t micro_n; /* and columns */
+    uint16_t tile_m, tile_n; /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n; INTERLEAVE: tile_n points
+                                along the last  dimension */
+    uint8_t tile_k;          /* TILE, MATRIX: how far along k at once */
+    uint8_t micro_m;         /* TILE: rows of a thread; MATRIX: of a subgroup, in multiples of 16 */
+    uint8_t team;            /* MATRIX, relay: both sets that compute share a tile, instead of taking turns */
+    uint8_t swap;            /* TILE, MATRIX: b walks the rows, a the columns, so that stores run along the columns */
     uint8_t fast[2]; /* and operand loads run along k (1) or along the rows or columns (0); vector width in wide */
     uint8_t wide[2];
     uint8_t axis;   /* TRANSPOSE: the dimension loads run along */

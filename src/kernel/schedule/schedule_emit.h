@@ -160,8 +160,8 @@ void gale__emit_tile_place(gale__emit_tiling *t, gale__ir_val number); /* the ti
 void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind, gale__ir_val *coord);
 void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord); /* 0, and the batch's */
 #define GALE__MATRIX_RESULT_PAD \
-    8u                     /* after each row of results on their way out: four rows of pairs lie in different banks */
-#define GALE__RELAY_SETS 3 /* of four subgroups: two compute tiles in turn, one copies */
+    8u                      /* after each row of results on their way out: four rows of pairs lie in different banks */
+#define GALE__RELAY_SET 128 /* threads of four subgroups: two sets compute, one or two fetch operands */
 /* MATRIX: a tile whose sums are complete, and how each subgroup stores its part (schedule_matrix_store.c). */
 typedef struct gale__matrix_tile {
     gale__emit_tiling tiling;

@@ -221,8 +221,7 @@ gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__sche
     gale__emit_tile_place_group(&t->tile.tiling);
     for (int w = 0; w < 2; w++) gale__matrix_part_place(t, &t->parts[w]);
     declare(t);
-    if (s->groups && gale__schedule_matrix_shares(s) > 1) gale__matrix_walk_shares(t);
-    else walk_k(t);
+    walk_k(t);
     gale__matrix_store(&t->tile);
 done:
     for (int w = 0; w < 2; w++) gale__emit_end(&t->parts[w].emit);

@@ -42,10 +42,10 @@ enum { GROUP_ROWS = 64 }; /* that GROUP_ADD takes: 16 of each of four subgroups 
 /* A step's products by four subgroups together, of the stage's rows from element `rows` on; it may take until
  * GROUP_WAIT. */
 void gale__matrix_add_groups(gale__matrix *t, gale__ir_val stage, gale__ir_val rows);
-/* F32 from shares: how k is walked, and what this thread's sums are in the end (schedule_matrix_shares.c). */
-void gale__matrix_walk_shares(gale__matrix *t);
-void gale__matrix_total(gale__matrix *t);
+/* F32 from shares: this thread's sums of a step join the total, which they are in the end (schedule_matrix_shares.c).
+ */
 void gale__matrix_begin_totals(gale__matrix *t);
+void gale__matrix_total(gale__matrix *t);
 void gale__matrix_end_totals(gale__matrix *t);
 /* The pairs of shares that are multiplied, the smallest products first; others are too small to count. */
 typedef struct gale__matrix_pair {

@@ -74,9 +74,10 @@ static void choose_copies(const gale__nest *nest, const gale__contraction *c, ga
 
 uint32_t gale__schedule_matrix_copiers(const gale__schedule *s)
 {
+    if (s->relay) return GALE__RELAY_SET * (gale__schedule_matrix_shares(s) > 1 ? 2 : 1);
     uint32_t group[3];
     gale__schedule_group(s, group);
-    return s->relay ? group[0] / GALE__RELAY_SETS : group[0];
+    return group[0];
 }
 
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results)
@@ -89,9 +90,7 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
     }
     *parts = part * gale__schedule_matrix_shares(s) * s->stages * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
-    *results = s->direct ? 0
-                         : subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 *
-                               (s->relay ? GALE__RELAY_SETS - 1 : 1);
+    *results = s->direct ? 0 : subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 * (s->relay ? 2 : 1);
 }
 
 #define SHORT_K 256
@@ -102,13 +101,13 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
 static void divide_tile(const gale__contraction *c, gale__schedule *s, bool software)
 {
     s->micro_m = (uint8_t)(s->tile_m >= 128 ? 64 : s->tile_m / 2);
-    s->micro_n = (uint8_t)(s->tile_n >= 128 ? 64 : s->tile_n / 2);
+    s->micro_n = (uint16_t)(s->tile_n >= 128 ? 64 : s->tile_n / 2);
     if (s->tile_m >= 128 && s->tile_n >= 128 && c->k <= SHORT_K) s->micro_n = 32;
     if (s->tile_m >= 128 && s->tile_n == 32) {
         s->micro_m = (uint8_t)(s->tile_m / 4);
         s->micro_n = 32;
     }
-    if (software) s->micro_n = (uint8_t)s->tile_n; /* several matrices a subgroup, few threads */
+    if (software) s->micro_n = (uint16_t)s->tile_n; /* several matrices a subgroup, few threads */
     s->slice = 16;
 }
 
@@ -203,7 +202,9 @@ static const struct group_tile *choose_group_tile(const gale__contraction *c, co
 }
 
 #define RELAY_STAGES 4
+#define GATES(stages) (2 * (stages) + 2)
 #define RELAY_FAR_K 1024
+#define TEAM_PERCENT 80 /* of the time that a set of its own takes for an element, in tiles of 128 x 256 */
 
 /* Copies that pad with anything but 0 are partly stores, which no gate waits for. */
 static bool pads(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
@@ -228,7 +229,13 @@ static void choose_relay(
     t.relay = (uint16_t)units;
     t.micro_m = 32;
     t.stages = RELAY_STAGES;
-    uint32_t parts, results, gates = 8 * (2 * RELAY_STAGES + GALE__RELAY_SETS);
+    int64_t wide = up(gale__schedule_tiles(c, s, 128, 256), units) * 2 * TEAM_PERCENT;
+    if (s->direct && c->k >= RELAY_FAR_K && wide < up(tiles, units) * 100) {
+        t.team = 1;
+        t.micro_m = 16;
+        t.micro_n = t.tile_n = 256;
+    }
+    uint32_t parts, results, gates = 8 * GATES(RELAY_STAGES);
     gale__schedule_matrix_shared(&t, &parts, &results);
     if (parts + results + gates > caps->shared_most_bytes || pads(nest, c, s)) return;
     *s = t;
@@ -255,7 +262,7 @@ static bool choose_groups(
     gale__schedule t = *s;
     t.groups = 1;
     t.tile_m = tile->m;
-    t.micro_n = (uint8_t)(t.tile_n = tile->n);
+    t.micro_n = (uint16_t)(t.tile_n = tile->n);
     t.tile_k = (uint8_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
     t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
@@ -276,12 +283,10 @@ static bool choose_groups(
 
 #define SHARE_STEP 64 /* along k */
 
-/* The same for f32 in three shares: groups that a unit holds, and cycles of a step along k and of all that is not
- * (H200). */
+/* The same for f32 in three shares: cycles of a step along k and of all that is not (H200). */
 static const struct share_tile {
-    uint16_t m, n, at_once, step, rest;
-} share_tiles[] = {{128, 128, 1, 5600, 5000}, {128, 96, 1, 4200, 4500}, {128, 64, 1, 2800, 4000},
-    {64, 128, 1, 2800, 4000}, {64, 64, 2, 2800, 4000}};
+    uint16_t m, n, step, rest;
+} share_tiles[] = {{128, 128, 4800, 9500}, {128, 96, 4150, 9500}, {128, 64, 3500, 8000}, {128, 32, 2800, 8000}};
 
 static const struct share_tile *choose_share_tile(
     const gale__contraction *c, const gale__schedule *s, int64_t units, double *cycles)
@@ -290,37 +295,42 @@ static const struct share_tile *choose_share_tile(
     *cycles = INFINITY;
     for (size_t i = 0; i < sizeof share_tiles / sizeof *share_tiles; i++) {
         const struct share_tile *t = &share_tiles[i];
-        int64_t rounds = up(gale__schedule_tiles(c, s, t->m, t->n), units * t->at_once);
+        int64_t rounds = up(gale__schedule_tiles(c, s, t->m, t->n), units);
         double time = (double)rounds * (double)(up(c->k, SHARE_STEP) * t->step + t->rest);
         if (time < *cycles) *cycles = time, best = t;
     }
     return best;
 }
 
-/* F32 in three shares: as above, but through registers, and one group fills a unit. */
+/* F32 in three shares: a relay whose sets compute as a team, since the sums of all steps take as many registers again.
+ */
 static bool choose_shares(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
     int64_t units = caps->compute_units ? caps->compute_units : 1;
-    if (!caps->matrix_groups || caps->matrix_emulated || !caps->matrix_quads || !s->fast[0] || !s->fast[1])
+    if (!caps->matrix_groups || caps->matrix_emulated || !caps->matrix_quads || units > UINT16_MAX || !s->fast[0] ||
+        !s->fast[1])
         return false;
-    if (s->wide[0] + s->wide[1] < 8) return false;
+    if (s->wide[0] + s->wide[1] < 8 || last_extent(nest, c, s) % 8 || s->index64) return false;
     double cycles, plain = gale__schedule_tile_cycles(nest, c, caps, s);
     const struct share_tile *tile = choose_share_tile(c, s, units, &cycles);
     if (cycles >= plain) return false;
     gale__schedule t = *s;
     t.groups = 1;
     t.tile_m = tile->m;
-    t.micro_n = (uint8_t)(t.tile_n = tile->n);
+    t.micro_n = (uint16_t)(t.tile_n = tile->n);
     t.tile_k = SHARE_STEP;
     t.slice = t.micro_m = 16;
-    t.direct = t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
-    t.stages = 2;
-    uint32_t parts, results;
-    gale__schedule_matrix_shared(&t, &parts, &results);
-    if (parts > caps->shared_most_bytes || results > parts) return false;
-    *s = t;
-    return true;
+    t.direct = t.team = 1;
+    t.relay = (uint16_t)units;
+    for (t.stages = RELAY_STAGES; t.stages >= 2; t.stages--) {
+        uint32_t parts, results;
+        gale__schedule_matrix_shared(&t, &parts, &results);
+        if (parts + 8 * GATES(t.stages) > caps->shared_most_bytes) continue;
+        *s = t;
+        return true;
+    }
+    return false;
 }
 
 /* Threads share a part evenly. */

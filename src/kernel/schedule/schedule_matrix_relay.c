@@ -1,11 +1,15 @@
 /* MATRIX: groups that compute one tile after another.  Four subgroups copy the operands' parts, of all tiles in order
  * and as far ahead as the stages reach.  Two sets of four subgroups compute: one multiplies while the other stores the
- * tile before, so that neither the matrix units nor memory wait.  Gates in work-group memory say which stages are full,
- * which are free again, and whose turn it is. */
+ * tile before, so that neither the matrix units nor memory wait.  As a team they share a tile that is twice as wide,
+ * and so read each row of work-group memory half as often, which is what bounds long products.  Gates in work-group
+ * memory say which stages are full, which are free again, and whose turn it is. */
 #include "kernel/schedule/schedule_matrix.h"
 
-#define REGISTERS_COPYING 72 /* of a thread: enough for the places of both parts */
+/* Registers of a thread: enough for the places of both parts, with shares for one step of them too; and for sums. */
+#define REGISTERS_COPYING 72
 #define REGISTERS_COMPUTING 216
+#define REGISTERS_CUTTING 104
+#define REGISTERS_COMPUTING_TOTALS 152
 
 typedef struct relay {
     gale__matrix *matrix;
@@ -16,6 +20,7 @@ typedef struct relay {
     gale__ir_val count;  /* variable: steps of all tiles before */
     gale__ir_val speaks; /* whether this thread speaks for its subgroup: the first lane */
     gale__ir_val set, group;
+    bool team, shares;
 } relay;
 
 static void gate(relay *r, int op, gale__ir_val which, gale__ir_val count)
@@ -35,7 +40,7 @@ static void end_block(relay *r) { gale__emit_close(&r->matrix->tile.tiling.emit)
 
 static void open_gates(relay *r)
 {
-    uint32_t stages = r->schedule->stages, count = 2 * stages + GALE__RELAY_SETS - 1u;
+    uint32_t stages = r->schedule->stages, count = 2 * stages + 2;
     gale__ir_val first =
         gale__ir_op2(r->ir, GALE__EQ, GALE_BOOL, r->matrix->tile.tiling.emit.tid, gale__ir_u32(r->ir, 0));
     r->gates = gale__ir_add(r->ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_U64, .imm = count});
@@ -44,7 +49,9 @@ static void open_gates(relay *r)
         gale__ir_add(r->ir, (gale__ir_instr){.op = GALE__IR_GATE_INIT,
                                 .a = r->gates,
                                 .b = gale__ir_u32(r->ir, i),
-                                .imm = i < stages ? gale__schedule_matrix_copiers(r->schedule) : 4});
+                                .imm = i < stages ? gale__schedule_matrix_copiers(r->schedule)
+                                       : r->team  ? 8
+                                                  : 4});
     end_block(r);
     effect(r->ir, GALE__IR_BARRIER, 0);
 }
@@ -77,28 +84,57 @@ static step begin_steps(relay *r)
     return s;
 }
 
+static void fetch(relay *r, gale__ir_val k)
+{
+    for (int w = 0; w < 2; w++) gale__matrix_part_fetch(r->matrix, &r->matrix->parts[w], k);
+}
+
+/* Shares of what has been fetched; the next step's operands arrive while its stage is not free yet. */
+static void cut(relay *r, const step *s, gale__ir_val stage)
+{
+    gale__ir_val next = op32(r->ir, GALE__ADD, s->k, r->schedule->tile_k);
+    for (int w = 0; w < 2; w++) gale__matrix_part_deliver(r->matrix, &r->matrix->parts[w], stage);
+    effect(r->ir, GALE__IR_GROUP_FENCE, 0);
+    gate(r, GALE__IR_GATE_ARRIVE, s->stage, 0);
+    gale__emit_if(&r->matrix->tile.tiling.emit,
+        gale__ir_op2(r->ir, GALE__LT, GALE_BOOL, next, r->matrix->tile.tiling.emit.layout.inner_count));
+    fetch(r, next);
+    end_block(r);
+}
+
 static void copy_tiles(relay *r)
 {
     gale__ir *ir = r->ir;
     gale__matrix *t = r->matrix;
-    uint32_t copiers = gale__schedule_matrix_copiers(r->schedule);
-    effect(r->ir, GALE__IR_REGISTERS, REGISTERS_COPYING);
-    gale__ir_val thread = op32(ir, GALE__SUB, t->tile.tiling.emit.tid, (GALE__RELAY_SETS - 1) * copiers);
+    effect(r->ir, GALE__IR_REGISTERS, r->shares ? REGISTERS_CUTTING : REGISTERS_COPYING);
+    gale__ir_val thread = op32(ir, GALE__SUB, t->tile.tiling.emit.tid, 2 * GALE__RELAY_SET);
     set(ir, r->count, gale__ir_u32(ir, 0));
     begin_tiles(r, r->group, 1);
     for (int w = 0; w < 2; w++) {
         t->parts[w].emit.tid = thread;
         gale__matrix_part_place(t, &t->parts[w]);
     }
+    if (r->shares) fetch(r, gale__ir_u32(ir, 0));
     step s = begin_steps(r);
     gate(r, GALE__IR_GATE_WAIT, free_again(r, s.stage), op32(ir, GALE__AND, op32(ir, GALE__ADD, s.uses, 1), 1));
-    for (int w = 0; w < 2; w++) gale__matrix_part_copy(t, &t->parts[w], op32(ir, GALE__MUL, s.stage, t->stage), s.k);
-    gate(r, GALE__IR_GATE_COPIES, s.stage, 0);
+    gale__ir_val stage = op32(ir, GALE__MUL, s.stage, t->stage);
+    if (r->shares) cut(r, &s, stage);
+    else {
+        for (int w = 0; w < 2; w++) gale__matrix_part_copy(t, &t->parts[w], stage, s.k);
+        gate(r, GALE__IR_GATE_COPIES, s.stage, 0);
+    }
     end_block(r);
     set(ir, r->count, add32(ir, get(ir, r->count), r->steps));
     end_block(r);
     effect(r->ir, GALE__IR_COMMIT, 0);
     effect(r->ir, GALE__IR_WAIT, 0);
+}
+
+static void free_stage(relay *r, gale__ir_val stage)
+{
+    gale__emit_if(&r->matrix->tile.tiling.emit, r->speaks);
+    gate(r, GALE__IR_GATE_ARRIVE, free_again(r, stage), 0);
+    end_block(r);
 }
 
 /* A step's products go on while the next one's begin; then the stage before is free. */
@@ -108,8 +144,15 @@ static void walk_k(relay *r)
     step s = begin_steps(r);
     gate(r, GALE__IR_GATE_WAIT, s.stage, op32(ir, GALE__AND, s.uses, 1));
     effect(r->ir, GALE__IR_GROUP_FENCE, 0);
-    gale__matrix_add_groups(r->matrix, op32(ir, GALE__MUL, s.stage, r->matrix->stage), gale__ir_u32(ir, 0));
-    effect(r->ir, GALE__IR_GROUP_WAIT, 1);
+    gale__ir_val rows = r->team ? op32(ir, GALE__MUL, r->set, GROUP_ROWS * r->schedule->tile_k) : gale__ir_u32(ir, 0);
+    gale__matrix_add_groups(r->matrix, op32(ir, GALE__MUL, s.stage, r->matrix->stage), rows);
+    effect(r->ir, GALE__IR_GROUP_WAIT, r->shares ? 0 : 1);
+    if (r->shares) {
+        free_stage(r, s.stage);
+        gale__matrix_total(r->matrix);
+        end_block(r);
+        return;
+    }
     gale__ir_val later = gale__ir_op2(ir, GALE__GT, GALE_BOOL, s.k, gale__ir_u32(ir, 0));
     gale__emit_if(&r->matrix->tile.tiling.emit, gale__ir_op2(ir, GALE__AND, GALE_BOOL, r->speaks, later));
     gale__ir_val before = op32(ir, GALE__IR_REM, op32(ir, GALE__SUB, s.number, 1), r->schedule->stages);
@@ -123,23 +166,31 @@ static void compute_tiles(relay *r)
     gale__ir *ir = r->ir;
     gale__matrix *t = r->matrix;
     const gale__schedule *c = r->schedule;
-    gale__ir_val turn = variable(ir, GALE_U32), other = op32(ir, GALE__XOR, r->set, 1);
-    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_REGISTERS, .mem = 1, .imm = REGISTERS_COMPUTING});
-    set(ir, r->count, gale__ir_op2(ir, GALE__MUL, GALE_U32, r->set, r->steps));
+    bool team = r->team;
+    uint32_t turns = team ? 1 : 2;
+    gale__ir_val turn = variable(ir, GALE_U32), other = op32(ir, GALE__XOR, r->set, 1), none = gale__ir_u32(ir, 0);
+    gale__ir_add(ir,
+        (gale__ir_instr){
+            .op = GALE__IR_REGISTERS, .mem = 1, .imm = r->shares ? REGISTERS_COMPUTING_TOTALS : REGISTERS_COMPUTING});
+    set(ir, r->count, team ? none : gale__ir_op2(ir, GALE__MUL, GALE_U32, r->set, r->steps));
     set(ir, turn, other);
-    begin_tiles(r, add32(ir, r->group, op32(ir, GALE__MUL, r->set, c->relay)), GALE__RELAY_SETS - 1);
+    begin_tiles(r, add32(ir, r->group, team ? none : op32(ir, GALE__MUL, r->set, c->relay)), turns);
     gale__matrix_zero_sums(t);
-    gate(r, GALE__IR_GATE_WAIT, turn_of(r, r->set), get(ir, turn));
+    if (r->shares) gale__matrix_begin_totals(t);
+    if (!team) gate(r, GALE__IR_GATE_WAIT, turn_of(r, r->set), get(ir, turn));
     walk_k(r);
-    gale__emit_if(&t->tile.tiling.emit, r->speaks); /* the other set begins while the last products are on their way */
-    gate(r, GALE__IR_GATE_ARRIVE, turn_of(r, other), 0);
-    end_block(r);
-    effect(ir, GALE__IR_GROUP_WAIT, 0);
-    gale__emit_if(&t->tile.tiling.emit, r->speaks);
-    gale__ir_val last = op32(ir, GALE__SUB, add32(ir, get(ir, r->count), r->steps), 1);
-    gate(r, GALE__IR_GATE_ARRIVE, free_again(r, op32(ir, GALE__IR_REM, last, c->stages)), 0);
-    end_block(r);
-    set(ir, r->count, add32(ir, get(ir, r->count), op32(ir, GALE__MUL, r->steps, GALE__RELAY_SETS - 1)));
+    if (!team) { /* the other set begins while the last products are on their way */
+        gale__emit_if(&t->tile.tiling.emit, r->speaks);
+        gate(r, GALE__IR_GATE_ARRIVE, turn_of(r, other), 0);
+        end_block(r);
+    }
+    if (r->shares) gale__matrix_end_totals(t);
+    else {
+        effect(ir, GALE__IR_GROUP_WAIT, 0);
+        gale__ir_val last = op32(ir, GALE__SUB, add32(ir, get(ir, r->count), r->steps), 1);
+        free_stage(r, op32(ir, GALE__IR_REM, last, c->stages));
+    }
+    set(ir, r->count, add32(ir, get(ir, r->count), op32(ir, GALE__MUL, r->steps, turns)));
     set(ir, turn, op32(ir, GALE__XOR, get(ir, turn), 1));
     gale__matrix_store(&t->tile);
     end_block(r);
@@ -149,16 +200,20 @@ void gale__matrix_relay(gale__matrix *t)
 {
     gale__emit *e = &t->tile.tiling.emit;
     gale__ir *ir = e->ir;
-    uint32_t tile_k = e->schedule->tile_k, copiers = gale__schedule_matrix_copiers(e->schedule);
-    relay r = {.matrix = t, .ir = ir, .schedule = e->schedule};
+    uint32_t tile_k = e->schedule->tile_k;
+    relay r = {.matrix = t,
+        .ir = ir,
+        .schedule = e->schedule,
+        .team = e->schedule->team != 0,
+        .shares = gale__schedule_matrix_shares(e->schedule) > 1};
     open_gates(&r);
     r.steps = op32(ir, GALE__IR_DIV, op32(ir, GALE__ADD, e->layout.inner_count, tile_k - 1), tile_k);
     r.count = variable(ir, GALE_U32);
     gale__ir_val lane = op32(ir, GALE__IR_REM, e->tid, e->schedule->lanes);
     r.speaks = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, lane, gale__ir_u32(ir, 0));
-    r.set = op32(ir, GALE__IR_DIV, e->tid, copiers);
+    r.set = op32(ir, GALE__IR_DIV, e->tid, GALE__RELAY_SET);
     r.group = gale__emit_group(e);
-    gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, r.set, gale__ir_u32(ir, GALE__RELAY_SETS - 1)));
+    gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, r.set, gale__ir_u32(ir, 2)));
     compute_tiles(&r);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     copy_tiles(&r);
