@@ -116,6 +116,7 @@ static void choose_matrix(gale_device *device)
     if (!off && !emulate && *how && strcmp(how, "auto") != 0)
         gale__log(GALE__WARN, "GALE_MATRIX=%s is ignored: expected auto, off or emulate", how);
     if (off || emulate) caps->n_matrix = 0;
+    caps->matrix_f32 = caps->matrix_f32 && caps->n_matrix;
     caps->matrix_emulated = emulate && strcmp(device->backend->name, "cpu") != 0;
 }
 

@@ -107,7 +107,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .groups = p->device->info.caps.matrix_groups,
         .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
         .bytes = bytes,
-        .f32 = p->device->info.caps.matrix_f32 && p->device->info.caps.n_matrix > 0,
+        .f32 = p->device->info.caps.matrix_f32,
         .fast = p->options.fast,
         .steady = p->options.batch_invariant,
         .wraps = !p->device->info.caps.host_functions,

@@ -1,7 +1,7 @@
 /* MATRIX: products of f32 by matrix units.  Each operand is cut into three shares of bf16, from the upper bits to the
  * lower, whose sum is the number exactly; six of the nine products of shares are added, and the three that are left out
- * are 2^-23 of the result or less.  Matrix units truncate what they add, which would take every sum towards zero: so
- * they add up one step along k only, and threads add the steps, as exactly as f32 does. */
+ * are below 2^-21 of the product, and 2^-23 on average.  Matrix units truncate what they add, which would take every
+ * sum towards zero: so they add up one step along k only, and threads add the steps, as exactly as f32 does. */
 #include "kernel/schedule/schedule_matrix.h"
 
 int gale__matrix_pairs(const gale__schedule *s, const gale__matrix_pair **out)
