@@ -139,13 +139,27 @@ gale_kernel *gale__kernel_known(gale_device *device, const char *text)
     return find(device, key_of(text, strlen(text)));
 }
 
-gale_status gale__kernel_from_ir(gale_device *device, const char *text, const gale__ir *ir, gale_kernel **out)
+bool gale__kernel_is_new(const gale__kernel_wants *w, const char *text)
 {
-    gale_module *module = NULL;
-    GALE_TRY(build_module(device, &ir, 1, &module));
-    gale_status status = keep_module(device, module);
-    if (status != GALE_OK) return gale_module_destroy(&module), status;
-    return kernel_of(device, module, ir, key_of(text, strlen(text)), out);
+    for (size_t i = 0; i < w->n; i++)
+        if (!strcmp(w->irs[i].name, text)) return false;
+    return !gale__kernel_known(w->device, text);
+}
+
+gale_status gale__kernel_want(gale__kernel_wants *w, gale__ir *ir)
+{
+    gale_status status = gale__ir_check(ir);
+    if (status == GALE_OK) status = gale__grow((void **)&w->irs, &w->capacity, w->n + 1, sizeof *w->irs);
+    if (status == GALE_OK) w->irs[w->n++] = *ir;
+    else gale__ir_finish(ir);
+    return status;
+}
+
+void gale__kernel_wants_finish(gale__kernel_wants *w)
+{
+    for (size_t i = 0; i < w->n; i++) gale__ir_finish(&w->irs[i]);
+    gale__free(w->irs);
+    *w = (gale__kernel_wants){0};
 }
 
 /* Nests on their way to kernels. */
@@ -160,10 +174,11 @@ typedef struct batch {
     int *wait; /* place in the list of kernels to build, or -1 */
     gale__runnable *out;
 } batch;
-/* One kernel that has to be built: of nest `first`, and of those after it that are joined to it. */
+/* One kernel that has to be built: of nest `first`, and of those after it that are joined to it; or of IR. */
 typedef struct missing {
     key key;
     int first, parts;
+    const gale__ir *given;
     gale__ir ir;
     bool made;
     gale_kernel *kernel;
@@ -196,6 +211,7 @@ static gale_status build_joined(const batch *b, const missing *m, const char *na
 static gale_status build_ir(const batch *b, missing *m)
 {
     char name[64];
+    if (m->given) return GALE_OK;
     snprintf(name, sizeof name, "gale_%s_%016llx",
         m->parts > 1 ? b->out[m->first].name : gale__schedule_name(&b->schedules[m->first]),
         (unsigned long long)m->key.a);
@@ -213,13 +229,13 @@ static gale_status build_part(builder *b, size_t part)
     if (last > b->count) last = b->count;
     for (int i = first; i < last; i++) {
         GALE_TRY(build_ir(b->batch, &b->list[i]));
-        irs[i - first] = &b->list[i].ir;
+        irs[i - first] = b->list[i].given ? b->list[i].given : &b->list[i].ir;
     }
     GALE_TRY(build_module(b->batch->device, irs, last - first, &module));
     gale_status status = keep_module(b->batch->device, module);
     if (status != GALE_OK) return gale_module_destroy(&module), status;
     for (int i = first; i < last; i++)
-        GALE_TRY(kernel_of(b->batch->device, module, &b->list[i].ir, b->list[i].key, &b->list[i].kernel));
+        GALE_TRY(kernel_of(b->batch->device, module, irs[i - first], b->list[i].key, &b->list[i].kernel));
     return GALE_OK;
 }
 
@@ -332,14 +348,14 @@ static void look_up(batch *b, int i, missing *list, int *count)
 /* Parts of a joined kernel exchange data through memory. */
 static bool can_join(const batch *b) { return b->follows && b->device->info.caps.memory_model; }
 
-static gale_status make_gpu(batch *b)
+static gale_status make_gpu(batch *b, const gale__kernel_wants *wants)
 {
     gale_status status = GALE_NO_MEMORY;
     gale__str text = {0};
     gale__arena arena = {0};
     size_t n = (size_t)b->n + 1;
     int count = 0, parts;
-    missing *list = gale__arena_alloc(&arena, n * sizeof *list);
+    missing *list = gale__arena_alloc(&arena, (n + wants->n) * sizeof *list);
     b->schedules = gale__arena_alloc(&arena, n * sizeof *b->schedules);
     b->keys = gale__arena_alloc(&arena, n * sizeof *b->keys);
     b->wait = gale__arena_alloc(&arena, n * sizeof *b->wait);
@@ -350,6 +366,8 @@ static gale_status make_gpu(batch *b)
         if (parts > 1) GALE_GO(join(b, i, parts));
         look_up(b, i, list, &count);
     }
+    for (const gale__ir *ir = wants->irs; ir < wants->irs + wants->n; ir++)
+        list[count++] = (missing){.key = key_of(ir->name, strlen(ir->name)), .given = ir};
     GALE_GO(build_all(b, list, count));
     for (int i = 0; i < b->n; i++)
         if (b->out[i].parts && b->wait[i] >= 0) b->out[i].kernel = list[b->wait[i]].kernel;
@@ -511,12 +529,12 @@ static gale_status make_all_cpu(gale_device *device, const gale__nest *const *ne
 }
 
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests,
-    const bool *follows, int n, gale__runnable *out)
+    const bool *follows, int n, const gale__kernel_wants *wants, gale__runnable *out)
 {
     batch b = {.device = device, .arena = arena, .nests = nests, .follows = follows, .n = n, .out = out};
     memset(out, 0, (size_t)n * sizeof *out);
     bool host = device->info.caps.host_functions;
-    gale_status status = host ? make_all_cpu(device, nests, n, out) : make_gpu(&b);
+    gale_status status = host ? make_all_cpu(device, nests, n, out) : make_gpu(&b, wants);
     if (status != GALE_OK)
         for (int i = 0; i < n; i++) gale__runnable_finish(&out[i]);
     return status;
