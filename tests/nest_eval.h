@@ -25,7 +25,9 @@ static inline bool eval_is_float(int type) { return gale__type_is_float((gale_ty
 static inline eval_value eval_load(gale_type type, const void *p)
 {
     eval_value v;
-    if (eval_is_float(type)) v.f = gale__load_f64(type, p);
+    float f;
+    if (type == GALE_F32) memcpy(&f, p, 4), v.f = f; /* most are: others go through tables */
+    else if (eval_is_float(type)) v.f = gale__load_f64(type, p);
     else v.i = gale__load_i64(type, p);
     return v;
 }
@@ -35,7 +37,7 @@ static inline eval_value eval_fit(gale_type type, eval_value v)
 {
     char bytes[8] = {0};
     if (eval_is_float(type)) {
-        if (gale__compute_type(type) == GALE_F32) v.f = (float)v.f;
+        if (type != GALE_F64) v.f = (float)v.f;
         return v;
     }
     gale__store_i64(type, bytes, v.i);
@@ -70,7 +72,7 @@ static inline bool eval_address(const eval *e, const gale__nest_access *a, int64
 
 static inline double eval_float_op(int op, int type, double x, double y, double z)
 {
-    bool wide = gale__compute_type((gale_type)type) == GALE_F64;
+    bool wide = type == GALE_F64;
 #define EVAL_MATH(NAME, name) \
     case GALE__##NAME: return wide ? m64_##name(x) : m32_##name((float)x)
     switch (op) {
@@ -205,7 +207,8 @@ static inline eval_value eval_instr(eval *e, int i)
         int64_t index = eval_instr(e, in->a).i;
         address += index < 0 ? 0 : index >= (int64_t)in->imm ? (int64_t)in->imm - 1 : index;
     }
-    return eval_load(a->type, (const char *)e->buffers[a->buffer] + address * (int64_t)gale_type_size(a->type));
+    int64_t size = a->type == GALE_F32 ? 4 : (int64_t)gale_type_size(a->type);
+    return eval_load(a->type, (const char *)e->buffers[a->buffer] + address * size);
 }
 
 /* Steps the coordinates of [from, to); false at the end. */
@@ -221,7 +224,7 @@ static inline bool eval_next(eval *e, int from, int to)
 static inline void eval_reduce(eval *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
-    gale_type from = (gale_type)e->nest->code[in->a].type, acc = (gale_type)in->acc;
+    gale_type from = (gale_type)e->nest->code[in->a].type, acc = (gale_type)in->acc, wide = gale__compute_type(acc);
     int kind = (int)in->imm, first = e->nest->n_outer, all = first + e->nest->n_inner;
     bool arg = kind >= GALE__ARGMAX;
     eval_value s = {0};
@@ -230,7 +233,7 @@ static inline void eval_reduce(eval *e, int i)
     for (int d = first; d < all; d++) e->at[d] = 0;
     do {
         eval_value v = eval_instr(e, in->a);
-        if (!arg) v = eval_cast(from, gale__compute_type(acc), v);
+        if (!arg && from != wide) v = eval_cast(from, wide, v);
         bool nan_v = eval_is_float(acc) && isnan(v.f), nan_s = eval_is_float(acc) && isnan(s.f);
         bool more = kind == GALE__RMAX || kind == GALE__ARGMAX || kind == GALE__ARGMAX_LAST;
         bool tie = kind == GALE__ARGMAX_LAST || kind == GALE__ARGMIN_LAST;
@@ -246,12 +249,12 @@ static inline void eval_reduce(eval *e, int i)
             s = v;
             best = place;
         }
-        if (!eval_is_float(acc)) s = eval_fit(gale__compute_type(acc), s);
+        if (!eval_is_float(acc)) s = eval_fit(arg ? gale__compute_type(acc) : wide, s);
         place++;
     } while (eval_next(e, first, all));
     if (arg) s.i = best;
     else if (eval_is_float(acc) != eval_is_float(in->type) || !eval_is_float(acc))
-        s = eval_cast(gale__compute_type(acc), (gale_type)in->type, s);
+        s = eval_cast(wide, (gale_type)in->type, s);
     e->value[i] = eval_is_float(in->type) && !arg ? eval_fit((gale_type)in->type, s) : s;
 }
 

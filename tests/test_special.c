@@ -13,6 +13,28 @@ typedef struct buffers {
     size_t input_size, index_size, result_size;
 } buffers;
 
+/* All kernels of the job that the device does not have yet. */
+static gale_status build_all(gale_device *device, const gale__special_job *job)
+{
+    gale__kernel_wants wants = {.device = device};
+    gale__arena arena = {0};
+    gale__runnable none[1];
+    gale_status status = GALE_OK;
+    for (int i = 0; i < job->n_launches && status == GALE_OK; i++) {
+        gale__special_launch l;
+        gale__ir ir;
+        gale__special_launch_get(job, i, &l);
+        if (!gale__kernel_is_new(&wants, l.key)) continue;
+        status = gale__special_build(&l, &ir);
+        if (status == GALE_OK) status = gale__ir_validate(&ir);
+        if (status == GALE_OK) status = gale__kernel_want(&wants, &ir);
+    }
+    if (status == GALE_OK) status = gale__runnables_make(device, &arena, NULL, NULL, 0, &wants, none);
+    gale__kernel_wants_finish(&wants);
+    gale__arena_finish(&arena);
+    return status;
+}
+
 static gale_status launch_all(
     gale_device *device, gale_stream *stream, const gale__special_job *job, gale_buffer *const *at)
 {
@@ -20,20 +42,11 @@ static gale_status launch_all(
         gale__special_launch l;
         gale__ref refs[5];
         gale__special_launch_get(job, i, &l);
-        gale_kernel *kernel = gale__kernel_known(device, l.key);
-        if (!kernel) {
-            gale__ir ir;
-            GALE_TRY(gale__special_build(&l, &ir));
-            gale_status status = gale__ir_validate(&ir);
-            if (status == GALE_OK) status = gale__kernel_from_ir(device, l.key, &ir, &kernel);
-            gale__ir_finish(&ir);
-            GALE_TRY(status);
-        }
         for (int r = 0; r < l.n_refs; r++) refs[r] = gale__buffer_ref(at[l.refs[r].buffer], l.refs[r].offset);
         gale__launch launch = {
             .n_refs = l.n_refs, .n_words = l.n_words, .refs = refs, .words = l.words, .group = {l.threads, 1, 1}};
         memcpy(launch.groups, l.groups, sizeof launch.groups);
-        GALE_TRY(gale__launch_run(stream, kernel, &launch));
+        GALE_TRY(gale__launch_run(stream, gale__kernel_known(device, l.key), &launch));
     }
     return GALE_OK;
 }
@@ -51,6 +64,7 @@ static gale_status run_job(gale_device *device, const gale__special_job *job, co
         GALE_GO(gale_buffer_create(device, size[i], &at[i]));
         if (from[i]) GALE_GO(gale_upload(stream, at[i], 0, from[i], size[i]));
     }
+    GALE_GO(build_all(device, job));
     GALE_GO(launch_all(device, stream, job, at));
     GALE_GO(gale_download(stream, at[0], 0, b->result, size[0]));
     GALE_GO(gale_stream_sync(stream));

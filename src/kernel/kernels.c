@@ -5,6 +5,7 @@
 #include "kernel/cpu/interp.h"
 #include "kernel/ir/join.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct key {
@@ -139,13 +140,27 @@ gale_kernel *gale__kernel_known(gale_device *device, const char *text)
     return find(device, key_of(text, strlen(text)));
 }
 
-gale_status gale__kernel_from_ir(gale_device *device, const char *text, const gale__ir *ir, gale_kernel **out)
+bool gale__kernel_is_new(const gale__kernel_wants *w, const char *text)
 {
-    gale_module *module = NULL;
-    GALE_TRY(build_module(device, &ir, 1, &module));
-    gale_status status = keep_module(device, module);
-    if (status != GALE_OK) return gale_module_destroy(&module), status;
-    return kernel_of(device, module, ir, key_of(text, strlen(text)), out);
+    for (size_t i = 0; i < w->n; i++)
+        if (!strcmp(w->irs[i].name, text)) return false;
+    return !gale__kernel_known(w->device, text);
+}
+
+gale_status gale__kernel_want(gale__kernel_wants *w, gale__ir *ir)
+{
+    gale_status status = gale__ir_check(ir);
+    if (status == GALE_OK) status = gale__grow((void **)&w->irs, &w->capacity, w->n + 1, sizeof *w->irs);
+    if (status == GALE_OK) w->irs[w->n++] = *ir;
+    else gale__ir_finish(ir);
+    return status;
+}
+
+void gale__kernel_wants_finish(gale__kernel_wants *w)
+{
+    for (size_t i = 0; i < w->n; i++) gale__ir_finish(&w->irs[i]);
+    gale__free(w->irs);
+    *w = (gale__kernel_wants){0};
 }
 
 /* Nests on their way to kernels. */
@@ -160,23 +175,25 @@ typedef struct batch {
     int *wait; /* place in the list of kernels to build, or -1 */
     gale__runnable *out;
 } batch;
-/* One kernel that has to be built: of nest `first`, and of those after it that are joined to it. */
+/* One kernel that has to be built: of nest `first`, and of those after it that are joined to it; or of IR. */
 typedef struct missing {
     key key;
     int first, parts;
-    gale__ir ir;
-    bool made;
+    const gale__ir *ir; /* its own, or one that was given; NULL: not built yet */
+    gale__ir own;
     gale_kernel *kernel;
 } missing;
-enum { MODULE_KERNELS = 64 };
-typedef struct builder {
+enum { MODULE_KERNELS = 64, MODULE_CODE = 1000 }; /* most kernels, and most instructions of several */
+typedef struct builder builder;
+struct builder {
     const batch *batch;
-    missing *list;
-    int count, per_module;
-    gale_status *status; /* by module */
+    missing *list, **order; /* order: those with much code first */
+    int count, *first;      /* first: by module, place in order; one more at the end */
+    gale_status (*make)(builder *b, size_t i);
+    gale_status *status; /* by item */
     char *message;       /* of the first failure */
     gale__mutex lock;
-} builder;
+};
 
 static gale_status build_joined(const batch *b, const missing *m, const char *name, gale__ir *out)
 {
@@ -193,71 +210,101 @@ static gale_status build_joined(const batch *b, const missing *m, const char *na
     return status;
 }
 
-static gale_status build_ir(const batch *b, missing *m)
+static gale_status build_ir(builder *builds, size_t i)
 {
+    const batch *b = builds->batch;
+    missing *m = &builds->list[i];
     char name[64];
+    if (m->ir) return GALE_OK;
     snprintf(name, sizeof name, "gale_%s_%016llx",
         m->parts > 1 ? b->out[m->first].name : gale__schedule_name(&b->schedules[m->first]),
         (unsigned long long)m->key.a);
-    if (m->parts > 1) GALE_TRY(build_joined(b, m, name, &m->ir));
-    else GALE_TRY(gale__schedule_build(b->nests[m->first], &b->schedules[m->first], name, &m->ir));
-    m->made = true;
+    if (m->parts > 1) GALE_TRY(build_joined(b, m, name, &m->own));
+    else GALE_TRY(gale__schedule_build(b->nests[m->first], &b->schedules[m->first], name, &m->own));
+    m->ir = &m->own;
     return GALE_OK;
 }
 
 static gale_status build_part(builder *b, size_t part)
 {
-    int first = (int)part * b->per_module, last = first + b->per_module;
+    gale_device *device = b->batch->device;
+    missing **list = b->order + b->first[part];
+    int n = b->first[part + 1] - b->first[part];
     const gale__ir *irs[MODULE_KERNELS];
     gale_module *module = NULL;
-    if (last > b->count) last = b->count;
-    for (int i = first; i < last; i++) {
-        GALE_TRY(build_ir(b->batch, &b->list[i]));
-        irs[i - first] = &b->list[i].ir;
-    }
-    GALE_TRY(build_module(b->batch->device, irs, last - first, &module));
-    gale_status status = keep_module(b->batch->device, module);
+    for (int i = 0; i < n; i++) irs[i] = list[i]->ir;
+    GALE_TRY(build_module(device, irs, n, &module));
+    gale_status status = keep_module(device, module);
     if (status != GALE_OK) return gale_module_destroy(&module), status;
-    for (int i = first; i < last; i++)
-        GALE_TRY(kernel_of(b->batch->device, module, &b->list[i].ir, b->list[i].key, &b->list[i].kernel));
+    for (int i = 0; i < n; i++) GALE_TRY(kernel_of(device, module, irs[i], list[i]->key, &list[i]->kernel));
     return GALE_OK;
 }
 
-static void build_part_on(void *arg, size_t part, int worker)
+static void make_one(void *arg, size_t i, int worker)
 {
     builder *b = arg;
     (void)worker;
-    b->status[part] = build_part(b, part);
-    if (b->status[part] == GALE_OK) return;
+    b->status[i] = b->make(b, i);
+    if (b->status[i] == GALE_OK) return;
     gale__mutex_lock(&b->lock); /* the message lives in this thread's slot: carry it over */
     if (!b->message) b->message = gale__strdup(gale_error());
     gale__mutex_unlock(&b->lock);
 }
 
-/* SPIR-V holds one kernel a module. */
-static int per_module(const gale_device_caps *caps)
+/* make(b, i) for all i < n, on all cores. */
+static gale_status make_each(builder *b, int n, gale_status (*make)(builder *b, size_t i))
 {
-    uint32_t most = caps->spirv || !caps->kernels_per_module ? 1 : caps->kernels_per_module;
-    return most < MODULE_KERNELS ? (int)most : MODULE_KERNELS;
+    b->make = make;
+    gale__parallel((size_t)n, make_one, b);
+    for (int i = 0; i < n; i++)
+        if (b->status[i] != GALE_OK) return gale__fail(b->status[i], "%s", b->message ? b->message : "out of memory");
+    return GALE_OK;
 }
 
-static gale_status build_all(const batch *whole, missing *list, int count)
+static int by_code(const void *a, const void *b)
 {
-    builder b = {.batch = whole, .list = list, .count = count, .per_module = per_module(&whole->device->info.caps)};
+    const missing *x = *(missing *const *)a, *y = *(missing *const *)b;
+    return x->ir->count != y->ir->count ? (x->ir->count < y->ir->count ? 1 : -1) : x < y ? -1 : x > y;
+}
+
+/* Which kernels share a module; returns how many there are.  A compiler takes its time to start, and NVRTC starts one
+ * program at a time; but it takes the kernels of a module one after the other, so that long ones are alone.  SPIR-V
+ * holds one kernel a module. */
+static int divide(builder *b)
+{
+    const gale_device_caps *caps = &b->batch->device->info.caps;
+    uint32_t most = caps->spirv || !caps->kernels_per_module ? 1 : caps->kernels_per_module, code = 0;
+    int parts = 0;
+    if (most > MODULE_KERNELS) most = MODULE_KERNELS;
+    for (int i = 0; i < b->count; i++) b->order[i] = &b->list[i];
+    qsort(b->order, (size_t)b->count, sizeof *b->order, by_code);
+    for (int i = 0; i < b->count; i++) {
+        code += b->order[i]->ir->count;
+        bool full = parts > 0 && (i - b->first[parts - 1] == (int)most || (code > MODULE_CODE && !caps->software));
+        if (parts > 0 && !full) continue;
+        b->first[parts++] = i;
+        code = b->order[i]->ir->count;
+    }
+    b->first[parts] = b->count;
+    return parts;
+}
+
+static gale_status build_all(const batch *whole, gale__arena *arena, missing *list, int count)
+{
+    size_t n = (size_t)count + 1;
+    builder b = {.batch = whole, .list = list, .count = count};
     if (count == 0) return GALE_OK;
-    size_t parts = (size_t)((count + b.per_module - 1) / b.per_module);
-    b.status = gale__calloc(parts, sizeof *b.status);
-    if (!b.status) return GALE_NO_MEMORY;
+    b.status = gale__arena_alloc(arena, n * sizeof *b.status);
+    b.order = gale__arena_alloc(arena, n * sizeof *b.order);
+    b.first = gale__arena_alloc(arena, n * sizeof *b.first);
+    if (!b.status || !b.order || !b.first) return GALE_NO_MEMORY;
     gale__mutex_init(&b.lock);
-    gale__parallel(parts, build_part_on, &b);
-    gale_status status = GALE_OK;
-    for (size_t i = 0; i < parts && status == GALE_OK; i++)
-        if (b.status[i] != GALE_OK) status = gale__fail(b.status[i], "%s", b.message ? b.message : "out of memory");
+    gale_status status = make_each(&b, count, build_ir);
+    if (status == GALE_OK) status = make_each(&b, divide(&b), build_part);
     for (int i = 0; i < count; i++)
-        if (list[i].made) gale__ir_finish(&list[i].ir);
+        if (list[i].ir == &list[i].own) gale__ir_finish(&list[i].own);
     gale__mutex_finish(&b.lock);
     gale__free(b.message);
-    gale__free(b.status);
     return status;
 }
 
@@ -332,14 +379,14 @@ static void look_up(batch *b, int i, missing *list, int *count)
 /* Parts of a joined kernel exchange data through memory. */
 static bool can_join(const batch *b) { return b->follows && b->device->info.caps.memory_model; }
 
-static gale_status make_gpu(batch *b)
+static gale_status make_gpu(batch *b, const gale__kernel_wants *wants)
 {
     gale_status status = GALE_NO_MEMORY;
     gale__str text = {0};
     gale__arena arena = {0};
     size_t n = (size_t)b->n + 1;
     int count = 0, parts;
-    missing *list = gale__arena_alloc(&arena, n * sizeof *list);
+    missing *list = gale__arena_alloc(&arena, (n + wants->n) * sizeof *list);
     b->schedules = gale__arena_alloc(&arena, n * sizeof *b->schedules);
     b->keys = gale__arena_alloc(&arena, n * sizeof *b->keys);
     b->wait = gale__arena_alloc(&arena, n * sizeof *b->wait);
@@ -350,7 +397,9 @@ static gale_status make_gpu(batch *b)
         if (parts > 1) GALE_GO(join(b, i, parts));
         look_up(b, i, list, &count);
     }
-    GALE_GO(build_all(b, list, count));
+    for (const gale__ir *ir = wants->irs; ir < wants->irs + wants->n; ir++)
+        list[count++] = (missing){.key = key_of(ir->name, strlen(ir->name)), .ir = ir};
+    GALE_GO(build_all(b, &arena, list, count));
     for (int i = 0; i < b->n; i++)
         if (b->out[i].parts && b->wait[i] >= 0) b->out[i].kernel = list[b->wait[i]].kernel;
 done:
@@ -511,12 +560,12 @@ static gale_status make_all_cpu(gale_device *device, const gale__nest *const *ne
 }
 
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests,
-    const bool *follows, int n, gale__runnable *out)
+    const bool *follows, int n, const gale__kernel_wants *wants, gale__runnable *out)
 {
     batch b = {.device = device, .arena = arena, .nests = nests, .follows = follows, .n = n, .out = out};
     memset(out, 0, (size_t)n * sizeof *out);
     bool host = device->info.caps.host_functions;
-    gale_status status = host ? make_all_cpu(device, nests, n, out) : make_gpu(&b);
+    gale_status status = host ? make_all_cpu(device, nests, n, out) : make_gpu(&b, wants);
     if (status != GALE_OK)
         for (int i = 0; i < n; i++) gale__runnable_finish(&out[i]);
     return status;

@@ -24,10 +24,25 @@ typedef struct gale__runnable {
     } * host; /* CPU: owned; NULL when it is another one's of the same batch */
 } gale__runnable;
 
-/* Makes n nests runnable.  Small ones that run one after the other become one kernel (join.h) where the device gains by
- * it; follows[i]: nest i runs right after nest i - 1; NULL: none does.  On failure nothing is left behind. */
+/* Kernels of IR of their own (sort, scan, scatter, routines): named by their key, built together with those of nests.
+ */
+typedef struct gale__kernel_wants {
+    gale_device *device;
+    gale__ir *irs;
+    size_t n, capacity;
+} gale__kernel_wants;
+/* Whether the kernel has to be added: the device does not have it, and nobody wanted it yet. */
+bool gale__kernel_is_new(const gale__kernel_wants *w, const char *key);
+gale_status gale__kernel_want(gale__kernel_wants *w, gale__ir *ir); /* takes the IR, also on failure */
+void gale__kernel_wants_finish(gale__kernel_wants *w);
+/* Looks such a kernel up; NULL when it was not built. */
+gale_kernel *gale__kernel_known(gale_device *device, const char *key);
+
+/* Makes n nests runnable, and builds what is wanted.  Small ones that run one after the other become one kernel
+ * (join.h) where the device gains by it; follows[i]: nest i runs right after nest i - 1; NULL: none does.  On failure
+ * nothing is left behind. */
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests,
-    const bool *follows, int n, gale__runnable *out);
+    const bool *follows, int n, const gale__kernel_wants *wants, gale__runnable *out);
 /* What the kernel wants in the place of a buffer that is constant: made of it once, for all kernels whose key is the
  * same. */
 typedef struct gale__panels {
@@ -42,8 +57,4 @@ void gale__panels_make(const gale__panels *p, void *from, void *to);
 gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes,
     const char *name, gale__runnable *out);
 void gale__runnable_finish(gale__runnable *r);
-/* Kernels built from IR of their own (sort, scan, scatter): `key` names the text. */
-gale_status gale__kernel_from_ir(gale_device *device, const char *key, const gale__ir *ir, gale_kernel **out);
-/* Looks such a kernel up without building its IR; NULL when it is not there yet. */
-gale_kernel *gale__kernel_known(gale_device *device, const char *key);
 #endif

@@ -212,6 +212,16 @@ static void mark_constants(const gale__planner *p, gale__fused *k)
     }
 }
 
+static gale_status list_wants(gale__planner *p, gale__kernel_wants *out)
+{
+    for (const gale__fused *k = p->fusion.kernels; k < p->fusion.kernels + p->fusion.n_kernels; k++) {
+        if (k->kind == GALE__FUSED_ROUTINE) GALE_TRY(gale__planner_routine_wants(p, k, out));
+        else if (k->kind != GALE__FUSED_NEST && k->kind != GALE__FUSED_LOOP)
+            GALE_TRY(gale__planner_special_wants(p, k, out));
+    }
+    return GALE_OK;
+}
+
 /* Nests whose steps come one after the other, in the prologue both or in runs both, may become one kernel. */
 static gale_status make_runnables(gale__planner *p)
 {
@@ -236,10 +246,14 @@ static gale_status make_runnables(gale__planner *p)
                      gale__prim_at(f->g, last->root)->invariant == gale__prim_at(f->g, k->root)->invariant;
         p->nests[n++] = &k->nest;
     }
-    GALE_TRY(gale__runnables_make(
-        plan->device, &plan->arena, p->nests, f->options.no_fusion ? NULL : follows, n, plan->runnables));
-    plan->n_runnables = n;
-    return GALE_OK;
+    gale__kernel_wants wants = {.device = plan->device};
+    gale_status status = list_wants(p, &wants);
+    if (status == GALE_OK)
+        status = gale__runnables_make(
+            plan->device, &plan->arena, p->nests, f->options.no_fusion ? NULL : follows, n, &wants, plan->runnables);
+    gale__kernel_wants_finish(&wants);
+    if (status == GALE_OK) plan->n_runnables = n;
+    return status;
 }
 
 /* "ReduceMean x 3, Mul+Add": of kernels that became one. */

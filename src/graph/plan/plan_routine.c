@@ -49,19 +49,29 @@ static gale_status plan_host(claimed *c)
 
 /* --- Kernels. --- */
 
-static gale_status find_kernel(const claimed *c, int i, const gale__routine_launch *launch, gale_kernel **out)
+static void take_args(const gale__prim_node *n, int64_t args[GALE__FAST_PATH_ARGS])
 {
-    gale_device *device = c->planner->plan->device;
-    gale__ir ir;
-    if ((*out = gale__kernel_known(device, launch->key))) return GALE_OK;
-    gale__ir_init(&ir, launch->key);
-    ir.n_pointers = launch->n_refs;
-    ir.n_words = launch->n_words;
-    c->path->run.kernels->build(c->args, &device->info.caps, i, &ir);
-    gale_status status = gale__ir_check(&ir);
-    if (status == GALE_OK) status = gale__kernel_from_ir(device, launch->key, &ir, out);
-    gale__ir_finish(&ir);
-    return status;
+    memcpy(args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *args);
+}
+
+gale_status gale__planner_routine_wants(gale__planner *p, const gale__fused *k, gale__kernel_wants *out)
+{
+    const gale__prim_node *n = gale__prim_at(&p->plan->g, k->root);
+    const gale__kernel_routine *routine = gale__fast_paths_at((int)n->attr[GALE__ROUTINE_ROW])->run.kernels;
+    const gale_device_caps *caps = &p->plan->device->info.caps;
+    int64_t args[GALE__FAST_PATH_ARGS] = {0};
+    gale__routine_launch launch;
+    take_args(n, args);
+    for (int i = 0; routine && routine->describe(args, caps, i, &launch); i++) {
+        gale__ir ir;
+        if (!gale__kernel_is_new(out, launch.key)) continue;
+        gale__ir_init(&ir, launch.key);
+        ir.n_pointers = launch.n_refs;
+        ir.n_words = launch.n_words;
+        routine->build(args, caps, i, &ir);
+        GALE_TRY(gale__kernel_want(out, &ir));
+    }
+    return GALE_OK;
 }
 
 static gale_status plan_launch(claimed *c, int i, const gale__routine_launch *launch)
@@ -69,7 +79,7 @@ static gale_status plan_launch(claimed *c, int i, const gale__routine_launch *la
     gale__plan_place refs[GALE__ROUTINE_REFS];
     gale__plan_step step = c->step;
     step.routine = i == 0; /* a report counts it once */
-    GALE_TRY(find_kernel(c, i, launch, &step.kernel));
+    step.kernel = gale__kernel_known(c->planner->plan->device, launch->key);
     step.n_words = launch->n_words;
     step.words =
         gale__arena_copy(&c->planner->plan->arena, launch->words, (size_t)launch->n_words * sizeof *launch->words);
@@ -139,7 +149,7 @@ gale_status gale__planner_routine(gale__planner *p, const gale__fused *k)
         c.places[1 + i] = gale__planner_place(p, n->in[i]);
         if (!again) c.step.tag.bytes += bytes_of(&plan->g, n->in[i]);
     }
-    memcpy(c.args, n->attr + GALE__ROUTINE_ARGS, (size_t)(n->n_attr - GALE__ROUTINE_ARGS) * sizeof *c.args);
+    take_args(n, c.args);
     memcpy(&c.step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof c.step.tag.operations);
     c.step.trips = (double)n->attr[GALE__ROUTINE_TRIPS];
     c.step.tag.op = gale__arena_strdup(&plan->arena, k->op);

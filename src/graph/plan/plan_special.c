@@ -110,14 +110,22 @@ static gale_status make_job(const gale__planner *p, const special *s, gale__spec
     return gale__special_put(job, caps, s->type, s->mode, s->n, s->count);
 }
 
-static gale_status find_kernel(gale_device *device, const gale__special_launch *launch, gale_kernel **out)
+gale_status gale__planner_special_wants(gale__planner *p, const gale__fused *k, gale__kernel_wants *out)
 {
-    gale__ir ir;
-    if ((*out = gale__kernel_known(device, launch->key))) return GALE_OK;
-    GALE_TRY(gale__special_build(launch, &ir));
-    gale_status status = gale__kernel_from_ir(device, launch->key, &ir, out);
-    gale__ir_finish(&ir);
-    return status;
+    const gale__prim_node *n = gale__prim_at(&p->plan->g, k->root);
+    special s = describe(&p->plan->g, n);
+    gale__special_job job;
+    if (p->plan->device->info.caps.host_functions || (n->op == GALE__PRIM_PUT && s.count == 0)) return GALE_OK;
+    GALE_TRY(make_job(p, &s, &job));
+    for (int i = 0; i < job.n_launches; i++) {
+        gale__special_launch launch;
+        gale__ir ir;
+        gale__special_launch_get(&job, i, &launch);
+        if (!gale__kernel_is_new(out, launch.key)) continue;
+        GALE_TRY(gale__special_build(&launch, &ir));
+        GALE_TRY(gale__kernel_want(out, &ir));
+    }
+    return GALE_OK;
 }
 
 /* buffers: by GALE__SPECIAL_RESULT, INPUT, INDEX, SCRATCH. */
@@ -125,8 +133,11 @@ static gale_status device_step(gale__planner *p, const gale__special_launch *lau
     const gale__tag *tag, bool once)
 {
     gale__plan_place refs[5];
-    gale__plan_step step = {.kind = GALE__STEP_LAUNCH, .once = once, .n_words = launch->n_words, .tag = *tag};
-    GALE_TRY(find_kernel(p->plan->device, launch, &step.kernel));
+    gale__plan_step step = {.kind = GALE__STEP_LAUNCH,
+        .once = once,
+        .n_words = launch->n_words,
+        .tag = *tag,
+        .kernel = gale__kernel_known(p->plan->device, launch->key)};
     step.words = gale__arena_copy(&p->plan->arena, launch->words, (size_t)launch->n_words * sizeof *launch->words);
     if (!step.words) return GALE_NO_MEMORY;
     memcpy(step.groups, launch->groups, sizeof step.groups);

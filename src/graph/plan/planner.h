@@ -32,4 +32,7 @@ const char *gale__planner_nodes(gale__planner *p, const gale__fused *const *kern
 void gale__planner_note_reads(const gale__nest *nest, int first, uint8_t *writer, uint64_t *aligned);
 gale_status gale__planner_loop(gale__planner *p, const gale__fused *k);
 gale_status gale__planner_routine(gale__planner *p, const gale__fused *k);
+/* The kernels that planning them will look up: built beforehand, all at once. */
+gale_status gale__planner_special_wants(gale__planner *p, const gale__fused *k, gale__kernel_wants *out);
+gale_status gale__planner_routine_wants(gale__planner *p, const gale__fused *k, gale__kernel_wants *out);
 #endif

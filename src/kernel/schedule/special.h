@@ -3,8 +3,7 @@
  *     gale__special_sort(&job, caps, type, rows, n, descending);
  *     for (int i = 0; i < job.n_launches; i++) {
  *         gale__special_launch_get(&job, i, &launch); // key, grid, words, and which buffer each pointer is
- *         kernel = gale__kernel_known(device, launch.key);
- *         // where it is new: gale__special_build(&launch, &ir) and gale__kernel_from_ir
+ *         // where gale__kernel_is_new: gale__special_build(&launch, &ir) and gale__kernel_want
  *     }
  *
  * Results are the same from run to run: sorting is stable, and updates of one element are applied in their order. */
