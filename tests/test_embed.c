@@ -158,7 +158,8 @@ static void make_lengths(gale__row *rows, size_t count)
     }
 }
 
-static void check_batches(size_t count, size_t tokens, double padding_most, size_t shapes_most)
+static void check_batches(
+    size_t count, size_t tokens, gale__batch_shapes *known, double padding_most, size_t shapes_most)
 {
     gale__row *rows = calloc(count, sizeof *rows);
     uint8_t(*seen)[4096] = calloc(256, sizeof *seen);
@@ -167,7 +168,7 @@ static void check_batches(size_t count, size_t tokens, double padding_most, size
     make_lengths(rows, count);
     CHECK_OK(gale__rows_sort(rows, count));
     for (size_t at = 0; at < count; at += b.count) {
-        gale__batch_next(rows, count, at, tokens, 0, 512, &b);
+        gale__batch_next(rows, count, at, tokens, 0, 512, known, &b);
         if (!CHECK(b.count > 0 && b.count <= b.slots && b.slots * b.length <= tokens + b.length)) break;
         CHECK(rows[at].count <= b.length);
         run += b.slots * b.length;
@@ -183,12 +184,15 @@ static void check_batches(size_t count, size_t tokens, double padding_most, size
 
 TEST(batches_have_little_padding_and_few_shapes)
 {
-    check_batches(131072, 32768, 0.025, 80);
-    check_batches(8192, 1024, 0.02, 150);
-    check_batches(3, 1024, 0.7, 3);
+    gale__batch_shapes known = {.price = 4096};
+    check_batches(131072, 32768, NULL, 0.025, 80);
+    check_batches(8192, 1024, NULL, 0.02, 150);
+    check_batches(3, 1024, NULL, 0.7, 3);
+    check_batches(32768, 32768, &known, 0.1, 16);                                              /* few at first, */
+    for (int i = 0; i < 6; i++) check_batches(131072, 32768, &known, i < 5 ? 0.05 : 0.02, 60); /* the best ones later */
     gale__row one = {.count = 17};
     gale__batch b;
-    gale__batch_next(&one, 1, 0, 1024, 0, 512, &b);
+    gale__batch_next(&one, 1, 0, 1024, 0, 512, NULL, &b);
     CHECK_EQ(b.length, 20); /* a single text: of few shapes */
     CHECK_EQ(b.slots, 1);
 }

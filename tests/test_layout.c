@@ -170,6 +170,13 @@ TEST(turning)
     uint16_t to[12];
     gale__layout_turn(dims, 4, sizeof *from, from, to);
     CHECK(!memcmp(to, want, sizeof want));
+    const int64_t large[2] = {130, 197}; /* more than one square of it, and parts of squares at both ends */
+    static uint32_t wide[130 * 197], turned[130 * 197];
+    int wrong = 0;
+    for (uint32_t i = 0; i < 130 * 197; i++) wide[i] = i;
+    gale__layout_turn(large, 2, sizeof *wide, wide, turned);
+    for (uint32_t i = 0; i < 130 * 197; i++) wrong += turned[i % 197 * 130 + i / 197] != i;
+    CHECK_EQ(wrong, 0);
 }
 
 TESTS(ROW(turning), ROW(convolutions_copy), ROW(opencl), ROW(vulkan), ROW(cuda))

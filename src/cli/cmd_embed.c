@@ -99,7 +99,7 @@ static gale_status parse_shard(job *j)
     if (!strcmp(text, "auto")) {
         if (!find_rank(&k, &n))
             return gale__fail(GALE_INVALID, "--shard auto: not running under MPI or Slurm (OMPI_COMM_WORLD_RANK, "
-                                            "PMI_RANK and SLURM_PROCID are unset); use --shard K/N");
+                                            "PMI_RANK and SLURM_PROCID are unset or not numbers); use --shard K/N");
         j->options.shard = k;
         j->options.shards = n;
         return n < 2 ? GALE_OK : name_part(j, j->options.output);

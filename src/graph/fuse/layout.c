@@ -6,6 +6,7 @@
  * Costs are bytes: what is read across the direction in which a kernel walks counts once more, and a product whose
  * operand cannot be copied so counts the time it loses. */
 #include "graph/fuse/layout.h"
+#include "base/thread.h"
 #include "kernel/schedule/schedule.h"
 #include <string.h>
 
@@ -299,14 +300,35 @@ void gale__layout_force(gale__fusion *f)
     for (gale__node n = 0; n < f->g->count; n++) f->last[n] = may_turn(f, n);
 }
 
+/* Squares of SIDE elements stay in the first cache while they are turned. */
+enum { SIDE = 64 };
+typedef struct turning {
+    const char *from; /* [items, channels, size] */
+    char *to;         /* [items, size, channels] */
+    int64_t size, channels;
+    size_t element;
+} turning;
+
+static void turn_rows(void *arg, size_t i, int worker)
+{
+    const turning *t = arg;
+    int64_t blocks = (t->size + SIDE - 1) / SIDE, first = (int64_t)i % blocks * SIDE;
+    size_t base = (size_t)((int64_t)i / blocks * t->size * t->channels), e = t->element;
+    (void)worker;
+    for (int64_t c = 0; c < t->channels; c += SIDE)
+        for (int64_t at = first; at < t->size && at < first + SIDE; at++)
+            for (int64_t k = c; k < t->channels && k < c + SIDE; k++) {
+                const char *from = t->from + (base + (size_t)(k * t->size + at)) * e;
+                char *to = t->to + (base + (size_t)(at * t->channels + k)) * e;
+                if (e == 2) memcpy(to, from, 2); /* an instruction instead of a call */
+                else memcpy(to, from, e);
+            }
+}
+
 void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to)
 {
     int axis = gale__channel_axis(dims, rank);
-    int64_t size = plane_of(dims, rank), items = axis ? dims[0] : 1, channels = dims[axis];
-    const char *in = from;
-    char *out = to;
-    for (int64_t item = 0; item < items; item++, in += (size_t)(size * channels) * element)
-        for (int64_t at = 0; at < size; at++)
-            for (int64_t c = 0; c < channels; c++, out += element)
-                memcpy(out, in + (size_t)(c * size + at) * element, element);
+    int64_t items = axis ? dims[0] : 1;
+    turning t = {from, to, plane_of(dims, rank), dims[axis], element};
+    gale__parallel((size_t)(items * ((t.size + SIDE - 1) / SIDE)), turn_rows, &t);
 }

@@ -84,7 +84,7 @@ done:
     return status;
 }
 
-static gale_status fill_turned(gale__weight *w, gale_stream *stream)
+static gale_status fill_turned(gale__weight *w, gale_stream *stream, bool *uploaded)
 {
     const gale_tensor *t = w->tensor;
     char *declared = gale__alloc(t->size_bytes), *turned = gale__alloc(t->size_bytes);
@@ -94,8 +94,8 @@ static gale_status fill_turned(gale__weight *w, gale_stream *stream)
     gale__layout_turn(t->dims, t->rank, gale_type_size(t->type), declared, turned);
     GALE_GO(gale_buffer_create(stream->device, t->size_bytes, &w->buffer));
     w->ref = gale__buffer_ref(w->buffer, 0);
-    GALE_GO(gale_upload(stream, w->buffer, 0, turned, t->size_bytes));
-    status = gale_stream_sync(stream);
+    *uploaded = true;
+    status = gale_upload(stream, w->buffer, 0, turned, t->size_bytes);
 done:
     gale__free(declared);
     gale__free(turned);
@@ -131,7 +131,7 @@ static gale_status take(
     if (!w) return GALE_NO_MEMORY;
     gale_status status = gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, &w->tensor);
     w->key = key;
-    if (status == GALE_OK && key == LAST) status = fill_turned(w, stream);
+    if (status == GALE_OK && key == LAST) status = fill_turned(w, stream, uploaded);
     else if (status == GALE_OK) status = key ? fill_panels(w, stream, &wanted->panels) : fill(w, stream, uploaded);
     if (status != GALE_OK) {
         if (*uploaded) gale_stream_sync(stream); /* part of it may be on its way */

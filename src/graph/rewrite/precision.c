@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "graph/build/build.h"
 #include "graph/run/tensor.h"
+#include "kernel/cpu/simd.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +48,6 @@ static bool suits(gale_type type, const float *x, size_t n)
     return true;
 }
 
-static void round_all(gale_type type, const float *x, size_t n, uint16_t *out)
-{
-    for (size_t i = 0; i < n; i++) out[i] = type == GALE_F16 ? gale__f32_to_f16(x[i]) : gale__f32_to_bf16(x[i]);
-}
-
 /* Nothing is made of a constant that does not suit. */
 static gale_status convert(gale_type type, const gale_tensor *from, gale_tensor **out)
 {
@@ -60,7 +56,7 @@ static gale_status convert(gale_type type, const gale_tensor *from, gale_tensor 
     uint16_t *half = gale__alloc(n * sizeof *half + 1);
     gale_status status = x && half ? gale_tensor_to_cpu(from, x, n * sizeof *x) : GALE_NO_MEMORY;
     if (status == GALE_OK && suits(type, x, n)) {
-        round_all(type, x, n, half);
+        gale__simd_get()->narrow[type](half, x, NULL, NULL, n);
         status = gale_tensor_from_cpu(NULL, type, from->rank, from->dims, half, out);
     }
     gale__free(x);

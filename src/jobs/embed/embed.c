@@ -55,7 +55,7 @@ static gale_status run_rows(texts *t, size_t count)
     gale__batch b;
     GALE_TRY(gale__rows_sort(t->rows, count));
     for (size_t at = 0; at < count; at += b.count) {
-        gale__batch_next(t->rows, count, at, gale__embedder_tokens(e, 0), 0, (size_t)e->info.max_length, &b);
+        gale__batch_next(t->rows, count, at, gale__embedder_tokens(e, 0), 0, (size_t)e->info.max_length, NULL, &b);
         GALE_TRY(gale__embedder_run(e, 0, t->rows + at, b.count, b.slots, b.length));
     }
     return GALE_OK;
@@ -93,7 +93,7 @@ static gale_status run_length(gale_embedder *e, size_t length, size_t count, siz
     gale_status status = ids && rows && out ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK) {
         for (size_t i = 0; i < count; i++) rows[i] = (gale__row){ids, (uint32_t)length, 0, out};
-        gale__batch_next(rows, count, 0, tokens, 0, (size_t)e->info.max_length, &b);
+        gale__batch_next(rows, count, 0, tokens, 0, (size_t)e->info.max_length, NULL, &b);
         status = gale__embedder_run(e, 0, rows, b.count, b.slots, b.length);
     }
     gale__free(ids);

@@ -252,7 +252,7 @@ static void choose_sizes(gale__pipeline *p)
     p->report.devices = gale__embedder_sites(p->e);
     for (int i = 0; i < p->report.devices; i++) {
         const gale_device_caps *caps = &gale_device_get_info(gale__embedder_device(p->e, i))->caps;
-        if (!caps->host_functions && !caps->software) usual = TEXTS_DEVICE;
+        if (!caps->host_functions && !caps->software) usual = TEXTS_DEVICE, p->shapes = &p->known;
         add_lanes(p, i);
     }
     if (fit < 64) fit = 64;

@@ -65,8 +65,9 @@ typedef struct gale__pipeline {
     size_t window_texts;
     gale__lane lane[GALE__LANES_MOST];
     int lanes;
-    uint64_t first, most;    /* of the shard: texts to pass over, texts to take */
-    gale__row_maker *makers; /* one for each worker of the pool, made by the worker */
+    uint64_t first, most;              /* of the shard: texts to pass over, texts to take */
+    gale__batch_shapes known, *shapes; /* NULL: a batch takes much longer than its plan */
+    gale__row_maker *makers;           /* one for each worker of the pool, made by the worker */
     gale__mutex lock;
     gale__cond changed;
     bool stop;

@@ -208,9 +208,12 @@ static gale_status make_batches(gale__pipeline *p, gale__window *w)
     size_t share = (size_t)w->tokens / (size_t)(p->lane[0].alone ? p->lanes : p->report.devices) + 1;
     if (share < 128) share = 128;
     if (!o->batch_tokens && share < most) most = share;
+    bool few = 2 * w->n_rows < p->window_texts; /* the device waits for plans at the beginning and at the end */
+    p->known.price = w->last ? 2 * most : most / (few ? 8 : 32);
     for (size_t at = 0; at < w->n_rows;) {
         gale__batch *b = &w->batches[w->n_batches++];
-        gale__batch_next(w->rows, w->n_rows, at, most, (size_t)o->batch_texts, (size_t)p->info.max_length, b);
+        gale__batch_next(
+            w->rows, w->n_rows, at, most, (size_t)o->batch_texts, (size_t)p->info.max_length, p->shapes, b);
         w->padding += b->slots * b->length;
         at += b->count;
     }

@@ -30,9 +30,18 @@ typedef struct gale__batch {
     size_t first, count;  /* rows */
     size_t slots, length; /* the shape of the run: at least as many rows and tokens */
 } gale__batch;
-/* tokens: most in a run, padding included; 0 rows left: count 0. */
+/* Shapes that runs have had, and for others how many tokens of padding they would have saved. */
+typedef struct gale__batch_shapes {
+    struct gale__batch_shape {
+        size_t slots, length, missed;
+        bool made;
+    } list[256];
+    int n;
+    size_t price; /* of a new one, in tokens: it is made when padding that it would have saved has cost as much */
+} gale__batch_shapes;
+/* tokens: most in a run, padding included; 0 rows left: count 0.  shapes: NULL if they cost nothing. */
 void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t tokens, size_t rows_most,
-    size_t length_most, gale__batch *out);
+    size_t length_most, gale__batch_shapes *shapes, gale__batch *out);
 /* Sorts them, the longest first; equals keep their order. */
 gale_status gale__rows_sort(gale__row *rows, size_t count);
 

@@ -1,6 +1,6 @@
 /* Batches of few shapes.  Every shape needs a plan and memory of its own, so lengths are rounded up to a list and rows
  * to halves of a full batch; padding costs time, so the list is fine where texts are short.  Texts of similar length
- * are grouped.  With a window of 131,072 texts of 18 tokens on average, 2 % of what runs is padding, in 60 shapes. */
+ * are grouped.  With a window of 131,072 texts of 18 tokens on average, 2 % of what runs is padding, in 50 shapes. */
 #include "jobs/embed/embedder.h"
 #include <string.h>
 
@@ -34,28 +34,65 @@ static size_t count_tokens(const gale__row *rows, size_t count)
     return sum;
 }
 
-/* The cheapest of a full batch, half of one and so on, by the time for each token that is not padding: a full one may
- * reach into shorter texts, a smaller one need not. */
-void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t tokens, size_t rows_most,
-    size_t length_most, gale__batch *out)
+typedef struct gale__batch_shape shape;
+
+/* The entry of a shape; NULL: there is none, and no room if one is to be added. */
+static shape *find_shape(gale__batch_shapes *shapes, gale__batch b, bool add)
 {
-    double least = 0;
-    *out = (gale__batch){.first = first};
+    int i = 0, most = shapes ? (int)(sizeof shapes->list / sizeof *shapes->list) : 0;
+    while (i < most && i < shapes->n && (shapes->list[i].slots != b.slots || shapes->list[i].length != b.length)) i++;
+    if (i == most || (i == shapes->n && !add)) return NULL;
+    if (i == shapes->n) shapes->list[shapes->n++] = (shape){.slots = b.slots, .length = b.length};
+    return &shapes->list[i];
+}
+
+typedef struct choice {
+    gale__batch batch;
+    double cost; /* tokens for each that is not padding */
+    size_t real;
+} choice;
+
+/* A run of this shape from row b.first on, if it is cheaper. */
+static void try_shape(const gale__row *sorted, size_t rows, size_t fixed, gale__batch b, choice *best)
+{
+    b.count = rows - b.first < b.slots ? rows - b.first : b.slots;
+    size_t real = count_tokens(sorted + b.first, b.count);
+    double cost = (double)(b.slots * b.length + fixed) / (double)(real + 1);
+    if (!best->batch.count || cost < best->cost) *best = (choice){b, cost, real};
+}
+
+/* The cheapest of a full batch, half of one and so on, by the time for each token that is not padding: a full one may
+ * reach into shorter texts, a smaller one need not.  A shape that runs have had already may be cheaper than these. */
+void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t tokens, size_t rows_most,
+    size_t length_most, gale__batch_shapes *shapes, gale__batch *out)
+{
+    choice best = {{.first = first}, 0, 0}, ideal = best; /* ideal: if shapes cost nothing */
+    size_t fixed = tokens / FIXED_PART, price = shapes ? shapes->price : 0;
+    *out = best.batch;
     if (first >= rows) return;
-    size_t length = length_class(sorted[first].count, rows == 1, length_most), left = rows - first;
+    size_t length = length_class(sorted[first].count, rows == 1, length_most);
     if (length < sorted[first].count) length = sorted[first].count;
     size_t most = tokens / length ? tokens / length : 1;
     most = round_rows(most, length);
     if (rows_most && most > rows_most) most = rows_most;
     for (size_t slots = most; slots; slots /= 2) {
-        size_t count = left < slots ? left : slots, real = count_tokens(sorted + first, count);
-        double cost = (double)(slots * length + tokens / FIXED_PART) / (double)(real + 1);
-        if (out->count && cost >= least) continue;
-        least = cost;
-        out->count = count;
-        out->slots = slots;
-        out->length = length;
+        gale__batch b = {first, 0, slots, length};
+        const shape *s = find_shape(shapes, b, false);
+        size_t paid = !s ? 0 : s->made || s->missed > price ? price : s->missed;
+        try_shape(sorted, rows, fixed, b, &ideal);
+        try_shape(sorted, rows, fixed + price - paid, b, &best);
     }
+    for (int i = 0; shapes && i < shapes->n; i++) {
+        const shape *s = &shapes->list[i];
+        if (s->made && s->slots <= most && s->slots * s->length <= tokens && s->length > length &&
+            s->length <= length + length / 2)
+            try_shape(sorted, rows, fixed, (gale__batch){first, 0, s->slots, s->length}, &best);
+    }
+    *out = best.batch;
+    shape *wanted = find_shape(shapes, ideal.batch, true), *taken = find_shape(shapes, best.batch, true);
+    double padded = (double)(out->slots * out->length + fixed), least = ideal.cost * (double)(best.real + 1);
+    if (taken) taken->made = true;
+    if (wanted && padded > least) wanted->missed += (size_t)(padded - least);
 }
 
 /* By length alone: a counting sort, since lengths are small numbers, and stable, since batches should not depend on how

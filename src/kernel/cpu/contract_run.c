@@ -116,14 +116,16 @@ static void pack_by_rows(const gale__cpu_contract *c, const gale__cpu_operand *o
     }
 }
 
-/* Lanes walk k: rows are gathered, then interleaved a panel at a time. */
+/* Lanes walk k: rows are gathered, unless they lie in memory as they are, then interleaved a panel at a time. */
 static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
     int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
 {
     int64_t width = o->width, block = (int64_t)o->tape.block;
     for (int64_t r = 0; r < rows; r += width) {
         int64_t n = least(width, rows - r);
-        for (int64_t i = 0; i < n; i++) {
+        size_t pitch = (size_t)kn;
+        const char *from = gale__cpu_frame_rows(f, o->section, &o->rows, r0 + r, n, &c->k, k0, &pitch);
+        for (int64_t i = 0; i < n && !from; i++) {
             gale__cpu_frame_seek(f, &o->rows, r0 + r + i);
             for (int64_t k = 0; k < kn; k += block) {
                 int64_t len = least(block, kn - k);
@@ -133,7 +135,7 @@ static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, g
             }
         }
         f->tape->simd->interleave[c->size == 8](
-            out + (size_t)(r * kn) * c->size, temp, (size_t)kn, (size_t)n, (size_t)width, (size_t)kn);
+            out + (size_t)(r * kn) * c->size, from ? from : temp, pitch, (size_t)n, (size_t)width, (size_t)kn);
     }
 }
 

@@ -74,6 +74,26 @@ void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_
     if (span->n) f->at[span->dim[0]] = span->base[0] + start;
 }
 
+const char *gale__cpu_frame_rows(gale__cpu_frame *f, gale__cpu_section s, const gale__cpu_span *rows, int64_t r0,
+    int64_t n, const gale__cpu_span *k, int64_t k0, size_t *pitch)
+{
+    const gale__cpu_step *load = &f->tape->steps[s.first];
+    const gale__nest_access *x = load->access;
+    if (s.count != 1 || load->kind != GALE__CPU_STEP_LOAD || load->fn || x->n_guards ||
+        gale__cpu_run_of(x, k) < k->count)
+        return NULL;
+    int64_t first = gale__cpu_lane_address(x, rows, r0),
+            step = n > 1 ? gale__cpu_lane_address(x, rows, r0 + 1) - first : 0;
+    bool even = step >= 0;
+    for (int64_t i = 2; i < n; i++) even &= gale__cpu_lane_address(x, rows, r0 + i) == first + i * step;
+    if (!even) return NULL;
+    gale__cpu_frame_seek(f, rows, r0);
+    gale__cpu_frame_seek(f, k, k0);
+    *pitch = (size_t)step;
+    return (const char *)f->buffers[x->buffer] +
+           gale__cpu_address(x, f->at, f->tape->n_dims) * ((int64_t)1 << load->size);
+}
+
 enum { REPEATED_MOST = 16 }; /* longer ones are runs that are worth it */
 
 typedef struct mover {

@@ -66,13 +66,12 @@ MOVES(e1)
 MOVES(e2)
 MOVES(e3)
 
-/* Rows [r0, r0 + rows) of columns [i0, i0 + n), one by one. */
-#define INTERLEAVE_PART(E)                                                                      \
-    static void interleave_part_##E(                                                            \
-        E *d, const E *s, size_t pitch, size_t r0, size_t rows, size_t mr, size_t i0, size_t n) \
-    {                                                                                           \
-        for (size_t r = r0; r < r0 + rows; r++)                                                 \
-            for (size_t i = i0; i < i0 + n; i++) d[i * mr + r] = s[r * pitch + i];              \
+/* Columns [i0, i0 + n), one by one. */
+#define INTERLEAVE_PART(E)                                                                                       \
+    static void interleave_part_##E(E *d, const E *s, size_t pitch, size_t rows, size_t mr, size_t i0, size_t n) \
+    {                                                                                                            \
+        for (size_t r = 0; r < rows; r++)                                                                        \
+            for (size_t i = i0; i < i0 + n; i++) d[i * mr + r] = s[r * pitch + i];                               \
     }
 INTERLEAVE_PART(e2)
 INTERLEAVE_PART(e3)
@@ -105,11 +104,12 @@ static void turn_e3(e3 *d, const e3 *s, size_t pitch, size_t mr)
     {                                                                                                      \
         E *d = d_;                                                                                         \
         const E *s = s_;                                                                                   \
-        size_t r = 0, whole = n / Q * Q;                                                                   \
-        for (; r + Q <= rows; r += Q)                                                                      \
+        size_t whole = rows < Q ? 0 : n / Q * Q;                                                           \
+        for (size_t at = 0; whole && at < rows; at += Q) {                                                 \
+            size_t r = at + Q > rows ? rows - Q : at; /* the last ones once more */                        \
             for (size_t i = 0; i < whole; i += Q) turn_##E(d + i * mr + r, s + r * pitch + i, pitch, mr);  \
-        interleave_part_##E(d, s, pitch, 0, r, mr, whole, n - whole);                                      \
-        interleave_part_##E(d, s, pitch, r, rows - r, mr, 0, n);                                           \
+        }                                                                                                  \
+        interleave_part_##E(d, s, pitch, rows, mr, whole, n - whole);                                      \
         for (size_t i = 0; i < n && rows < mr; i++) memset(d + i * mr + rows, 0, (mr - rows) * sizeof(E)); \
     }
 INTERLEAVE(e2, 4)
