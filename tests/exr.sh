@@ -34,7 +34,10 @@ expect 1 "^$count pictures in .*; 1 failed" exr thumbs "$folder/in" -O "$folder/
 holds ! -e "$folder/small/cut.png"
 expect 1 'cut.exr: EXR: ' exr mip "$folder/in/cut.exr" -o "$folder/m.exr"
 expect 1 'first file: EXR: ' exr diff "$folder/in/cut.exr" "$seeds/zip.exr"
+expect 1 '"error": ".*cut.exr: EXR: ' exr stats "$folder/in" --json
 rm "$folder/in/cut.exr"
+mkfifo "$folder/pipe.exr"
+expect 1 'pipe.exr: is a pipe or a device' exr convert "$folder/pipe.exr" -o "$folder/pipe.png"
 expect 0 '"uploads": 0' exr thumbs "$folder/in" -O "$folder/small" --json
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/a" --shard 1/2
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2

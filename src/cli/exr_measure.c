@@ -103,11 +103,20 @@ static gale_status measure_part(measuring *m, const char *path, gale_exr *f, int
     return status;
 }
 
+static gale_status measure_parts(measuring *m, const char *path, gale_exr *f)
+{
+    for (int i = 0; i < gale_exr_part_count(f); i++) {
+        gale_status status = measure_part(m, path, f, i);
+        if (status != GALE_OK) return gale__fail_within(status, "%s", path);
+    }
+    return GALE_OK;
+}
+
+/* A file that fails is listed with the error, and with the parts before it. */
 static gale_status measure_file(measuring *m, const char *path)
 {
     gale_exr *f = NULL;
-    gale_status status = GALE_OK;
-    GALE_TRY(gale_exr_open(path, NULL, &f));
+    gale_status status = gale_exr_open(path, NULL, &f);
     if (m->json) {
         gale__json_object(&m->j);
         gale__json_key(&m->j, "file");
@@ -115,10 +124,14 @@ static gale_status measure_file(measuring *m, const char *path)
         gale__json_key(&m->j, "channels");
         gale__json_array(&m->j);
     }
-    for (int i = 0; i < gale_exr_part_count(f) && status == GALE_OK; i++) status = measure_part(m, path, f, i);
-    if (m->json) gale__json_close(&m->j, ']'), gale__json_close(&m->j, '}');
+    if (status == GALE_OK) status = measure_parts(m, path, f);
+    if (m->json) {
+        gale__json_close(&m->j, ']');
+        if (status != GALE_OK) gale__json_key(&m->j, "error"), gale__json_string(&m->j, gale_error());
+        gale__json_close(&m->j, '}');
+    }
     gale_exr_close(&f);
-    return status == GALE_OK ? status : gale__fail_within(status, "%s", path);
+    return status;
 }
 
 /* The CPU, unless something else was requested: the samples are there, and counting takes less than reading. */
