@@ -68,6 +68,8 @@ expect 0 '^1 picture' exr convert "$seeds/zip.exr" --light -o "$folder/light.pfm
 
 # Numbers, layers, levels.
 expect 0 'deviation' exr stats "$folder/in"
+holds "$("$gale" exr stats "$folder/in" --json --shard 2/2 | grep -c '"file"')" -eq 8
+expect 1 'neither K/N' exr stats "$folder/in" --shard 3/2
 expect 0 '"p99.9"' exr histogram "$seeds/zip.exr" --json -o "$folder/h.png" --width 64 --height 32
 expect 0 '(unnamed): A B G R' exr layers "$seeds/zip.exr"
 expect 0 'zip.colour.exr' exr layers "$seeds/zip.exr" --split -O "$folder/split"

@@ -148,12 +148,14 @@ int gale__exr_stats(const gale__args *a, bool histogram)
     measuring m = {.a = a, .histogram = histogram, .json = gale__args_flag(a, "json"), .table.align = "lllrrrrrrrrr"};
     gale__inputs in = {0};
     size_t failed = 0;
-    gale_status status = open_device(&m);
+    int shard = 0, shards = 1;
+    gale_status status = gale__exr_shard(a, &shard, &shards);
+    if (status == GALE_OK) status = open_device(&m);
     if (status == GALE_OK) status = gale__exr_inputs(a, &in, &failed);
     for (size_t i = 0; i < sizeof headings / sizeof *headings && !m.json; i++)
         gale__table_cell(&m.table, "%s", headings[i]);
     if (m.json) gale__json_begin(&m.j, &m.text), gale__json_array(&m.j);
-    for (size_t i = 0; i < in.count && status == GALE_OK; i++) {
+    for (size_t i = (size_t)shard; i < in.count && status == GALE_OK; i += (size_t)shards) {
         gale_status one = measure_file(&m, in.list[i].path);
         if (one != GALE_OK) gale__report(one), failed++;
     }
