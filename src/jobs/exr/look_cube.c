@@ -15,7 +15,7 @@ typedef struct grid {
     uint32_t row, plane, all; /* entries to the next along the second axis, the third, and all three */
     uint32_t top, point;      /* 2^k; digits after the point */
     uint32_t steps;           /* a mask for all of them */
-    uint32_t front, entries;  /* in memory: unused ones before the first, all */
+    uint32_t entries;         /* in memory: after the last, as far as steps of any size could lead */
 } grid;
 
 static grid grid_of(const gale__cube *c)
@@ -24,8 +24,7 @@ static grid grid_of(const gale__cube *c)
     grid g = {.row = n, .plane = n * n, .all = 1 + n + n * n, .top = 1, .point = 23, .steps = 1};
     while (g.top < n - 1) g.top *= 2, g.point--;
     while (g.steps < g.plane) g.steps = 2 * g.steps + 1;
-    g.front = g.steps > g.all ? g.steps - g.all : 0;
-    g.entries = g.front + (n - 2) * g.all + (g.steps > g.all ? g.steps : g.all) + 1;
+    g.entries = (n - 2) * g.all + 2 * g.steps + 1;
     return g;
 }
 
@@ -76,12 +75,6 @@ typedef struct corners {
     gale_value index[4], weight[4]; /* i32 and f32, [1, height, width] */
 } corners;
 
-static gale_value index_of(gale__maker *m, gale_value base, gale_value steps, uint32_t more)
-{
-    if (steps != GALE_NONE) base = gale__make_2(m, "Add", base, steps);
-    return gale__make_cast(m, gale__make_2(m, "Add", base, gale__make_word(m, more)), GALE_I32);
-}
-
 /* Words of parts and steps are sorted: the step along the axis of the largest part lies below it. */
 static void find_corners(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], corners *out)
 {
@@ -96,11 +89,11 @@ static void find_corners(gale__maker *m, const gale__cube *c, const grid *g, con
     for (int i = 0; i < 3; i++) /* 1 and the part, as a float */
         part[i] = bits_as(m,
             gale__make_2(m, "BitwiseOr", shifted(m, sorted[i], "RIGHT", 9), gale__make_word(m, 127u << 23)), GALE_F32);
-    gale_value back = gale__make_2(m, "BitwiseAnd", gale__make_1(m, "BitwiseNot", sorted[2]), mask);
-    out->index[0] = index_of(m, base, GALE_NONE, g->front);
-    out->index[1] = index_of(m, base, gale__make_2(m, "BitwiseAnd", sorted[0], mask), g->front);
-    out->index[2] = index_of(m, base, back, g->front + g->all - g->steps);
-    out->index[3] = index_of(m, base, GALE_NONE, g->front + g->all);
+    gale_value at[4] = {base};
+    for (int i = 0; i < 2; i++)
+        at[i + 1] = gale__make_2(m, "Add", at[i], gale__make_2(m, "BitwiseAnd", sorted[i], mask));
+    at[3] = gale__make_2(m, "Add", base, gale__make_word(m, g->all));
+    for (int i = 0; i < 4; i++) out->index[i] = gale__make_cast(m, at[i], GALE_I32);
     out->weight[0] = gale__make_affine(m, part[0], -1, 2);
     out->weight[1] = gale__make_2(m, "Sub", part[0], part[1]);
     out->weight[2] = gale__make_2(m, "Sub", part[1], part[2]);
@@ -118,7 +111,7 @@ static gale_value stacked(
     gale_value sum = GALE_NONE, column = GALE_NONE;
     if (!values) m->status = GALE_NO_MEMORY;
     for (int i = 0; i < 3 && values; i++)
-        memcpy(values + i * (int64_t)g->entries + g->front, c->values + i * n, (size_t)n * sizeof *values);
+        memcpy(values + i * (int64_t)g->entries, c->values + i * n, (size_t)n * sizeof *values);
     gale_value table = values ? gale__make_floats(m, 1, &entries, values) : GALE_NONE;
     gale__free(values);
     for (int i = 0; i < channels; i++) begin[i] = columns[i] * (int32_t)g->entries;
@@ -141,7 +134,7 @@ static gale_value word_table(gale__maker *m, const gale__cube *c, const grid *g)
     if (!words) m->status = GALE_NO_MEMORY;
     for (int64_t i = 0; words && i < 3 * n; i++) {
         float v = fminf(fmaxf(c->values[i], -65504), 65504);
-        words[g->front + i % n] |= (uint64_t)gale__f32_to_f16(v) << 16 * (i / n);
+        words[i % n] |= (uint64_t)gale__f32_to_f16(v) << 16 * (i / n);
     }
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U64, 1, &entries, words, &out);
     gale__free(words);
