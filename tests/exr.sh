@@ -34,7 +34,10 @@ expect 1 "^$count pictures in .*; 1 failed" exr thumbs "$folder/in" -O "$folder/
 holds ! -e "$folder/small/cut.png"
 expect 1 'cut.exr: EXR: ' exr mip "$folder/in/cut.exr" -o "$folder/m.exr"
 expect 1 'first file: EXR: ' exr diff "$folder/in/cut.exr" "$seeds/zip.exr"
+expect 1 '"error": ".*cut.exr: EXR: ' exr stats "$folder/in" --json
 rm "$folder/in/cut.exr"
+mkfifo "$folder/pipe.exr"
+expect 1 'pipe.exr: is a pipe or a device' exr convert "$folder/pipe.exr" -o "$folder/pipe.png"
 expect 0 '"uploads": 0' exr thumbs "$folder/in" -O "$folder/small" --json
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/a" --shard 1/2
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2
@@ -65,6 +68,8 @@ expect 0 '^1 picture' exr convert "$seeds/zip.exr" --light -o "$folder/light.pfm
 
 # Numbers, layers, levels.
 expect 0 'deviation' exr stats "$folder/in"
+holds "$("$gale" exr stats "$folder/in" --json --shard 2/2 | grep -c '"file"')" -eq 8
+expect 1 'neither K/N' exr stats "$folder/in" --shard 3/2
 expect 0 '"p99.9"' exr histogram "$seeds/zip.exr" --json -o "$folder/h.png" --width 64 --height 32
 expect 0 '(unnamed): A B G R' exr layers "$seeds/zip.exr"
 expect 0 'zip.colour.exr' exr layers "$seeds/zip.exr" --split -O "$folder/split"

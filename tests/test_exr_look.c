@@ -293,12 +293,13 @@ static void options(void)
     check("dither", &p, 0);
 }
 
-/* Entries that have nothing to do with their neighbours, from the fewest to the most along an axis. */
+/* Entries that have nothing to do with their neighbours, from the fewest to the most along an axis; with 11 the steps
+ * along all axes together have one digit more than each of them. */
 static void large_tables(void)
 {
-    static const int64_t sizes[] = {33, 2, 129};
+    static const int64_t sizes[] = {33, 2, 11, 129};
     if (!computes) SKIP("%s computes nothing", device->info.name);
-    for (int k = 0; k < (test_brief() ? 1 : 3); k++) {
+    for (int k = 0; k < (test_brief() ? 1 : 4); k++) {
         size_t n = (size_t)(3 * sizes[k] * sizes[k] * sizes[k]);
         gale__cube cube = {.size = sizes[k], .high = {1, 1, 1}, .values = gale__calloc(n, sizeof(float))};
         for (size_t i = 0; i < n; i++) cube.values[i] = (float)((uint32_t)(i + 1) * 2654435761u >> 16) / 65535;

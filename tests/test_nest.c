@@ -154,6 +154,21 @@ TEST(clamps_that_change_nothing)
     CHECK_EQ(take.acc, 0); /* 9 lies outside */
 }
 
+/* The bits of any float, masked: an index of 0 to 7. */
+TEST(masked_indices_are_inside)
+{
+    for (uint64_t entries = 7; entries <= 8; entries++) {
+        gale__nest_instr code[] = {{.op = GALE__NEST_LOAD, .type = GALE_F32}, step(GALE__BITCAST, GALE_U32, 0, -1, -1),
+            {.op = GALE__NEST_CONST, .type = GALE_U32, .imm = 7}, step(GALE__AND, GALE_U32, 1, 2, -1),
+            step(GALE__CAST, GALE_I64, 3, -1, -1),
+            {.op = GALE__NEST_TAKE, .type = GALE_F32, .a = 4, .access = 1, .imm = entries}};
+        gale__nest_store store = {.value = 5, .access = 2, .index = -1};
+        gale__nest nest = {.code = code, .n_code = 6, .stores = &store, .n_stores = 1};
+        gale__nest_settle(&nest);
+        CHECK_EQ(code[store.value].acc, entries == 8);
+    }
+}
+
 /* What stands before a product is counted for each of its values, wherever the product reads it. */
 TEST(cost_of_work_before_a_product)
 {
@@ -179,4 +194,4 @@ TEST(cost_of_work_before_a_product)
 }
 
 TESTS(ROW(canonical), ROW(guards), ROW(cost_and_contraction), ROW(clamps_that_change_nothing),
-    ROW(cost_of_work_before_a_product))
+    ROW(masked_indices_are_inside), ROW(cost_of_work_before_a_product))

@@ -30,15 +30,18 @@ static gale_status fail_errno(const char *path, const char *what)
     return gale__fail(status, "%s: %s: %s", path, what, strerror(errno));
 }
 
-/* Opens for reading and returns the size; folders are rejected here, because the error of read() is less clear. */
-static gale_status open_file(const char *path, int *fd, size_t *size)
+/* Opens for reading and returns the size; folders are rejected here, because the error of read() is less clear.
+ * to_map: so are pipes and devices, without waiting for the other end of a pipe. */
+static gale_status open_file(const char *path, bool to_map, int *fd, size_t *size)
 {
-    int f = open(path, O_RDONLY | O_CLOEXEC);
+    int f = open(path, O_RDONLY | O_CLOEXEC | (to_map ? O_NONBLOCK : 0));
     struct stat st;
     if (f < 0) return fail_errno(path, "cannot open");
     gale_status status = GALE_OK;
     if (fstat(f, &st)) status = fail_errno(path, "cannot access");
     else if (S_ISDIR(st.st_mode)) status = gale__fail(GALE_IO, "%s: is a folder, not a file", path);
+    else if (to_map && !S_ISREG(st.st_mode))
+        status = gale__fail(GALE_IO, "%s: is a pipe or a device; copy its content to a file first", path);
     if (status != GALE_OK) {
         close(f);
         return status;
@@ -69,7 +72,7 @@ gale_status gale__file_read(const char *path, size_t limit_bytes, gale__bytes *o
 {
     int fd = -1;
     size_t size = 0;
-    GALE_TRY(open_file(path, &fd, &size));
+    GALE_TRY(open_file(path, false, &fd, &size));
     gale_status status = GALE_OK;
     gale__bytes b = {0};
     size_t room = 0;
@@ -429,7 +432,7 @@ void gale__folder_list_free(gale__file_info **list, size_t count)
 gale_status gale__file_map_open(const char *path, gale__file_map *out)
 {
     gale__file_map m = {.fd = -1};
-    GALE_TRY(open_file(path, &m.fd, &m.size));
+    GALE_TRY(open_file(path, true, &m.fd, &m.size));
     m.path = gale__strdup(path);
     gale_status status = m.path ? GALE_OK : GALE_NO_MEMORY;
     m.data = m.size ? mmap(NULL, m.size, PROT_READ, MAP_PRIVATE, m.fd, 0) : (void *)"";

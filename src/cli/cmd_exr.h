@@ -18,6 +18,8 @@ int gale__exr_mip_file(const gale__args *a);
 
 /* What the arguments say of the look.  GALE_INVALID for a word that is none. */
 gale_status gale__exr_look_args(const gale__args *a, gale_exr_look *out);
+/* This machine's number and that of all, from --shard; unchanged without. */
+gale_status gale__exr_shard(const gale__args *a, int *shard, int *shards);
 /* Files, folders and patterns of INPUT; folders give what ends in .exr.  `failed` counts arguments that gave
  * none, which are reported; NULL: they are passed over. */
 gale_status gale__exr_inputs(const gale__args *a, gale__inputs *in, size_t *failed);

@@ -38,18 +38,19 @@ static bool shard_of_environment(int *shard, int *shards)
     return false;
 }
 
-static gale_status read_shard(const char *text, gale_exr_batch_options *o)
+gale_status gale__exr_shard(const gale__args *a, int *shard, int *shards)
 {
+    const char *text = gale__args_text(a, "shard");
     char *end = NULL;
     if (!text) return GALE_OK;
     if (!strcmp(text, "auto")) {
-        shard_of_environment(&o->shard, &o->shards); /* on a single machine all files are its own */
+        shard_of_environment(shard, shards); /* on a single machine all files are its own */
         return GALE_OK;
     }
     long k = strtol(text, &end, 10), n = *end == '/' && end[1] ? strtol(end + 1, &end, 10) : 0;
     if (*end || k < 1 || n < 1 || k > n || n > 1000000)
         return gale__fail(GALE_INVALID, "--shard: '%s' is neither K/N with K from 1 to N, nor auto", text);
-    o->shard = (int)k - 1, o->shards = (int)n;
+    *shard = (int)k - 1, *shards = (int)n;
     return GALE_OK;
 }
 
@@ -72,7 +73,7 @@ static gale_status set_options(job *j)
     GALE_TRY(gale__exr_look_args(j->a, &o->look));
     if (j->thumbs) o->look.no_alpha = true; /* a small picture is for looking at; some files have alpha 0 throughout */
     if (j->thumbs && !o->look.side && !o->look.width && !o->look.height) o->look.side = 256;
-    GALE_TRY(read_shard(gale__args_text(j->a, "shard"), o));
+    GALE_TRY(gale__exr_shard(j->a, &o->shard, &o->shards));
     o->write = (gale_picture_write_options){
         .format = format, .quality = (int)gale__args_int(j->a, "quality"), .effort = j->thumbs ? 1 : 0};
     const char *only = gale__args_text(j->a, "output"), *end = only ? strrchr(only, '.') : NULL;

@@ -103,11 +103,20 @@ static gale_status measure_part(measuring *m, const char *path, gale_exr *f, int
     return status;
 }
 
+static gale_status measure_parts(measuring *m, const char *path, gale_exr *f)
+{
+    for (int i = 0; i < gale_exr_part_count(f); i++) {
+        gale_status status = measure_part(m, path, f, i);
+        if (status != GALE_OK) return gale__fail_within(status, "%s", path);
+    }
+    return GALE_OK;
+}
+
+/* A file that fails is listed with the error, and with the parts before it. */
 static gale_status measure_file(measuring *m, const char *path)
 {
     gale_exr *f = NULL;
-    gale_status status = GALE_OK;
-    GALE_TRY(gale_exr_open(path, NULL, &f));
+    gale_status status = gale_exr_open(path, NULL, &f);
     if (m->json) {
         gale__json_object(&m->j);
         gale__json_key(&m->j, "file");
@@ -115,10 +124,14 @@ static gale_status measure_file(measuring *m, const char *path)
         gale__json_key(&m->j, "channels");
         gale__json_array(&m->j);
     }
-    for (int i = 0; i < gale_exr_part_count(f) && status == GALE_OK; i++) status = measure_part(m, path, f, i);
-    if (m->json) gale__json_close(&m->j, ']'), gale__json_close(&m->j, '}');
+    if (status == GALE_OK) status = measure_parts(m, path, f);
+    if (m->json) {
+        gale__json_close(&m->j, ']');
+        if (status != GALE_OK) gale__json_key(&m->j, "error"), gale__json_string(&m->j, gale_error());
+        gale__json_close(&m->j, '}');
+    }
     gale_exr_close(&f);
-    return status == GALE_OK ? status : gale__fail_within(status, "%s", path);
+    return status;
 }
 
 /* The CPU, unless something else was requested: the samples are there, and counting takes less than reading. */
@@ -135,12 +148,14 @@ int gale__exr_stats(const gale__args *a, bool histogram)
     measuring m = {.a = a, .histogram = histogram, .json = gale__args_flag(a, "json"), .table.align = "lllrrrrrrrrr"};
     gale__inputs in = {0};
     size_t failed = 0;
-    gale_status status = open_device(&m);
+    int shard = 0, shards = 1;
+    gale_status status = gale__exr_shard(a, &shard, &shards);
+    if (status == GALE_OK) status = open_device(&m);
     if (status == GALE_OK) status = gale__exr_inputs(a, &in, &failed);
     for (size_t i = 0; i < sizeof headings / sizeof *headings && !m.json; i++)
         gale__table_cell(&m.table, "%s", headings[i]);
     if (m.json) gale__json_begin(&m.j, &m.text), gale__json_array(&m.j);
-    for (size_t i = 0; i < in.count && status == GALE_OK; i++) {
+    for (size_t i = (size_t)shard; i < in.count && status == GALE_OK; i += (size_t)shards) {
         gale_status one = measure_file(&m, in.list[i].path);
         if (one != GALE_OK) gale__report(one), failed++;
     }

@@ -41,8 +41,21 @@ static gale_status warm_up(
     return GALE_OK;
 }
 
+static gale_status time_row(
+    gale_stream *stream, const clock_pair *c, int repeats, gale_status (*send)(void *), void *arg, double *us)
+{
+    GALE_TRY(gale_event_record(c->from, stream));
+    for (int i = 0; i < repeats; i++) GALE_TRY(send(arg));
+    GALE_TRY(gale_event_record(c->to, stream));
+    GALE_TRY(gale_stream_sync(stream));
+    GALE_TRY(gale_event_elapsed(c->from, c->to, us));
+    *us /= repeats;
+    return GALE_OK;
+}
+
+/* row: NULL if not wanted. */
 static gale_status time_many(gale_device *device, gale_stream *stream, int repeats, gale_status (*send)(void *),
-    void *arg, double *median, double *least)
+    void *arg, double *median, double *least, double *row)
 {
     clock_pair c = {0};
     double *us = gale__calloc((size_t)repeats + 1, sizeof *us);
@@ -51,6 +64,7 @@ static gale_status time_many(gale_device *device, gale_stream *stream, int repea
     if (status == GALE_OK) status = gale_event_create(device, &c.to);
     if (status == GALE_OK) status = warm_up(device, stream, &c, send, arg);
     for (int i = 0; i < repeats && status == GALE_OK; i++) status = time_one(stream, &c, send, arg, &us[i]);
+    if (status == GALE_OK && row) status = time_row(stream, &c, repeats, send, arg, row);
     if (status == GALE_OK) {
         qsort(us, (size_t)repeats, sizeof *us, by_value);
         *median = us[repeats / 2];
@@ -111,7 +125,8 @@ gale_status gale__program_time(gale_program *p, gale_tensor *const *inputs, int 
     }
     GALE_GO(gale__run_context_seed(p, plan, s.context));
     if (p->device->info.caps.capture && !p->device->info.caps.in_place) GALE_GO(capture_plan(&s));
-    GALE_GO(time_many(p->device, s.context->stream, repeats, send_plan, &s, &out->median_us, &out->least_us));
+    GALE_GO(time_many(p->device, s.context->stream, repeats, send_plan, &s, &out->median_us, &out->least_us,
+        p->device->info.caps.in_place ? NULL : &out->row_us));
     out->bytes = plan->bytes;
     out->operations = plan->operations;
     out->kernels = plan->kernels;
@@ -149,7 +164,7 @@ gale_status gale__copy_time(gale_device *device, size_t size, int repeats, doubl
     GALE_GO(gale_buffer_create(device, size, &c.to));
     GALE_GO(gale_buffer_create(device, size, &c.from));
     GALE_GO(gale_fill(c.stream, c.from, 0, size, &pattern, sizeof pattern));
-    status = time_many(device, c.stream, repeats, send_copy, &c, median_us, &least);
+    status = time_many(device, c.stream, repeats, send_copy, &c, median_us, &least, NULL);
 done:
     gale_buffer_destroy(&c.to);
     gale_buffer_destroy(&c.from);

@@ -5,6 +5,7 @@
 
 typedef struct gale__timing {
     double median_us, least_us; /* one run, by the device's own clock */
+    double row_us;              /* one of many in a row, which begin while the run before ends; 0 on the CPU */
     double bytes, operations;   /* of one run, as planned */
     double predicted_us;        /* at least, by the device's ceilings */
     int kernels;
@@ -13,7 +14,8 @@ typedef struct gale__timing {
 /* How long to run before times count: until a card's clock has risen (one that has waited for a compiler was seen at a
  * quarter of its speed for that long); 0 elsewhere. */
 uint64_t gale__warm_ns(const gale_device *device);
-/* Runs `repeats` times on tensors of the device (outputs made here), each run between two events, after warming up. */
+/* Runs `repeats` times on tensors of the device (outputs made here), each run between two events, after warming up;
+ * then as often in a row. */
 gale_status gale__program_time(gale_program *program, gale_tensor *const *inputs, int repeats, gale__timing *out);
 /* Median device time of a copy of `size` bytes. */
 gale_status gale__copy_time(gale_device *device, size_t size, int repeats, double *median_us);

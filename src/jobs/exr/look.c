@@ -190,16 +190,16 @@ static gale_value raised(look *l, gale_value v, double power, double least)
     return gale__make_1(m, "Exp", gale__make_affine(m, gale__make_1(m, "Log", base), power, 0));
 }
 
-/* The curve of the screen, of values up to 1, times `scale`.  That of sRGB is a power above `knee` and a line below:
- * the sum of both, each of the part of v on its side, which needs no choice. */
-static gale_value encoded(look *l, gale_value v, double scale)
+/* The curve of the screen, of values up to 1, times `scale` and `more`.  That of sRGB is a power above `knee` and a
+ * line below: the sum of both, each of the part of v on its side, which needs no choice. */
+static gale_value encoded(look *l, gale_value v, double scale, double more)
 {
     const double knee = 0.0031308, slope = 12.92;
     gale__maker *m = &l->m;
-    if (l->p->gamma > 0) return gale__make_affine(m, raised(l, v, 1 / l->p->gamma, 1e-30), scale, 0);
+    if (l->p->gamma > 0) return gale__make_affine(m, raised(l, v, 1 / l->p->gamma, 1e-30), scale, more);
     gale_value line = gale__make_affine(m, gale__make_2(m, "Min", v, gale__make_number(m, knee)), scale * slope, 0);
     gale_value curve =
-        gale__make_affine(m, raised(l, v, 1 / 2.4, knee), scale * 1.055, scale * (-0.055 - slope * knee));
+        gale__make_affine(m, raised(l, v, 1 / 2.4, knee), scale * 1.055, scale * (-0.055 - slope * knee) + more);
     return gale__make_2(m, "Add", line, curve);
 }
 
@@ -324,10 +324,12 @@ static void build(look *l)
     l->colours = p->channels > 2 ? 3 : 1;
     l->x = resized(l, gale__make_cast(m, l->x, GALE_F32));
     gale_value a = alpha ? alpha_of(l) : GALE_NONE;
-    double scale = is_direct(l) ? 255 : 1;
     collect(l, a);
-    for (int i = 0; i < l->n; i++)
-        l->v[i] = encoded(l, gale__make_2(m, "Min", toned(l, l->v[i]), gale__make_number(m, 1)), scale);
+    for (int i = 0; i < l->n; i++) {
+        double scale = is_direct(l) ? 255 : 1, more = 0;
+        if (p->cube && l->n == 3 && !p->cube->curve_size) gale__look_cube_scale(p->cube, i, &scale, &more);
+        l->v[i] = encoded(l, gale__make_2(m, "Min", toned(l, l->v[i]), gale__make_number(m, 1)), scale, more);
+    }
     if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept);
     bool leaves = p->cube && !gale__cube_stays(p->cube);
     for (int i = 0; leaves && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);

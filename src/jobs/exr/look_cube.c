@@ -5,87 +5,118 @@
 #include "jobs/exr/look.h"
 #include "onnx/wire/proto.h"
 #include <math.h>
-
-/* Where a colour is along an axis: the entry before it, and how far past that. */
-typedef struct axis {
-    gale_value at, part; /* f32, [1, height, width] */
-} axis;
+#include <string.h>
 
 #define INWARDS 1e-5 /* of the range: more than rounding, and much less than a level of 8 bits */
 
-/* Colours are between 0 and 1 up to rounding, unless a 1D table made them: pulled inwards by a little they are known to
- * be in the domain, and kernels need not look. */
-static axis place(gale__maker *m, const gale__cube *c, gale_value v, int channel)
+/* A place along an axis is the digits of a float between 2^k and 2^(k + 1): those before the point are the entry before
+ * it, the others how far it is past that.  Steps from entry to entry fit below the latter, in one word. */
+typedef struct grid {
+    uint32_t row, plane, all; /* entries to the next along the second axis, the third, and all three */
+    uint32_t top, point;      /* 2^k; digits after the point */
+    uint32_t steps;           /* a mask for all of them */
+    uint32_t entries;         /* in memory: after the last, as far as steps of any size could lead */
+} grid;
+
+static grid grid_of(const gale__cube *c)
 {
-    double scale = (double)(c->size - 1) / (c->high[channel] - c->low[channel]), by = c->curve_size ? 0 : INWARDS;
-    gale_value zero = gale__make_number(m, 0), last = gale__make_number(m, (double)(c->size - 1)),
-               t = gale__make_affine(m, v, scale * (1 - 2 * by), (by - c->low[channel]) * scale);
-    t = gale__make_op(m, "Clip", (gale_value[]){t, zero, last}, 3, NULL, 0);
-    gale_value at = gale__make_op(m, "Clip",
-        (gale_value[]){gale__make_1(m, "Floor", t), zero, gale__make_number(m, (double)(c->size - 2))}, 3, NULL, 0);
-    return (axis){at, gale__make_2(m, "Sub", t, at)};
+    uint32_t n = (uint32_t)c->size;
+    grid g = {.row = n, .plane = n * n, .all = 1 + n + n * n, .top = 1, .point = 23, .steps = 1};
+    while (g.top < n - 1) g.top *= 2, g.point--;
+    while (g.steps < g.plane) g.steps = 2 * g.steps + 1;
+    g.entries = (n - 2) * g.all + 2 * g.steps + 1;
+    return g;
 }
 
-/* The entry before a place along all axes. */
-static gale_value base_of(gale__maker *m, const gale__cube *c, const axis a[3])
+static gale_value shifted(gale__maker *m, gale_value v, const char *direction, uint32_t by)
 {
-    double size = (double)c->size;
-    gale_value rows = gale__make_2(m, "Add", a[1].at, gale__make_affine(m, a[2].at, size, 0));
-    return gale__make_cast(m, gale__make_2(m, "Add", a[0].at, gale__make_affine(m, rows, size, 0)), GALE_I32);
+    const gale_attr attr = GALE_STRING_ATTR("direction", direction);
+    return gale__make_op(m, "BitShift", (gale_value[]){v, gale__make_word(m, by)}, 2, &attr, 1);
+}
+
+static gale_value bits_as(gale__maker *m, gale_value v, gale_type type)
+{
+    const gale_attr to = GALE_INT("to", gale__onnx_type_number(type));
+    return gale__make_op(m, "BitCast", &v, 1, &to, 1);
+}
+
+/* Of colours between 0 and 1 up to rounding: pulled inwards by a little they are known to be in the domain, and kernels
+ * need not look.  Those that a 1D table made may be anywhere. */
+void gale__look_cube_scale(const gale__cube *c, int channel, double *scale, double *more)
+{
+    double by = c->curve_size ? 0 : INWARDS, size = (double)(c->size - 1) / (c->high[channel] - c->low[channel]);
+    if (!c->size) return;
+    *scale = size * (1 - 2 * by), *more = (by - c->low[channel]) * size + (double)grid_of(c).top;
+}
+
+/* The bits of a place. */
+static gale_value place(gale__maker *m, const gale__cube *c, const grid *g, gale_value v)
+{
+    double low = (double)g->top, high = (double)nextafterf((float)(low + (double)(c->size - 1)), 0);
+    v = gale__make_op(m, "Clip", (gale_value[]){v, gale__make_number(m, low), gale__make_number(m, high)}, 3, NULL, 0);
+    return bits_as(m, v, GALE_U32);
+}
+
+/* The entry before a place along all axes.  The limit is never met: it tells kernels that they need not look. */
+static gale_value base_of(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3])
+{
+    const uint32_t step[3] = {1, g->row, g->plane}, begin = (127 + 23 - g->point) << (23 - g->point);
+    gale_value sum = gale__make_word(m, 0u - begin * g->all);
+    for (int i = 0; i < 3; i++) {
+        gale_value at = shifted(m, place[i], "RIGHT", g->point);
+        sum = gale__make_2(m, "Add", sum, i ? gale__make_2(m, "Mul", at, gale__make_word(m, step[i])) : at);
+    }
+    return gale__make_2(m, "Min", sum, gale__make_word(m, (uint32_t)(c->size - 2) * g->all));
 }
 
 /* The corners of the tetrahedron around a place: from the entry before it along the axis of the largest part, then
  * along the next, then along the last.  Of equal parts any may be first: the corner between them has no weight. */
 typedef struct corners {
-    gale_value index[4], weight[4];
+    gale_value index[4], weight[4]; /* i32 and f32, [1, height, width] */
 } corners;
 
-static gale_value step(gale__maker *m, int64_t v)
+/* Words of parts and steps are sorted: the step along the axis of the largest part lies below it. */
+static void find_corners(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], corners *out)
 {
-    const int32_t narrow = (int32_t)v;
-    gale_value out = GALE_NONE;
-    if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_I32, 0, NULL, &narrow, &out);
-    return out;
-}
-
-static void find_indices(gale__maker *m, const gale__cube *c, const axis a[3], corners *out)
-{
-    const int64_t row = c->size, plane = row * row, all = 1 + row + plane;
-    gale_value rg = gale__make_2(m, "Less", a[0].part, a[1].part), rb = gale__make_2(m, "Less", a[0].part, a[2].part),
-               gb = gale__make_2(m, "Less", a[1].part, a[2].part);
-    gale_value first = gale__make_select(m, rg, gale__make_select(m, gb, step(m, plane), step(m, row)),
-                   gale__make_select(m, rb, step(m, plane), step(m, 1))),
-               second = gale__make_select(m, rg, gale__make_select(m, rb, step(m, all - 1), step(m, all - plane)),
-                   gale__make_select(m, gb, step(m, all - row), step(m, all - plane)));
-    out->index[0] = base_of(m, c, a);
-    out->index[1] = gale__make_2(m, "Add", out->index[0], first);
-    out->index[2] = gale__make_2(m, "Add", out->index[0], second);
-    out->index[3] = gale__make_2(m, "Add", out->index[0], step(m, all));
-}
-
-static void find_corners(gale__maker *m, const gale__cube *c, const axis a[3], corners *out)
-{
-    gale_value r = a[0].part, g = a[1].part, b = a[2].part, low = gale__make_2(m, "Min", r, g),
-               high = gale__make_2(m, "Max", r, g), most = gale__make_2(m, "Max", high, b),
-               least = gale__make_2(m, "Min", low, b),
-               middle = gale__make_2(m, "Max", low, gale__make_2(m, "Min", high, b));
-    find_indices(m, c, a, out);
-    out->weight[0] = gale__make_affine(m, most, -1, 1);
-    out->weight[1] = gale__make_2(m, "Sub", most, middle);
-    out->weight[2] = gale__make_2(m, "Sub", middle, least);
-    out->weight[3] = least;
+    const uint32_t step[3] = {1, g->row, g->plane};
+    gale_value w[3], base = base_of(m, c, g, place), mask = gale__make_word(m, g->steps), part[3];
+    for (int i = 0; i < 3; i++)
+        w[i] = gale__make_2(m, "Add", shifted(m, place[i], "LEFT", 32 - g->point), gale__make_word(m, step[i]));
+    gale_value high = gale__make_2(m, "Max", gale__make_2(m, "Max", w[0], w[1]), w[2]),
+               low = gale__make_2(m, "Min", gale__make_2(m, "Min", w[0], w[1]), w[2]),
+               sum = gale__make_2(m, "Add", gale__make_2(m, "Add", w[0], w[1]), w[2]);
+    const gale_value sorted[3] = {high, gale__make_2(m, "Sub", gale__make_2(m, "Sub", sum, high), low), low};
+    for (int i = 0; i < 3; i++) /* 1 and the part, as a float */
+        part[i] = bits_as(m,
+            gale__make_2(m, "BitwiseOr", shifted(m, sorted[i], "RIGHT", 9), gale__make_word(m, 127u << 23)), GALE_F32);
+    gale_value at[4] = {base};
+    for (int i = 0; i < 2; i++)
+        at[i + 1] = gale__make_2(m, "Add", at[i], gale__make_2(m, "BitwiseAnd", sorted[i], mask));
+    at[3] = gale__make_2(m, "Add", base, gale__make_word(m, g->all));
+    for (int i = 0; i < 4; i++) out->index[i] = gale__make_cast(m, at[i], GALE_I32);
+    out->weight[0] = gale__make_affine(m, part[0], -1, 2);
+    out->weight[1] = gale__make_2(m, "Sub", part[0], part[1]);
+    out->weight[2] = gale__make_2(m, "Sub", part[1], part[2]);
+    out->weight[3] = gale__make_affine(m, part[2], 1, -1);
 }
 
 /* The columns of all channels of the result. */
-static gale_value stacked(gale__maker *m, const gale__cube *c, const axis a[3], const int *columns, int channels)
+static gale_value stacked(
+    gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], const int *columns, int channels)
 {
-    const int64_t n = c->size * c->size * c->size, entries = 3 * n, dims[3] = {channels, 1, 1};
+    const int64_t n = c->size * c->size * c->size, entries = 3 * (int64_t)g->entries, dims[3] = {channels, 1, 1};
     int32_t begin[4] = {0};
     corners k;
-    gale_value table = gale__make_floats(m, 1, &entries, c->values), sum = GALE_NONE, column = GALE_NONE;
-    for (int i = 0; i < channels; i++) begin[i] = (int32_t)(columns[i] * n);
+    float *values = gale__calloc((size_t)entries, sizeof *values);
+    gale_value sum = GALE_NONE, column = GALE_NONE;
+    if (!values) m->status = GALE_NO_MEMORY;
+    for (int i = 0; i < 3 && values; i++)
+        memcpy(values + i * (int64_t)g->entries, c->values + i * n, (size_t)n * sizeof *values);
+    gale_value table = values ? gale__make_floats(m, 1, &entries, values) : GALE_NONE;
+    gale__free(values);
+    for (int i = 0; i < channels; i++) begin[i] = columns[i] * (int32_t)g->entries;
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_I32, 3, dims, begin, &column);
-    find_corners(m, c, a, &k);
+    find_corners(m, c, g, place, &k);
     for (int i = 0; i < 4; i++) {
         gale_value entry = gale__make_2(m, "Gather", table, gale__make_2(m, "Add", k.index[i], column));
         gale_value part = gale__make_2(m, "Mul", entry, k.weight[i]);
@@ -95,17 +126,17 @@ static gale_value stacked(gale__maker *m, const gale__cube *c, const axis a[3], 
 }
 
 /* Red in the lowest 16 bits, then green and blue. */
-static gale_value word_table(gale__maker *m, const gale__cube *c)
+static gale_value word_table(gale__maker *m, const gale__cube *c, const grid *g)
 {
-    const int64_t n = c->size * c->size * c->size;
-    uint64_t *words = gale__calloc((size_t)n, sizeof *words);
+    const int64_t n = c->size * c->size * c->size, entries = g->entries;
+    uint64_t *words = gale__calloc((size_t)entries, sizeof *words);
     gale_value out = GALE_NONE;
     if (!words) m->status = GALE_NO_MEMORY;
     for (int64_t i = 0; words && i < 3 * n; i++) {
         float v = fminf(fmaxf(c->values[i], -65504), 65504);
         words[i % n] |= (uint64_t)gale__f32_to_f16(v) << 16 * (i / n);
     }
-    if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U64, 1, &n, words, &out);
+    if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U64, 1, &entries, words, &out);
     gale__free(words);
     return out;
 }
@@ -113,26 +144,23 @@ static gale_value word_table(gale__maker *m, const gale__cube *c)
 /* The colours of a word: red and green are its lower half. */
 static void unpack(gale__maker *m, gale_value word, gale_value rgb[3])
 {
-    const gale_attr right = GALE_STRING_ATTR("direction", "RIGHT"),
-                    to = GALE_INT("to", gale__onnx_type_number(GALE_F16));
+    const gale_attr right = GALE_STRING_ATTR("direction", "RIGHT");
     const uint64_t by = 32;
     gale_value shift = GALE_NONE;
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U64, 0, NULL, &by, &shift);
     gale_value lower = gale__make_cast(m, word, GALE_U32),
                upper = gale__make_op(m, "BitShift", (gale_value[]){word, shift}, 2, &right, 1);
     rgb[0] = lower, rgb[2] = gale__make_cast(m, upper, GALE_U32);
-    rgb[1] = gale__make_op(m, "BitShift", (gale_value[]){lower, gale__make_word(m, 16)}, 2, &right, 1);
-    for (int i = 0; i < 3; i++) {
-        gale_value bits = gale__make_cast(m, rgb[i], GALE_U16);
-        rgb[i] = gale__make_cast(m, gale__make_op(m, "BitCast", &bits, 1, &to, 1), GALE_F32);
-    }
+    rgb[1] = shifted(m, lower, "RIGHT", 16);
+    for (int i = 0; i < 3; i++)
+        rgb[i] = gale__make_cast(m, bits_as(m, gale__make_cast(m, rgb[i], GALE_U16), GALE_F16), GALE_F32);
 }
 
-static void separate(gale__maker *m, const gale__cube *c, const axis a[3], gale_value v[3])
+static void separate(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], gale_value v[3])
 {
-    gale_value table = word_table(m, c);
+    gale_value table = word_table(m, c, g);
     corners k;
-    find_corners(m, c, a, &k);
+    find_corners(m, c, g, place, &k);
     for (int corner = 0; corner < 4; corner++) {
         gale_value entry[3];
         unpack(m, gale__make_2(m, "Gather", table, k.index[corner]), entry);
@@ -172,15 +200,19 @@ static gale_value curved(gale__maker *m, const gale__cube *c, gale_value v, cons
 void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels)
 {
     int columns[4];
-    axis a[3];
+    gale_value a[3];
     for (int i = 0; i < channels; i++)
         columns[i] = channels < 3 ? 1 : i < 3 ? i : 0; /* grey takes the green column; alpha's lane is overwritten */
     for (int i = 0; c->curve_size && i < n; i++) v[i] = curved(m, c, v[i], columns + i, n == 3 ? 1 : channels);
     if (!c->size) return;
+    const grid g = grid_of(c);
     for (int i = 0; i < 3; i++) {
         int from = colours == 3 ? i : 0;
-        a[i] = place(m, c, n == 3 ? v[i] : gale__make_slice(m, v[0], 0, from, from + 1), i);
+        double scale = 1, more = 0;
+        if (n == 1 || c->curve_size) gale__look_cube_scale(c, i, &scale, &more);
+        a[i] = n == 3 ? v[i] : gale__make_slice(m, v[0], 0, from, from + 1);
+        a[i] = place(m, c, &g, gale__make_affine(m, a[i], scale, more));
     }
-    if (n == 3) separate(m, c, a, v);
-    else v[0] = stacked(m, c, a, columns, channels);
+    if (n == 3) separate(m, c, &g, a, v);
+    else v[0] = stacked(m, c, &g, a, columns, channels);
 }

@@ -136,6 +136,9 @@ static void operation_range(const gale__nest *n, const gale__nest_instr *in, gal
     case GALE__FLOOR: out->low = floor(a->low), out->high = floor(a->high); break;
     case GALE__MIN: out->low = fmin(a->low, b->low), out->high = fmin(a->high, b->high); break;
     case GALE__MAX: out->low = fmax(a->low, b->low), out->high = fmax(a->high, b->high); break;
+    case GALE__AND:
+        if (a->low >= 0 && b->low >= 0) out->low = 0, out->high = fmin(a->high, b->high);
+        break;
     case GALE__SELECT:
         taken = taken_range(n, in, r);
         out->low = fmin(taken.low, r[in->c].low), out->high = fmax(taken.high, r[in->c].high);
