@@ -5,6 +5,7 @@
 #include "graph/rewrite/precision.h"
 #include "graph/rewrite/recognise.h"
 #include "graph/run/run.h"
+#include "graph/run/turns.h"
 #include <string.h>
 
 static gale_status check_options(const gale_program_options *o)
@@ -51,6 +52,7 @@ gale_status gale_program_create(
     if (options) p->options = *options;
     gale__mutex_init(&p->lock);
     gale__cond_init(&p->planned);
+    gale__turns_join(p);
     *out = p;
     return GALE_OK;
 }
@@ -60,6 +62,7 @@ void gale_program_destroy(gale_program **program)
     if (!program || !*program) return;
     gale_program *p = *program;
     *program = NULL;
+    gale__turns_part(p);
     while (p->instances) {
         gale__instance *i = p->instances;
         p->instances = i->next;
