@@ -5,7 +5,6 @@
 #include "graph/rewrite/precision.h"
 #include "graph/rewrite/recognise.h"
 #include "graph/run/run.h"
-#include "graph/run/turns.h"
 #include <string.h>
 
 static gale_status check_options(const gale_program_options *o)

@@ -2,7 +2,6 @@
  * them: the stream of each run waits on the device for the previous run, and callers that wait for a run, or need room
  * for another, wait for its stream. On other devices a run is complete when it has been sent. */
 #include "graph/run/run.h"
-#include "graph/run/turns.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "base/limits.h"
 #include "base/seed.h"
 #include "graph/run/parcel.h"
-#include "graph/run/turns.h"
 #include <stdatomic.h>
 #include <string.h>
 

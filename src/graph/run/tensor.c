@@ -1,7 +1,7 @@
 /* Tensors: creation, transfer between host and devices, and reshaping.  Storage is reference-counted, so a reshaped
  * tensor keeps the shared memory alive. */
 #include "graph/run/tensor.h"
-#include "graph/run/turns.h"
+#include "graph/run/run.h"
 #include "base/num.h"
 #include "device/front.h"
 #include <stdatomic.h>

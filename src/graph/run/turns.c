@@ -1,9 +1,8 @@
-/* See turns.h.  While memory suffices a run only counts itself.  A run without memory waits until another has ended,
- * whose context it may take over; after a few tries new runs wait for it, so that in the end it is alone.  Then other
- * plans and idle contexts of all programs go, and it fails only if there was nothing to free.  Runs that a queue has
- * sent ahead are not counted: they end when somebody waits for them. */
-#include "graph/run/turns.h"
-#include "base/limits.h"
+/* Runs of a device share its memory.  While memory suffices a run only counts itself.  A run without memory waits until
+ * another has ended, whose context it may take over; after a few tries new runs wait for it, so that in the end it is
+ * alone.  Then other plans and idle contexts of all programs go, and it fails only if there was nothing to free.  Runs
+ * that a queue has sent ahead are not counted: they end when somebody waits for them. */
+#include "graph/run/run.h"
 #include <stdatomic.h>
 
 enum { POLITE = 4, TRIES_MOST = 64 };
