@@ -6,6 +6,7 @@
 #include "device/front.h"
 #include "gale/exr.h"
 #include "gale/graph.h"
+#include "jobs/exr/denoise.h"
 #include "test.h"
 #include <math.h>
 #include <unistd.h>
@@ -412,6 +413,45 @@ TEST(a_batch_tells_what_it_did)
     gale_device_close(&gpu);
 }
 
+/* Pictures for which the first device has no memory go to the second; tiles get smaller. */
+TEST(limits_of_memory)
+{
+    enum { SIDE = 256 };
+    static char names[4][200];
+    static float planes[3 * SIDE * SIDE], light[2][3 * SIDE * SIDE];
+    const char *in[4], *out[4] = {NULL};
+    gale_device_options none = {.chain = "cpu", .pool_limit_bytes = 1},
+                        some = {.chain = "cpu", .pool_limit_bytes = 40 << 20};
+    gale_device *where[2] = {device, NULL};
+    gale_exr_batch *b = NULL;
+    gale__bytes file = {0};
+    gale__tza weights = {0};
+    double worst = 0;
+    write_files(names, in, 4);
+    CHECK_OK(gale_device_open(&none, &where[1]));
+    gale_exr_batch_options o = {.look.tone = GALE_EXR_LOCAL, .second = device};
+    if (CHECK_OK(gale_exr_batch_run(where[1], in, out, 4, &o, &b))) CHECK(b->on_second == 4 && !b->total.failed);
+    gale_exr_batch_destroy(&b);
+    gale_device_close(&where[1]);
+    snprintf(names[0], sizeof names[0], "%s/oidn/rt_hdr.tza", test_data());
+    if (!gale__file_exists(names[0])) SKIP("no weights at %s", names[0]);
+    CHECK_OK(gale_device_open(&some, &where[1]));
+    CHECK_OK(gale__file_read(names[0], 1 << 30, &file));
+    CHECK_OK(gale__tza_read(file.data, file.size, &weights));
+    for (int i = 0; i < 3 * SIDE * SIDE; i++) planes[i] = sample(i % 2, i / 11);
+    for (int i = 0; i < 2; i++) {
+        gale_exr_denoise_report r = {0};
+        CHECK_OK(
+            gale__denoise_planes(where[i], &weights, planes, SIDE, SIDE, &(gale_exr_denoise_options){0}, &r, light[i]));
+        CHECK(i ? r.tiles > 1 : r.tiles == 1);
+    }
+    for (int i = 0; i < 3 * SIDE * SIDE; i++) worst = fmax(worst, fabs((double)(light[0][i] - light[1][i])));
+    CHECK(worst > 0 && worst < 0.2);
+    gale__tza_finish(&weights);
+    gale__bytes_finish(&file);
+    gale_device_close(&where[1]);
+}
+
 /* Everything that takes memory, with the n-th allocation failing. */
 static gale_status everything(const char *path)
 {
@@ -461,7 +501,7 @@ TEST(memory_runs_out_anywhere)
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(dwa_is_written), ROW(limits_come_before_memory),
     ROW(levels_are_true), ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(devices_count_alike), ROW(many_files),
-    ROW(a_batch_tells_what_it_did), ROW(memory_runs_out_anywhere)};
+    ROW(a_batch_tells_what_it_did), ROW(limits_of_memory), ROW(memory_runs_out_anywhere)};
 
 int main(int argc, char **argv)
 {

@@ -156,12 +156,53 @@ static void threads_over_budget(void)
     gale_program_destroy(&c.p);
 }
 
+enum { WIDE = 100000 };
+
+static void run_wide(void *arg)
+{
+    crew *c = arg;
+    int me = atomic_fetch_add(&c->next, 1);
+    for (int i = 0; i < (device->info.caps.software ? 1 : 4); i++) /* two and two have the same shape */
+        if (run(c->p, WIDE + me / 2 % 2) != GALE_OK) atomic_fetch_add(&c->bad, 1);
+}
+
+/* Under a limit that holds two runs the others wait; what a program keeps goes to another program, or to a tensor. */
+static void runs_wait_for_memory(void)
+{
+    gale_device *usual = device;
+    gale_device_options limit = {0};
+    gale__thread *threads[CALLERS] = {0};
+    gale_memory_stats stats = {0};
+    gale_tensor *t = NULL;
+    crew c = {.p = tower(3, NULL)}, other = {0};
+    if (c.p && CHECK_OK(run(c.p, WIDE))) gale_memory_get_stats(device, &stats);
+    gale_program_destroy(&c.p);
+    limit.pool_limit_bytes = 5 * stats.peak_bytes / 2;
+    if (!CHECK_OK(gale__device_open_one(device->backend, 0, &limit, &device))) return;
+    c.p = tower(3, NULL), other.p = tower(2, NULL);
+    for (int i = 0; c.p && i < CALLERS; i++) CHECK_OK(gale__thread_start(run_wide, &c, &threads[i]));
+    for (int i = 0; i < CALLERS; i++) gale__thread_join(&threads[i]);
+    CHECK_EQ(atomic_load(&c.bad), 0);
+    if (other.p) CHECK_OK(run(other.p, 2 * WIDE));
+    if (CHECK_OK(gale_tensor_create(device, GALE_U8, SHAPE((int64_t)limit.pool_limit_bytes / 4 * 3), &t))) {
+        gale_run_control soon = {.outputs_on_host = true, .deadline_ns = gale__time_ns() + 50000000};
+        gale_tensor *x = rows_of(WIDE), *y = NULL;
+        CHECK(c.p && gale_program_run_with(c.p, &x, &y, &soon) == GALE_NO_MEMORY && !y); /* nothing to wait for */
+        gale_tensor_destroy(&x);
+    }
+    gale_tensor_destroy(&t);
+    gale_program_destroy(&c.p), gale_program_destroy(&other.p);
+    gale_device_close(&device);
+    device = usual;
+}
+
 static const suite_case cases[] = {
     {"a_shape_is_planned_once", a_shape_is_planned_once},
     {"ready_shapes_go_on", ready_shapes_go_on},
     {"failures_are_told_to_all", failures_are_told_to_all},
     {"a_budget_for_plans", a_budget_for_plans},
     {"threads_over_budget", threads_over_budget},
+    {"runs_wait_for_memory", runs_wait_for_memory},
     {0},
 };
 SUITE(cases)

@@ -1,7 +1,6 @@
 /* See limits.h. Numbers are narrowed when limits are entered; flags cannot be combined, so they are checked from the
  * innermost limits outwards. */
 #include "base/limits.h"
-#include "base/thread.h"
 
 static _Thread_local const gale__limits *current;
 
@@ -36,6 +35,15 @@ bool gale__limits_stoppable(void)
     for (const gale__limits *l = current; l; l = l->outer)
         if (l->cancel) return true;
     return false;
+}
+
+gale_status gale__limits_wait(gale__cond *cond, gale__mutex *lock)
+{
+    enum { CHECK_NS = 2000000 };
+    if (!gale__limits_stoppable()) return gale__cond_wait(cond, lock), GALE_OK;
+    GALE_TRY(gale__limits_check());
+    gale__cond_wait_ns(cond, lock, CHECK_NS);
+    return GALE_OK;
 }
 
 int gale__limits_threads(void) { return current ? current->threads : 0; }

@@ -3,7 +3,7 @@
  * gale__parallel. Limits nest; the strictest applies. */
 #ifndef GALE_BASE_LIMITS_H
 #define GALE_BASE_LIMITS_H
-#include "mem.h"
+#include "thread.h"
 
 typedef struct gale__limits {
     int threads;                /* maximum for gale__parallel; 0: no limit */
@@ -18,6 +18,8 @@ void gale__limits_enter(gale__limits *limits);
 void gale__limits_leave(const gale__limits *limits);
 /* GALE_CANCELLED or GALE_DEADLINE if the work of this thread should stop; checked between kernels. */
 gale_status gale__limits_check(void);
+/* Waits like gale__cond_wait, also in vain; a thread that may be stopped checks now and then. */
+gale_status gale__limits_wait(gale__cond *cond, gale__mutex *lock);
 /* Whether anything can stop the run; if not, devices are sent everything at once. */
 bool gale__limits_stoppable(void);
 /* Maximum number of threads for this thread's work; 0: no limit. */

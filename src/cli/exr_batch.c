@@ -204,7 +204,8 @@ static void text_batch(const job *j, const char *device, gale__str *text)
         gale__str_addf(text, "\nthread time: %.0f %% decoding, %.0f %% pixels, %.0f %% encoding",
             100 * b->decode_seconds / work, 100 * b->pixel_seconds / work, 100 * b->encode_seconds / work);
     if (b->on_second)
-        gale__str_addf(text, "\npixels of %zu files were computed on the CPU, which was faster", b->on_second);
+        gale__str_addf(
+            text, "\npixels of %zu files were computed on the CPU, which was faster or had more memory", b->on_second);
     if (b->pixel_wall_seconds > 0)
         gale__str_addf(text, "\npixels: %.3f s on %d lane%s", b->pixel_wall_seconds, b->jobs, b->jobs == 1 ? "" : "s");
     if (b->predicted_seconds > 0) gale__str_addf(text, ", predicted %.3f s", b->predicted_seconds);

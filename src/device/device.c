@@ -45,6 +45,8 @@ static void finish(gale_device *device)
     gale__staging_spare_destroy(device);
     gale__pool_destroy(&device->pool);
     if (device->impl) device->backend->close(device);
+    gale__cond_finish(&device->turns.changed);
+    gale__mutex_finish(&device->turns.lock);
     gale__mutex_finish(&device->lock);
     gale__free(device->why);
     gale__free(device->chain);
@@ -137,6 +139,8 @@ gale_status gale__device_open_one(
     device->refs = 1;
     device->context = gale__context_hold(gale__context_current());
     gale__mutex_init(&device->lock);
+    gale__mutex_init(&device->turns.lock);
+    gale__cond_init(&device->turns.changed);
     gale_status status = backend->open(device);
     if (status == GALE_OK) status = gale__pool_create(device, pool_limit(options), &device->pool);
     if (status == GALE_OK) status = gale__staging_spare_create(device);

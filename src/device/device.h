@@ -193,6 +193,16 @@ struct gale__backend {
 /* One source defines both, also if only one of them is built. */
 extern const gale__backend gale__backend_cuda, gale__backend_hip;
 
+/* For the graph room, whose runs share the device's memory. */
+typedef struct gale__turns {
+    gale__mutex lock; /* of the list, `done`, and of waiting */
+    gale__cond changed;
+    _Atomic uint64_t started, ended; /* runs, */
+    uint64_t done;                   /* and those that did not fail for want of memory, since one waits */
+    _Atomic int waiting;
+    struct gale_program *programs;
+} gale__turns;
+
 struct gale_device {
     const gale__backend *backend;
     gale_device_info info;
@@ -206,6 +216,7 @@ struct gale_device {
     void (*kernel_state_finish)(void *);
     void *graph_state; /* the graph room's store of weights, likewise */
     void (*graph_state_finish)(void *);
+    gale__turns turns;
     gale_context *context; /* held; NULL: the default one */
     gale_device *other;    /* held: the CPU, if work that is predicted to end sooner there may go there; NULL: not so */
     char *why;

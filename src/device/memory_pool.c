@@ -65,21 +65,22 @@ static void bin_take(pool *p, piece *x)
     p->stats.fragments--;
 }
 
-static piece *best_of(piece *list, size_t size)
+static piece *best_of(piece *list, size_t size, size_t block_most)
 {
     piece *best = NULL;
     for (piece *x = list; x; x = x->next)
-        if (x->size >= size && (!best || x->size < best->size)) best = x;
+        if (x->size >= size && x->in->mem.size <= block_most && (!best || x->size < best->size)) best = x;
     return best;
 }
 
-static piece *find_fit(const pool *p, size_t size)
+/* A small piece that stays would keep a large block from the driver and from large pieces: it has blocks of its own. */
+static piece *find_fit(const pool *p, size_t size, bool anywhere)
 {
     int bin = log2_floor(size);
-    piece *best = best_of(p->bins[bin], size);
-    uint64_t above = bin == 63 ? 0 : p->filled >> (bin + 1) << (bin + 1);
-    for (int i = bin + 1; !best && above; i++)
-        if (above >> i & 1) best = best_of(p->bins[i], size);
+    size_t block_most = anywhere || size > BLOCK_MIN / 2 ? SIZE_MAX : BLOCK_MIN;
+    piece *best = NULL;
+    uint64_t from = p->filled >> bin << bin;
+    for (int i = bin; !best && i < 64 && from >> i; i++) best = best_of(p->bins[i], size, block_most);
     return best;
 }
 
@@ -210,9 +211,12 @@ gale__mem *gale__pool_piece_mem(piece *x, size_t *offset)
 
 static gale_status take_locked(pool *p, size_t size, piece **out)
 {
-    piece *x = find_fit(p, size);
+    piece *x = find_fit(p, size, false), *made = NULL;
+    gale_status status = x ? GALE_OK : block_create(p, size, &made);
+    if (status == GALE_NO_MEMORY) x = find_fit(p, size, true);
     if (x) bin_take(p, x);
-    else GALE_TRY(block_create(p, size, &x));
+    else if (status == GALE_OK) x = made;
+    else return status;
     split(p, x, size);
     x->used = true;
     p->stats.buffers++;

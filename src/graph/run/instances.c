@@ -10,7 +10,6 @@
 
 /* Of the device's memory, where the program names no budget. */
 enum { BUDGET_SHARE = 8, STEP_BYTES = 2048 /* about what a step and its kernel take on the host */ };
-#define WAIT_NS 2000000u
 
 /* Destroys the contexts of a list; true when there were any. */
 static bool destroy_contexts(const gale_program *p, const gale__instance *i, gale__run_context **list)
@@ -301,22 +300,14 @@ static gale_status fill_place(gale_program *p, gale_tensor *const *inputs, const
     return status;
 }
 
-/* Called with the lock held; a caller who may be stopped looks up now and then. */
-static gale_status wait_for_plan(gale_program *p)
-{
-    if (!gale__limits_stoppable()) return gale__cond_wait(&p->planned, &p->lock), GALE_OK;
-    GALE_TRY(gale__limits_check());
-    gale__cond_wait_ns(&p->planned, &p->lock, WAIT_NS);
-    return GALE_OK;
-}
-
 static gale_status find_or_make(gale_program *p, gale_tensor *const *inputs, const known *k, gale__instance **out)
 {
     uint64_t hash = gale__hash(gale__str_text(&k->text), k->text.length, 7);
     gale__instance *i, *place = NULL;
     gale_status status = GALE_OK;
     gale__mutex_lock(&p->lock);
-    while ((i = find_instance(p, &k->text, hash)) && !i->ready && status == GALE_OK) status = wait_for_plan(p);
+    while ((i = find_instance(p, &k->text, hash)) && !i->ready && status == GALE_OK)
+        status = gale__limits_wait(&p->planned, &p->lock);
     if (status == GALE_OK && !i) status = new_instance(k, hash, &place);
     if (place) link_instance(p, place);
     if (status == GALE_OK) i = use(p, place ? place : i);
@@ -370,6 +361,15 @@ bool gale__program_shed(gale_program *p)
     gale__mutex_unlock(&p->lock);
     destroy_all(p, gone);
     if (any) gale_memory_trim(p->device);
+    return any;
+}
+
+bool gale__program_shed_idle(gale_program *p)
+{
+    bool any = false;
+    gale__mutex_lock(&p->lock);
+    for (gale__instance *i = p->instances; i; i = i->next) any |= i->ready && destroy_contexts(p, i, &i->idle);
+    gale__mutex_unlock(&p->lock);
     return any;
 }
 

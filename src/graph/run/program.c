@@ -51,6 +51,7 @@ gale_status gale_program_create(
     if (options) p->options = *options;
     gale__mutex_init(&p->lock);
     gale__cond_init(&p->planned);
+    gale__turns_join(p);
     *out = p;
     return GALE_OK;
 }
@@ -60,6 +61,7 @@ void gale_program_destroy(gale_program **program)
     if (!program || !*program) return;
     gale_program *p = *program;
     *program = NULL;
+    gale__turns_part(p);
     while (p->instances) {
         gale__instance *i = p->instances;
         p->instances = i->next;

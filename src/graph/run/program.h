@@ -66,6 +66,7 @@ typedef struct gale__instance {
 } gale__instance;
 
 struct gale_program {
+    gale_program *next;       /* of the device */
     const gale_graph *source; /* as given, held */
     gale_graph graph[1];      /* as recognised, in the arena; borrows from the source */
     gale__arena arena;
@@ -99,6 +100,7 @@ void gale__instance_destroy(const gale_program *program, gale__instance *instanc
 void gale__instance_release(gale_program *program, gale__instance *instance);
 /* Lets go of what no run needs now: plans of other shapes, and idle contexts.  False when there was nothing. */
 bool gale__program_shed(gale_program *program);
+bool gale__program_shed_idle(gale_program *program); /* only contexts, but of all plans */
 /* Fused kernels of the plan for these inputs, the prologue's not counted. */
 gale_status gale__program_kernels(gale_program *program, gale_tensor *const *inputs, int *kernels);
 #endif

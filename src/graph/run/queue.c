@@ -135,6 +135,15 @@ static void make_room(gale_queue *q, bool all)
     q->n_ahead = kept;
 }
 
+static void retire_all(gale_queue *q)
+{
+    for (int i = 0; i < q->n_ahead; i++) {
+        retire(q->ahead[i]);
+        drop(q->ahead[i]);
+    }
+    q->n_ahead = 0;
+}
+
 static bool reads_host(const gale_run *r)
 {
     for (int i = 0; i < r->run.program->graph->n_inputs; i++)
@@ -142,11 +151,15 @@ static bool reads_host(const gale_run *r)
     return false;
 }
 
-static gale_status take_context(gale_run *r)
+/* Runs that were sent ahead end, and idle memory goes, before a run fails because memory is missing. */
+static gale_status take_context(gale_queue *q, gale_run *r)
 {
     gale_status status = gale__run_context_take(r->run.program, r->run.instance, &r->run.context);
-    if (status != GALE_NO_MEMORY || !gale__program_shed(r->run.program)) return status;
-    return gale__run_context_take(r->run.program, r->run.instance, &r->run.context);
+    if (status != GALE_NO_MEMORY) return status;
+    bool ended = q->n_ahead > 0;
+    retire_all(q);
+    bool own = gale__program_shed(r->run.program), any = gale__turns_shed(q->device, r->run.program) || own;
+    return any || ended ? gale__run_context_take(r->run.program, r->run.instance, &r->run.context) : status;
 }
 
 /* Sends the run after the previous one. */
@@ -154,7 +167,7 @@ static gale_status send(gale_queue *q, gale_run *r)
 {
     GALE_TRY(gale__limits_check());
     make_room(q, reads_host(r));
-    GALE_TRY(take_context(r));
+    GALE_TRY(take_context(q, r));
     if (q->n_ahead) GALE_TRY(gale_stream_wait(r->run.context->stream, q->ahead[q->n_ahead - 1]->done));
     GALE_TRY(gale__run_start(&r->run));
     if (q->device->info.caps.in_place) return GALE_OK;
@@ -166,11 +179,7 @@ static gale_status send(gale_queue *q, gale_run *r)
 static void run_task(gale_queue *q, gale_run *r)
 {
     gale__limits own = gale__run_limits(&r->control);
-    for (int i = 0; i < q->n_ahead; i++) {
-        retire(q->ahead[i]);
-        drop(q->ahead[i]);
-    }
-    q->n_ahead = 0;
+    retire_all(q);
     gale__limits_enter(&own);
     gale_status status = gale__limits_check();
     if (status == GALE_OK) status = r->task.work(r->task.arg, &r->control);
@@ -249,11 +258,7 @@ void gale_queue_wait(gale_queue *q)
     if (!q) return;
     gale__mutex_lock(&q->lock);
     while (q->first || q->busy) gale__cond_wait(&q->changed, &q->lock);
-    for (int i = 0; i < q->n_ahead; i++) {
-        retire(q->ahead[i]);
-        drop(q->ahead[i]);
-    }
-    q->n_ahead = 0;
+    retire_all(q);
     gale__mutex_unlock(&q->lock);
 }
 

@@ -343,15 +343,17 @@ static gale_status run_once(gale_program *p, gale_tensor *const *inputs, gale_te
     return status;
 }
 
-/* Memory that plans of other shapes hold is given up before a run fails because memory is missing. */
-static gale_status run_or_shed(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
+static gale_status run_in_turn(gale_program *p, gale_tensor *const *inputs, gale_tensor **outputs, bool on_host)
 {
     GALE_TRY(gale__limits_check());
     GALE_TRY(gale__index_check(p->source, p->index_rules, p->n_index_rules, inputs));
-    gale_status status = run_once(p, inputs, outputs, on_host);
-    if (status != GALE_NO_MEMORY || !gale__program_shed(p)) return status;
-    gale__log(GALE__INFO, "%s; plans of other shapes were released to free memory", gale_error());
-    return run_once(p, inputs, outputs, on_host);
+    gale__turn turn = {0};
+    gale_status status;
+    do {
+        GALE_TRY(gale__turn_begin(p->device, &turn));
+        status = run_once(p, inputs, outputs, on_host);
+    } while (gale__turn_again(p, &turn, &status));
+    return status;
 }
 
 /* What both ways to run ask of their arguments. */
@@ -370,7 +372,7 @@ gale_status gale_program_run_with(
     gale__limits limits = {.threads = p->options.threads}, own = gale__run_limits(o);
     gale__limits_enter(&limits);
     gale__limits_enter(&own);
-    gale_status status = run_or_shed(p, inputs, outputs, o->outputs_on_host);
+    gale_status status = run_in_turn(p, inputs, outputs, o->outputs_on_host);
     gale__limits_leave(&own);
     gale__limits_leave(&limits);
     return status;

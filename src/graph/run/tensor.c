@@ -1,7 +1,9 @@
 /* Tensors: creation, transfer between host and devices, and reshaping.  Storage is reference-counted, so a reshaped
  * tensor keeps the shared memory alive. */
 #include "graph/run/tensor.h"
+#include "graph/run/run.h"
 #include "base/num.h"
+#include "device/front.h"
 #include <stdatomic.h>
 #include <string.h>
 
@@ -68,6 +70,9 @@ gale_status gale_tensor_create(gale_device *device, gale_type type, int rank, co
     else {
         t->device = gale__device_hold(device);
         if (t->size_bytes) status = gale_buffer_create(device, t->size_bytes, &t->buffer);
+        if (status == GALE_NO_MEMORY && gale__device_memory_left(device) < t->size_bytes &&
+            gale__turns_shed(device, NULL))
+            status = gale_buffer_create(device, t->size_bytes, &t->buffer);
     }
     if (status != GALE_OK) return gale_tensor_destroy(&t), status;
     *out = t;

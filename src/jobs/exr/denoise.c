@@ -5,8 +5,9 @@
 #include "jobs/exr/unet.h"
 #include "jobs/upscale/tiles.h"
 #include <math.h>
+#include <string.h>
 
-enum { TILE = 512, OVERLAP = 128, MULTIPLE = 16, BLOCK = 16 };
+enum { TILE = 512, TILE_LEAST = 128, OVERLAP = 128, MULTIPLE = 16, BLOCK = 16 };
 
 static double luminance(const float *light, size_t n, size_t i)
 {
@@ -89,15 +90,15 @@ static gale_status prepare(work *w, gale_device *device, const gale__tza *weight
     return status;
 }
 
-gale_status gale__denoise_planes(gale_device *device, const gale__tza *weights, const float *planes, int64_t width,
-    int64_t height, const gale_exr_denoise_options *o, gale_exr_denoise_report *report, float *light)
+static gale_status run_tiles(gale_device *device, const gale__tza *weights, const float *planes, int64_t width,
+    int64_t height, int64_t tile, const gale_exr_denoise_options *o, gale_exr_denoise_report *report, float *light)
 {
     work w = {
         .planes = planes, .light = light, .channels = gale__unet_channels(weights), .width = width, .height = height};
     uint64_t begun = gale__time_ns();
     gale_status status;
     double scale = gale__denoise_scale(planes, width, height);
-    GALE_GO(prepare(&w, device, weights, o->tile ? o->tile : TILE, scale));
+    GALE_GO(prepare(&w, device, weights, tile, scale));
     int64_t count = gale__tiling_count(&w.tiling);
     for (int64_t i = 0; i <= count; i++) {
         if (o->progress && !o->progress(o->user, i, count)) {
@@ -116,4 +117,16 @@ done:
     gale_program_destroy(&w.program);
     gale__free(w.weights);
     return status;
+}
+
+gale_status gale__denoise_planes(gale_device *device, const gale__tza *weights, const float *planes, int64_t width,
+    int64_t height, const gale_exr_denoise_options *o, gale_exr_denoise_report *report, float *light)
+{
+    for (int64_t tile = o->tile ? o->tile : TILE;; tile /= 2) {
+        gale_status status = run_tiles(device, weights, planes, width, height, tile, o, report, light);
+        if (status != GALE_NO_MEMORY || tile / 2 < TILE_LEAST) return status;
+        gale__log(GALE__WARN, "%s: using tiles of %lld pixels instead of %lld", gale_error(), (long long)tile / 2,
+            (long long)tile);
+        memset(light, 0, (size_t)(width * height) * 3 * sizeof *light);
+    }
 }

@@ -157,6 +157,10 @@ static gale_status make_picture(belt *b, lane *l, gale_exr_item *item, gale_pict
     draw(b, l, bytes_for(b, f));
     int which = choose_device(b);
     gale_status status = gale__exr_viewer_run(b->viewers[which], f, &l->image, &item->report, out);
+    if (status == GALE_NO_MEMORY && !which && b->viewers[1]) {
+        gale__log(GALE__WARN, "%s; using the other device", gale_error());
+        status = gale__exr_viewer_run(b->viewers[which = 1], f, &l->image, &item->report, out);
+    }
     if (status == GALE_OK) note_pace(b, which, &item->report);
     if (status != GALE_OK) status = gale__fail_within(status, "%s", item->input);
     end_picture(b, l);
