@@ -332,11 +332,13 @@ TEST(convolutions)
     follow = 0;
 }
 
-/* out[g, o, y, x] = relu(sum over c, i, j of in[g, c, s y + i - p, s x + j - p] w[g, o, c, i, j] + bias[g, o]), with
- * `side` places along each axis, taps and stride s. */
+static int64_t hop = 1; /* from one tap to the next */
+
+/* out[g, o, y, x] = relu(sum over c, i, j of in[g, c, s y + h i - p, s x + h j - p] w[g, o, c, i, j] + bias[g, o]),
+ * with `side` places along each axis, taps and stride s. */
 static void grouped_taps(build *b, int64_t groups, int64_t c, int64_t side, int64_t o, int64_t taps, int64_t stride)
 {
-    int64_t pad = taps / 2, out = (side + 2 * pad - taps) / stride + 1;
+    int64_t pad = taps / 2 * hop, out = (side + 2 * pad - (taps - 1) * hop - 1) / stride + 1;
     build_init(b, 4, 3, (int64_t[]){groups, o, out, out, c, taps, taps});
     gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, groups * c * side * side, false));
     x->stride[0] = c * side * side;
@@ -345,9 +347,9 @@ static void grouped_taps(build *b, int64_t groups, int64_t c, int64_t side, int6
     for (int axis = 0; axis < 2; axis++) {
         gale__nest_guard *g = &x->guards[x->n_guards++];
         *g = (gale__nest_guard){.c0 = -pad, .extent = side, .div = 1};
-        g->coef[2 + axis] = stride, g->coef[5 + axis] = 1;
-        x->stride[5 + axis] = axis ? 1 : side;
-        x->stride[2 + axis] = stride * x->stride[5 + axis];
+        g->coef[2 + axis] = stride, g->coef[5 + axis] = hop;
+        x->stride[5 + axis] = hop * (axis ? 1 : side);
+        x->stride[2 + axis] = stride * (axis ? 1 : side);
     }
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 1 | 2 | 16 | 32 | 64, false), 1);
     int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
@@ -428,13 +430,16 @@ TEST(narrow_maps)
 /* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
 TEST(channels)
 {
-    static const int64_t shapes[][4] = {{1, 9, 3, 1}, {5, 3, 3, 1}, {40, 7, 3, 1}, {3, 64, 3, 1}, {2, 150, 3, 1},
+    static const int64_t shapes[][5] = {{1, 9, 3, 1}, {5, 3, 3, 1}, {40, 7, 3, 1}, {3, 64, 3, 1}, {2, 150, 3, 1},
         {300, 2, 3, 1}, {9, 14, 3, 1}, {4, 28, 3, 1}, {3, 90, 3, 1}, {2, 112, 3, 1}, {19, 14, 3, 2}, {17, 7, 5, 1},
-        {20, 13, 5, 2}, {3, 57, 3, 2}, {2, 128, 3, 2}, {18, 4, 7, 1}};
+        {20, 13, 5, 2}, {3, 57, 3, 2}, {2, 128, 3, 2}, {18, 4, 7, 1}, {33, 9, 7, 1}, {3, 30, 5, 1}, {2, 31, 7, 2},
+        {6, 16, 9, 1}, {7, 11, 3, 1, 2}, {3, 33, 5, 1, 3}, {5, 12, 3, 2, 2}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         build b;
         gale__cpu_kernel *k = NULL;
+        hop = shapes[i][4] ? shapes[i][4] : 1;
         grouped_taps(&b, shapes[i][0], 1, shapes[i][1], 1, shapes[i][2], shapes[i][3]);
+        hop = 1;
         gale__nest_canonicalize(&b.nest);
         if (!CHECK(agree(&b, "by channel")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
         CHECK(shapes[i][0] == 1 || !strcmp(gale__cpu_kernel_schedule(k), "by channel"));
