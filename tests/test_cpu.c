@@ -3,6 +3,7 @@
 #include "test.h"
 #include "base/cpu.h"
 #include "base/thread.h"
+#include "kernel/cpu/finish.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/simd.h"
@@ -276,7 +277,31 @@ TEST(panels)
     }
 }
 
-static int follow; /* what else follows: 1: other values are added, 2: a limit above, 4: a scale before */
+static int
+    follow; /* what else follows: 1: other values are added, 2: a limit above, 4: a scale before; by 8: activated */
+
+static int by_number(build *b, int op, int y, double number)
+{
+    return add(b, op, GALE_F32, 0, y, add_const(b, GALE_F32, number), 0);
+}
+
+/* y as it is, or HardSwish, Swish, Sigmoid, Gelu of it, as operators are lowered. */
+static int activated(build *b, int kind, int y)
+{
+    int one = add_const(b, GALE_F32, 1), gate = 0;
+    if (kind == 1) {
+        gate = by_number(b, GALE__MIN, by_number(b, GALE__MAX, by_number(b, GALE__ADD, y, 3), 0), 6);
+        return add(b, GALE__MUL, GALE_F32, 0, y, by_number(b, GALE__MUL, gate, 1.0 / 6), 0);
+    }
+    if (kind == 2 || kind == 3) {
+        gate = add(b, GALE__EXP, GALE_F32, 0, add(b, GALE__NEG, GALE_F32, 0, y, 0, 0), 0, 0);
+        gate = add(b, GALE__DIV, GALE_F32, 0, one, by_number(b, GALE__ADD, gate, 1), 0);
+        return kind == 2 ? add(b, GALE__MUL, GALE_F32, 0, y, gate, 0) : gate;
+    }
+    if (kind != 4) return y;
+    gate = add(b, GALE__ERF, GALE_F32, 0, by_number(b, GALE__MUL, y, 0.70710678118654752440), 0, 0);
+    return add(b, GALE__MUL, GALE_F32, 0, by_number(b, GALE__MUL, y, 0.5), by_number(b, GALE__ADD, gate, 1), 0);
+}
 
 /* out[n, o, y, x] = relu(sum over c, i, j of in[n, c, s y + d i - p, s x + d j - p] w[o, c, i, j] + bias[o]). */
 static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride,
@@ -304,9 +329,14 @@ static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, in
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
     if (follow & 4) y = add(b, GALE__MUL, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
     if (follow & 1) y = add(b, GALE__ADD, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 15, false), 0), 0);
-    y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0);
-    if (follow & 2) y = add(b, GALE__MIN, GALE_F32, 0, y, add_const(b, GALE_F32, 0x3fc00000), 0);
-    add_store(b, y, dense_access(b, GALE_F32, 15, true));
+    y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, follow / 8 ? -3.5 : 0), 0);
+    if (follow & 2) y = by_number(b, GALE__MIN, y, 1.5);
+    add_store(b, activated(b, follow / 8, y), dense_access(b, GALE_F32, 15, true));
+    gale__cpu_span lanes;
+    gale__cpu_finish finish;
+    gale__cpu_span_init(&lanes, &b->nest, (const uint8_t[]){2, 3}, 2);
+    gale__cpu_finish_find(&finish, &b->nest, sum, &lanes);
+    CHECK(finish.out && !finish.activate == !(follow / 8));
 }
 
 TEST(convolutions)
@@ -323,7 +353,7 @@ TEST(convolutions)
         {2, 64, 7, 9, 20, 3, 2, 6, 6, 1}, {1, 3, 20, 21, 18, 1, 2, 1, 0, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *c = cases[i];
-        follow = (int)i & 7;
+        follow = (int)(i * 9 % 40);
         convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
         CHECK(agree(&b, "convolution"));
         gale__nest_canonicalize(&b.nest);
@@ -354,7 +384,8 @@ static void grouped_taps(build *b, int64_t groups, int64_t c, int64_t side, int6
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 1 | 2 | 16 | 32 | 64, false), 1);
     int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 1 | 2, false), 0), 0);
-    add_store(b, add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0), dense_access(b, GALE_F32, 15, true));
+    y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0);
+    add_store(b, activated(b, follow / 8, y), dense_access(b, GALE_F32, 15, true));
 }
 
 static void grouped_convolution(build *b, int64_t groups, int64_t c, int64_t side, int64_t o)
@@ -417,7 +448,7 @@ TEST(narrow_maps)
     setenv("GALE_WINOGRAD", "off", 1);
     for (int64_t width = 1; width < 32; width += test_light() ? 5 : 1)
         for (int64_t stride = 1; stride < 3; stride++) {
-            follow = (int)(width + stride) & 7;
+            follow = (int)(width * 9 + stride) % 40;
             convolution(&b, 1, width & 1 ? 30 : 7, 5, width, width % 3 ? 45 : 12, 3, stride, 1, 1, 1);
             CHECK(agree(&b, "narrow map"));
         }
@@ -438,8 +469,10 @@ TEST(channels)
         build b;
         gale__cpu_kernel *k = NULL;
         hop = shapes[i][4] ? shapes[i][4] : 1;
+        follow = (int)(i % 5) * 8;
         grouped_taps(&b, shapes[i][0], 1, shapes[i][1], 1, shapes[i][2], shapes[i][3]);
         hop = 1;
+        follow = 0;
         gale__nest_canonicalize(&b.nest);
         if (!CHECK(agree(&b, "by channel")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
         CHECK(shapes[i][0] == 1 || !strcmp(gale__cpu_kernel_schedule(k), "by channel"));

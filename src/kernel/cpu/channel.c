@@ -530,12 +530,17 @@ static void run_group(const run *r, bench *b, int64_t i)
                 sum_depth(
                     r, &b->f, row, rows, ch->line ? n : 1, &to, done ? c->finish.out->stride[c->batch.dim[0]] : lanes);
         }
-        if (done && ch->line) break;
+        if (done) {
+            to.out_pitch = c->finish.out->stride[c->batch.dim[0]];
+            gale__cpu_finish_activate(&c->finish, &to, 0, ch->line ? n : 1, 0, lanes);
+            if (ch->line) break;
+            continue;
+        }
         if (!ch->depth.pitch) {
             fill_band(r, b);
             sum_channel(r, &b->f, rows, b->band, b->flat, sums);
         }
-        if (alone && !done) finish_channel(c, &b->f, n0, lanes, sums);
+        if (alone) finish_channel(c, &b->f, n0, lanes, sums);
     }
     if (!alone) finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
 }

@@ -18,6 +18,7 @@ typedef enum gale__simd_type {
 
 typedef void gale__simd_fn(void *d, const void *a, const void *b, const void *c, size_t n);
 typedef void gale__simd_triple(void *d, const void *a, const void *b, const void *c, float e, size_t n);
+typedef void gale__simd_activate(float *x, size_t n);
 typedef void gale__simd_fold(void *acc, const void *a, size_t n);
 typedef void gale__simd_dot(void *acc, const void *a, const void *b, size_t n);
 /* Lane by lane: where a[i] beats best[i], it and its place (places[i], or k when places is NULL) are kept; index -1:
@@ -93,6 +94,15 @@ typedef struct gale__simd_upright {
 /* more: the steps' sums are added to what is there. */
 typedef void gale__simd_upright_sum(
     float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k);
+
+/* x (min(max(x + 3, 0), 6) / 6), x / (1 + e^-x), 1 / (1 + e^-x), (x / 2) (1 + erf(x / sqrt 2)). */
+typedef enum gale__simd_activation {
+    GALE__ACTIVATION_HARD_SWISH,
+    GALE__ACTIVATION_SWISH,
+    GALE__ACTIVATION_SIGMOID,
+    GALE__ACTIVATION_GELU,
+    GALE__ACTIVATION_COUNT
+} gale__simd_activation;
 
 /* x op y, RSUB being y - x. */
 typedef enum gale__simd_pair {
@@ -206,6 +216,7 @@ typedef struct gale__simd {
     gale__simd_fn *by_number[GALE__PAIR_COUNT];       /* f32: a op b[0] */
     gale__simd_triple *triple[4][4][2];               /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
     gale__simd_fn *sigmoid[2];                        /* f32: 1 / (1 + e^-a); 1: times a */
+    gale__simd_activate *activate[GALE__ACTIVATION_COUNT]; /* in place */
     /* f32 to U8 (0) or I8 (1): rint(a / b[0]) + c[0], saturated, NaN to 0; b NULL: a itself, c NULL: nothing added */
     gale__simd_fn *quantise[2];
     /* I32 (0) or whole numbers held as F32 (1), to U8 (0) or I8 (1) */
