@@ -156,11 +156,13 @@ static const float *base_of(const gale__nest_access *a, void *const *buffers, co
     return (const float *)buffers[a->buffer] + gale__cpu_address(a, at, n_dims);
 }
 
+static const float no_bias = -0.0f;
+
 bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows, const gale__cpu_span *lanes,
     void *const *buffers, const int64_t *at, int n_dims, gale__simd_done *d)
 {
     int64_t first[GALE__NEST_DIMS];
-    *d = (gale__simd_done){.lo = q->lo, .hi = q->hi};
+    *d = (gale__simd_done){.bias = &no_bias, .lo = q->lo, .hi = q->hi};
     if (!q->out || q->run != lanes->count || !find_pitch(q->out, rows, &d->out_pitch) ||
         (q->bias && !find_pitch(q->bias, rows, &d->bias_pitch)) ||
         (q->scale && !find_pitch(q->scale, rows, &d->scale_pitch)) ||

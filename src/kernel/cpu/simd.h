@@ -33,7 +33,8 @@ typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *
 /* Where a tile of f32 goes at once: out = min(max((start + its sums + bias) scale + other, lo), hi). */
 typedef struct gale__simd_done {
     float *out;
-    const float *start, *bias, *scale, *other; /* start: the sums of the steps before; each may be NULL */
+    const float *start, *bias, *scale,
+        *other; /* start: the sums of the steps before; each may be NULL, but bias only of upright tiles */
     int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
