@@ -3,6 +3,7 @@
 #include "test.h"
 #include "base/cpu.h"
 #include "base/thread.h"
+#include "kernel/cpu/finish.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/simd.h"
@@ -276,7 +277,31 @@ TEST(panels)
     }
 }
 
-static int follow; /* what else follows: 1: other values are added, 2: a limit above, 4: a scale before */
+static int
+    follow; /* what else follows: 1: other values are added, 2: a limit above, 4: a scale before; by 8: activated */
+
+static int by_number(build *b, int op, int y, double number)
+{
+    return add(b, op, GALE_F32, 0, y, add_const(b, GALE_F32, number), 0);
+}
+
+/* y as it is, or HardSwish, Swish, Sigmoid, Gelu of it, as operators are lowered. */
+static int activated(build *b, int kind, int y)
+{
+    int one = add_const(b, GALE_F32, 1), gate = 0;
+    if (kind == 1) {
+        gate = by_number(b, GALE__MIN, by_number(b, GALE__MAX, by_number(b, GALE__ADD, y, 3), 0), 6);
+        return add(b, GALE__MUL, GALE_F32, 0, y, by_number(b, GALE__MUL, gate, 1.0 / 6), 0);
+    }
+    if (kind == 2 || kind == 3) {
+        gate = add(b, GALE__EXP, GALE_F32, 0, add(b, GALE__NEG, GALE_F32, 0, y, 0, 0), 0, 0);
+        gate = add(b, GALE__DIV, GALE_F32, 0, one, by_number(b, GALE__ADD, gate, 1), 0);
+        return kind == 2 ? add(b, GALE__MUL, GALE_F32, 0, y, gate, 0) : gate;
+    }
+    if (kind != 4) return y;
+    gate = add(b, GALE__ERF, GALE_F32, 0, by_number(b, GALE__MUL, y, 0.70710678118654752440), 0, 0);
+    return add(b, GALE__MUL, GALE_F32, 0, by_number(b, GALE__MUL, y, 0.5), by_number(b, GALE__ADD, gate, 1), 0);
+}
 
 /* out[n, o, y, x] = relu(sum over c, i, j of in[n, c, s y + d i - p, s x + d j - p] w[o, c, i, j] + bias[o]). */
 static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride,
@@ -304,9 +329,14 @@ static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, in
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
     if (follow & 4) y = add(b, GALE__MUL, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 2, false), 0), 0);
     if (follow & 1) y = add(b, GALE__ADD, GALE_F32, 0, y, add_load(b, dense_access(b, GALE_F32, 15, false), 0), 0);
-    y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0);
-    if (follow & 2) y = add(b, GALE__MIN, GALE_F32, 0, y, add_const(b, GALE_F32, 0x3fc00000), 0);
-    add_store(b, y, dense_access(b, GALE_F32, 15, true));
+    y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, follow / 8 ? -3.5 : 0), 0);
+    if (follow & 2) y = by_number(b, GALE__MIN, y, 1.5);
+    add_store(b, activated(b, follow / 8, y), dense_access(b, GALE_F32, 15, true));
+    gale__cpu_span lanes;
+    gale__cpu_finish finish;
+    gale__cpu_span_init(&lanes, &b->nest, (const uint8_t[]){2, 3}, 2);
+    gale__cpu_finish_find(&finish, &b->nest, sum, &lanes);
+    CHECK(finish.out && !finish.activate == !(follow / 8));
 }
 
 TEST(convolutions)
@@ -323,7 +353,7 @@ TEST(convolutions)
         {2, 64, 7, 9, 20, 3, 2, 6, 6, 1}, {1, 3, 20, 21, 18, 1, 2, 1, 0, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t *c = cases[i];
-        follow = (int)i & 7;
+        follow = (int)(i * 9 % 40);
         convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
         CHECK(agree(&b, "convolution"));
         gale__nest_canonicalize(&b.nest);
@@ -332,11 +362,13 @@ TEST(convolutions)
     follow = 0;
 }
 
-/* out[g, o, y, x] = relu(sum over c, i, j of in[g, c, s y + i - p, s x + j - p] w[g, o, c, i, j] + bias[g, o]), with
- * `side` places along each axis, taps and stride s. */
+static int64_t hop = 1; /* from one tap to the next */
+
+/* out[g, o, y, x] = relu(sum over c, i, j of in[g, c, s y + h i - p, s x + h j - p] w[g, o, c, i, j] + bias[g, o]),
+ * with `side` places along each axis, taps and stride s. */
 static void grouped_taps(build *b, int64_t groups, int64_t c, int64_t side, int64_t o, int64_t taps, int64_t stride)
 {
-    int64_t pad = taps / 2, out = (side + 2 * pad - taps) / stride + 1;
+    int64_t pad = taps / 2 * hop, out = (side + 2 * pad - (taps - 1) * hop - 1) / stride + 1;
     build_init(b, 4, 3, (int64_t[]){groups, o, out, out, c, taps, taps});
     gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, groups * c * side * side, false));
     x->stride[0] = c * side * side;
@@ -345,14 +377,15 @@ static void grouped_taps(build *b, int64_t groups, int64_t c, int64_t side, int6
     for (int axis = 0; axis < 2; axis++) {
         gale__nest_guard *g = &x->guards[x->n_guards++];
         *g = (gale__nest_guard){.c0 = -pad, .extent = side, .div = 1};
-        g->coef[2 + axis] = stride, g->coef[5 + axis] = 1;
-        x->stride[5 + axis] = axis ? 1 : side;
-        x->stride[2 + axis] = stride * x->stride[5 + axis];
+        g->coef[2 + axis] = stride, g->coef[5 + axis] = hop;
+        x->stride[5 + axis] = hop * (axis ? 1 : side);
+        x->stride[2 + axis] = stride * (axis ? 1 : side);
     }
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 1 | 2 | 16 | 32 | 64, false), 1);
     int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 1 | 2, false), 0), 0);
-    add_store(b, add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0), dense_access(b, GALE_F32, 15, true));
+    y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, 0), 0);
+    add_store(b, activated(b, follow / 8, y), dense_access(b, GALE_F32, 15, true));
 }
 
 static void grouped_convolution(build *b, int64_t groups, int64_t c, int64_t side, int64_t o)
@@ -415,7 +448,7 @@ TEST(narrow_maps)
     setenv("GALE_WINOGRAD", "off", 1);
     for (int64_t width = 1; width < 32; width += test_light() ? 5 : 1)
         for (int64_t stride = 1; stride < 3; stride++) {
-            follow = (int)(width + stride) & 7;
+            follow = (int)(width * 9 + stride) % 40;
             convolution(&b, 1, width & 1 ? 30 : 7, 5, width, width % 3 ? 45 : 12, 3, stride, 1, 1, 1);
             CHECK(agree(&b, "narrow map"));
         }
@@ -428,13 +461,18 @@ TEST(narrow_maps)
 /* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
 TEST(channels)
 {
-    static const int64_t shapes[][4] = {{1, 9, 3, 1}, {5, 3, 3, 1}, {40, 7, 3, 1}, {3, 64, 3, 1}, {2, 150, 3, 1},
+    static const int64_t shapes[][5] = {{1, 9, 3, 1}, {5, 3, 3, 1}, {40, 7, 3, 1}, {3, 64, 3, 1}, {2, 150, 3, 1},
         {300, 2, 3, 1}, {9, 14, 3, 1}, {4, 28, 3, 1}, {3, 90, 3, 1}, {2, 112, 3, 1}, {19, 14, 3, 2}, {17, 7, 5, 1},
-        {20, 13, 5, 2}, {3, 57, 3, 2}, {2, 128, 3, 2}, {18, 4, 7, 1}};
+        {20, 13, 5, 2}, {3, 57, 3, 2}, {2, 128, 3, 2}, {18, 4, 7, 1}, {33, 9, 7, 1}, {3, 30, 5, 1}, {2, 31, 7, 2},
+        {6, 16, 9, 1}, {7, 11, 3, 1, 2}, {3, 33, 5, 1, 3}, {5, 12, 3, 2, 2}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         build b;
         gale__cpu_kernel *k = NULL;
+        hop = shapes[i][4] ? shapes[i][4] : 1;
+        follow = (int)(i % 5) * 8;
         grouped_taps(&b, shapes[i][0], 1, shapes[i][1], 1, shapes[i][2], shapes[i][3]);
+        hop = 1;
+        follow = 0;
         gale__nest_canonicalize(&b.nest);
         if (!CHECK(agree(&b, "by channel")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
         CHECK(shapes[i][0] == 1 || !strcmp(gale__cpu_kernel_schedule(k), "by channel"));

@@ -10,11 +10,11 @@ enum {
     TOGETHER_LANES = 768,
     ALONE_LANES = 96,
     GRID_LANES = 14,
-    DEPTH_VECTORS = 4,
     DEPTH_TAPS = 9,
     TURNED_CHANNELS = 8,
     TURNED_PLACES = 256,
     TURNED_FEW = 200,
+    TURNED_WIDTH = 7,
     DEPTH_ROWS = 8,
     TOGETHER_MOST = 64,
     VECTOR = 16,
@@ -116,44 +116,55 @@ static bool find_inside(gale__cpu_channel *c, const gale__cpu_window *w)
     return c->bottom > 0;
 }
 
-/* Whether rows need masks in the first and the last vector only. */
-static bool find_masks(gale__simd_depth *d, const gale__cpu_channel *c)
+static void find_masks(gale__simd_depth *d, const gale__cpu_channel *c)
 {
-    int64_t wide = (d->width - 1) * d->step + 1, last = (d->vectors - 1) * VECTOR;
-    for (int64_t t = 0; t < d->across; t++) {
-        int64_t lo = c->left - t * d->hop, hi = least(wide, c->right - t * d->hop);
-        d->mask[t][0] = mask_of(lo, hi, 0);
-        d->mask[t][1] = mask_of(lo, hi, last);
-        if (d->vectors > 2 && (lo > VECTOR || hi < last)) return false;
-    }
-    return true;
+    int64_t wide = (d->width - 1) * d->step + 1;
+    for (int64_t t = 0; t < d->across; t++)
+        for (int64_t j = 0; j < GALE__DEPTH_VECTORS; j++)
+            d->mask[t][j] = mask_of(c->left - t * d->hop, least(wide, c->right - t * d->hop), j * VECTOR);
 }
 
-/* Whether channels are one dimension, weights of a channel follow one another, and maps are small. */
-static bool find_turned(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *batch)
+/* Whether channels are one dimension, and weights of a channel follow one another. */
+static bool find_line(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *batch)
 {
-    for (int64_t t = 0; t < c->taps; t++)
-        if (c->weight_at[t] != t) return false;
     c->map_pitch = w->access->stride[batch->dim[0]];
     c->weights_pitch = c->weights->stride[batch->dim[0]];
-    int64_t most = c->taps > DEPTH_TAPS || w->x.step > 1 ? TURNED_PLACES : TURNED_FEW; /* turning is worth it */
-    return batch->n == 1 && batch->count >= TURNED_CHANNELS && c->map_pitch > 0 && c->weights_pitch > 0 &&
+    for (int64_t t = 0; t < c->taps; t++)
+        if (c->weight_at[t] != t) return false;
+    return batch->n == 1;
+}
+
+/* Whether turning maps is worth it. */
+static bool find_turned(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *batch)
+{
+    int64_t most = c->taps > DEPTH_TAPS || w->x.step > 1 ? TURNED_PLACES : TURNED_FEW;
+    return batch->count >= TURNED_CHANNELS && c->map_pitch > 0 && c->weights_pitch > 0 &&
            (c->bottom - c->top) * w->y.unit <= most && w->y.lanes * w->x.lanes <= most;
 }
 
 static void find_depth(
     gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *batch, const gale__cpu_span *k)
 {
-    gale__simd_depth d = {w->y.unit, w->y.step, w->y.hop, w->x.lanes, w->x.step, w->x.taps, w->x.hop,
-        parts((w->x.lanes - 1) * w->x.step + 1, VECTOR), {{0}}};
+    gale__simd_depth d = {.pitch = w->y.unit,
+        .hop_y = w->y.hop,
+        .width = w->x.lanes,
+        .step = w->x.step,
+        .across = w->x.taps,
+        .hop = w->x.hop,
+        .down = w->y.taps};
     if (!gale__simd_get()->rows.depth || c->bytes || w->access->fill || w->x.unit != 1 || k->n != 2 ||
         k->dim[0] != w->y.tap || k->dim[1] != w->x.tap || !find_inside(c, w))
         return;
-    c->turned = find_turned(c, w, batch);
+    c->line = find_line(c, w, batch);
+    int64_t border = (d.down - 1) * d.hop_y;
+    bool fits = d.down % 2 && d.down >= 3 && d.down <= 7 && d.across <= GALE__DEPTH_TAPS && d.step <= 2 &&
+                w->y.step == d.step && (d.step == 1 || d.hop_y == 1) && c->top <= border &&
+                gale__cpu_window_places(&w->y, w->y.lanes) - c->bottom <= border &&
+                (d.width - 1) * d.step + 1 <= VECTOR * (GALE__DEPTH_VECTORS - 1);
+    c->turned = (!fits || (d.width <= TURNED_WIDTH && c->taps > DEPTH_TAPS)) && c->line && find_turned(c, w, batch);
     if (c->turned) d.pitch = gale__cpu_window_places(&w->x, w->x.lanes);
-    if (c->turned || (c->taps <= DEPTH_TAPS && (d.vectors >= DEPTH_VECTORS || d.step == 2) &&
-                         d.vectors <= GALE__DEPTH_VECTORS && d.step <= 2 && find_masks(&d, c)))
-        c->depth = d;
+    else if (fits) find_masks(&d, c);
+    if (c->turned || fits) c->depth = d;
 }
 
 static void lay_taps(gale__cpu_channel *c, const gale__cpu_window *w, const gale__cpu_span *k)
@@ -205,6 +216,10 @@ void gale__cpu_channel_init(
     int64_t fit = least(TOGETHER_LANES / lanes, batches * w->far.count / wanted);
     bool alone = lanes >= ALONE_LANES; /* what its lanes have in common is then loaded once */
     c->together = c->row_blocks > 1 || fit < 1 || alone ? 1 : least(fit, TOGETHER_MOST);
+    if (c->depth.pitch && c->line && c->row_blocks == 1) {
+        fit = least(parts(TASK_LANES, lanes), batches * w->far.count / wanted);
+        c->together = fit < 1 ? 1 : least(fit, TOGETHER_MOST);
+    }
     c->sums_floats = c->together * c->rows * w->x.lanes + 2 * VECTOR;
     lay_taps(c, w, k);
     if (c->quads) lay_quads(c, w);
@@ -320,13 +335,21 @@ static void fill_band(const run *r, bench *b)
     }
 }
 
+/* Where the weights of the frame's channel are among all. */
+static int64_t weights_at(const run *r, const gale__cpu_frame *f)
+{
+    const gale__cpu_span *batch = &r->contract->batch;
+    const gale__nest_access *a = r->contract->channel.weights;
+    int64_t at = a->offset;
+    for (int i = 0; i < batch->n; i++) at += a->stride[batch->dim[i]] * f->at[batch->dim[i]];
+    return at;
+}
+
 static void read_weights(const run *r, const gale__cpu_frame *f, float *weights)
 {
     const gale__cpu_channel *c = &r->contract->channel;
     const void *memory = r->buffers[c->weights->buffer];
-    int64_t at = c->weights->offset;
-    for (int i = 0; i < r->contract->batch.n; i++)
-        at += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
+    int64_t at = weights_at(r, f);
     for (int64_t t = 0; t < c->taps && !c->bytes; t++) weights[t] = ((const float *)memory)[at + c->weight_at[t]];
     if (!c->bytes) return;
     int8_t bytes[GALE__CHANNEL_TAPS];
@@ -338,11 +361,9 @@ static void sum_quads(const run *r, const gale__cpu_frame *f, int64_t rows, cons
 {
     const gale__cpu_window *w = &r->contract->window;
     const gale__cpu_channel *c = &r->contract->channel;
-    const uint8_t *memory = (const uint8_t *)r->buffers[c->weights->buffer] + c->weights->offset;
+    const uint8_t *memory = (const uint8_t *)r->buffers[c->weights->buffer] + weights_at(r, f);
     int8_t weights[GALE__CHANNEL_TAPS] = {0};
     int32_t sum = 0, point = c->lanes_of.point + (lanes_flip(c) ? 128 : 0);
-    for (int i = 0; i < r->contract->batch.n; i++)
-        memory += c->weights->stride[r->contract->batch.dim[i]] * f->at[r->contract->batch.dim[i]];
     for (int64_t t = 0; t < c->taps; t++)
         sum += weights[c->place[t]] = (int8_t)(memory[c->weight_at[t]] ^ weights_flip(c));
     f->tape->simd->quads(sums, band, w->y.step * c->pitch, c->offset, weights, (size_t)c->quads, (int)w->x.step,
@@ -356,21 +377,35 @@ static void find_taps(const gale__cpu_channel *c, const gale__cpu_axis *y, int64
     *first = least(at < c->top ? parts(c->top - at, y->hop) : 0, *last);
 }
 
-/* Rows of results from `row` on, those with all taps inside together. */
-static void sum_depth(const run *r, const gale__cpu_frame *f, int64_t row, int64_t rows, gale__simd_done done)
+/* Rows of results from `row` on, of n channels from the frame's on, whose results are y_next apart.  Rows whose taps
+ * are `hop` apart share none with those between, and are taken in turn. */
+static void sum_depth(const run *r, const gale__cpu_frame *f, int64_t row, int64_t rows, int64_t n,
+    const gale__simd_done *done, int64_t y_next)
 {
     const gale__cpu_window *w = &r->contract->window;
     const gale__cpu_channel *c = &r->contract->channel;
     const float *map = map_of(r, f) + w->access->offset;
+    int64_t hop = w->y.hop;
     float weights[GALE__CHANNEL_TAPS];
-    read_weights(r, f, weights);
-    for (int64_t y = row, n = 1; y < row + rows; y += n) {
-        int64_t at = y * w->y.step, first, last;
-        find_taps(c, &w->y, at, &first, &last);
-        bool all = first == 0 && last == w->y.taps;
-        n = all ? least((c->bottom - 1 - (last - 1) * w->y.hop - at) / w->y.step + 1, row + rows - y) : 1;
-        f->tape->simd->rows.depth(done.out + (y - row) * w->x.lanes, map + at * w->y.unit, &c->depth, weights, first,
-            last, n, done.bias ? *done.bias : -0.0f, done.lo, done.hi);
+    if (!c->line) read_weights(r, f, weights);
+    for (int64_t i = 0; i < least(hop, rows); i++) {
+        int64_t at = (row + i) * w->y.step;
+        gale__simd_strip strip = {.y = done->out + i * w->x.lanes,
+            .x = map + at * w->y.unit,
+            .w = c->line ? (const float *)r->buffers[c->weights->buffer] + weights_at(r, f) : weights,
+            .bias = done->bias,
+            .y_pitch = hop * w->x.lanes,
+            .pitch = hop * w->y.unit,
+            .rows = parts(rows - i, hop),
+            .top = at < c->top ? parts(c->top - at, hop) : 0,
+            .bottom = at < c->bottom ? parts(c->bottom - at, hop) : 0,
+            .y_next = y_next,
+            .x_next = c->map_pitch,
+            .w_next = c->weights_pitch,
+            .bias_next = done->bias_pitch,
+            .lo = done->lo,
+            .hi = done->hi};
+        f->tape->simd->rows.depth(&c->depth, &strip, n);
     }
 }
 
@@ -483,19 +518,29 @@ static void run_group(const run *r, bench *b, int64_t i)
     memset(b->f.at, 0, sizeof b->f.at);
     gale__cpu_frame_seek(&b->f, &w->far, far);
     for (int64_t k = 0; k < n; k++) {
-        float *sums = b->sums + (alone && !ch->turned ? 0 : k * lanes);
+        float *sums = b->sums + (alone && !ch->line ? 0 : k * lanes);
         if (w->y.lane >= 0) b->f.at[w->y.lane] = 0;
         gale__cpu_frame_seek(&b->f, &c->batch, first + k);
-        if (ch->depth.pitch && (!k || !ch->turned)) done = open_done(r, b, n0, &to);
-        if (ch->turned && !k) sum_turned(r, b, n, &to);
-        else if (ch->depth.pitch && !ch->turned) {
+        bool first_of = !k || !ch->line; /* of all channels that are summed together */
+        if (ch->depth.pitch && first_of) {
+            done = open_done(r, b, n0, &to);
             if (!done) to.out = sums;
-            sum_depth(r, &b->f, row, rows, to);
-        } else if (!ch->turned) {
+            if (ch->turned) sum_turned(r, b, n, &to);
+            else
+                sum_depth(
+                    r, &b->f, row, rows, ch->line ? n : 1, &to, done ? c->finish.out->stride[c->batch.dim[0]] : lanes);
+        }
+        if (done) {
+            to.out_pitch = c->finish.out->stride[c->batch.dim[0]];
+            gale__cpu_finish_activate(&c->finish, &to, 0, ch->line ? n : 1, 0, lanes);
+            if (ch->line) break;
+            continue;
+        }
+        if (!ch->depth.pitch) {
             fill_band(r, b);
             sum_channel(r, &b->f, rows, b->band, b->flat, sums);
         }
-        if (alone && !done) finish_channel(c, &b->f, n0, lanes, sums);
+        if (alone) finish_channel(c, &b->f, n0, lanes, sums);
     }
     if (!alone) finish_channels(c, &b->f, (first * w->y.lanes + row) * w->x.lanes, n * lanes, b->sums);
 }

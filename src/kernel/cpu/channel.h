@@ -4,9 +4,8 @@
  * contiguous, rows one after the other without gaps.  So the results of a band are one long row for every tap, however
  * narrow the map is; what is between the ends of rows is computed needlessly.
  *
- * Maps need no band where loads can leave lanes out: a few long rows of results are summed at all their places in
- * registers, and those between strides dropped.  Of small maps 16 channels at a time are turned, so that lanes are
- * channels.
+ * Maps need no band where loads can leave lanes out: they are read in place (simd_depth.c).  Of small maps with many
+ * taps 16 channels at a time are turned, so that lanes are channels.
  *
  * Bytes less their zero points are multiplied as floats, which is exact: the sums of so few taps are below 2^24; or,
  * where there are instructions for it, as bytes, four neighbouring taps of a row at a time: a quad. */
@@ -27,7 +26,8 @@ typedef struct gale__cpu_channel {
     int64_t quads;                         /* of all taps of a result; 0: not by quads */
     uint8_t place[GALE__CHANNEL_TAPS];     /* then each tap's among their weights */
     gale__simd_depth depth;                /* pitch 0: bands; else maps are read in place, or turned */
-    bool turned;                           /* then 16 channels, from maps and weights so far apart */
+    bool turned;                           /* then 16 channels */
+    bool line;                             /* channels are one dimension: maps and weights are so far apart */
     int64_t map_pitch, weights_pitch;
     int64_t top, bottom, left, right, from; /* places that are inside, and where the first of them is */
 } gale__cpu_channel;

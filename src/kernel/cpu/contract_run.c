@@ -418,6 +418,7 @@ static void tile_task(void *arg, size_t i, int worker)
         else pack_tile_rows(r, &w, m0, rows, k, kn);
         multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn, k + kn == c->k.count ? at_once : NULL);
     }
+    if (at_once) gale__cpu_finish_activate(&c->finish, at_once, 0, rows, 0, lanes);
     if (c->a.sums && !starts_with_sums(r)) take_row_sums(c, &w, rows, lanes);
     if (!at_once) gale__cpu_contract_tail(c, &w.tail, m0, rows, r->lane_first + lane, lanes, w.tile, c->tile_lanes);
     close_bench(&w);

@@ -79,6 +79,18 @@ static void finish_tile(const gale__cpu_contract *c, const block *b, int64_t m, 
     gale__cpu_finish_tile(&c->gemm, d, b->m0 + m, lane, kn < c->k.count ? sums : NULL, pitch, a, from, offset, kn);
 }
 
+/* The activation of tiles [first, end) of rows from m on. */
+static void activate_tiles(const gale__cpu_contract *c, const block *b, int64_t m, int64_t first, int64_t end)
+{
+    int64_t nr = c->gemm.nr, across = parts(b->columns, nr);
+    for (int64_t row = first / across; c->finish.activate && row * across < end; row++) {
+        int64_t from = row * across < first ? first % across * nr : 0,
+                to = least(b->columns, (end - row * across) * nr);
+        gale__cpu_finish_activate(
+            &c->finish, &b->done, b->m0 + m, least(c->gemm.mr, b->m - m), row * c->window.x.lanes + from, to - from);
+    }
+}
+
 /* sums += a times the band, kn steps from k0 on. */
 static void multiply(const gale__cpu_contract *c, const block *b, const char *a, const char *band, char *sums,
     int64_t pitch, int64_t k0, int64_t kn)
@@ -101,6 +113,7 @@ static void multiply(const gale__cpu_contract *c, const block *b, const char *a,
                     (b->columns - column <= c->gemm.slim ? part->slim_at : part->tile_at)(
                         to, (size_t)pitch, rows, from, b->offset + k0, (size_t)gale__cpu_contract_units(c, kn));
             }
+            if (b->at_once && k0 + kn == c->k.count) activate_tiles(c, b, m, t0, least(t0 + PANELS, tiles));
         }
 }
 
@@ -127,6 +140,8 @@ static void multiply_flat(const gale__cpu_contract *c, const block *b, const cha
                 for (int64_t t = 0; t < n; t++)
                     finish_tile(c, b, m, (t0 + t) * nr, lanes - (t0 + t) * nr, to + (size_t)(t * nr) * c->size, pitch,
                         rows, from + (size_t)(t * nr * units) * c->unit, w->in_panel, kn);
+                gale__cpu_finish_activate(
+                    &c->finish, &b->done, b->m0 + m, least(mr, b->m - m), t0 * nr, least(n * nr, lanes - t0 * nr));
                 continue;
             }
             for (int64_t t = 0; t < wide; t++)
@@ -184,6 +199,15 @@ static void aim(const gale__cpu_contract *c, const block *b, const char *memory,
     x->u.jump = x->n / 2 * x->u.step;
 }
 
+/* The activation of tiles that follow one another. */
+static void activate_upright(const gale__cpu_contract *c, const block *b, const upright_tile *x, int64_t n)
+{
+    int64_t all = x[n - 1].d.out - x[0].d.out + x[n - 1].d.lanes;
+    if (b->columns == c->window.x.lanes) gale__cpu_finish_activate(&c->finish, &x[0].d, 0, x[0].d.rows, 0, all);
+    else
+        for (int64_t t = 0; t < n; t++) gale__cpu_finish_activate(&c->finish, &x[t].d, 0, x[t].d.rows, 0, x[t].d.lanes);
+}
+
 /* The same by upright tiles: all steps of a few, for which the panel is in the first cache. */
 static void multiply_upright(const run *r, const block *b, const char *band, char *sums, int64_t pitch)
 {
@@ -212,6 +236,7 @@ static void multiply_upright(const run *r, const block *b, const char *band, cha
                 }
             }
             for (int64_t t = 0; t < n; t++) simd->upright_done(&x[t].d, tile[t]);
+            if (b->at_once) activate_upright(c, b, x, n);
         }
 }
 

@@ -33,6 +33,55 @@ static const gale__nest_access *peel_load(const gale__nest *nest, int op, int *v
     return a;
 }
 
+/* The operand of an operation beside this number; -1: it is something else. */
+static int beside_number(const gale__nest *nest, int i, int op, double number)
+{
+    const gale__nest_instr *in = i < 0 ? NULL : instr(nest, i);
+    if (!in || in->op != op || in->type != GALE_F32) return -1;
+    for (int side = 0; side < 2; side++) {
+        const gale__nest_instr *one = instr(nest, side ? in->b : in->a);
+        uint32_t bits = (uint32_t)one->imm;
+        float constant;
+        memcpy(&constant, &bits, 4);
+        if (one->op == GALE__NEST_CONST && constant == (float)number) return side ? in->a : in->b;
+    }
+    return -1;
+}
+
+static int operand(const gale__nest *nest, int i, int op)
+{
+    return i >= 0 && instr(nest, i)->op == op && instr(nest, i)->type == GALE_F32 ? instr(nest, i)->a : -1;
+}
+
+/* x of 1 / (1 + e^-x); -1: it is something else. */
+static int sigmoid_of(const gale__nest *nest, int i)
+{
+    if (i < 0 || instr(nest, i)->op != GALE__DIV || beside_number(nest, i, GALE__DIV, 1) != instr(nest, i)->b)
+        return -1;
+    return operand(nest, operand(nest, beside_number(nest, instr(nest, i)->b, GALE__ADD, 1), GALE__EXP), GALE__NEG);
+}
+
+/* x of an activation of it. */
+static void peel_activation(const gale__nest *nest, int *value, gale__simd_activate **activate)
+{
+    int x = sigmoid_of(nest, *value), act = GALE__ACTIVATION_SIGMOID;
+    const gale__nest_instr *in = instr(nest, *value);
+    for (int side = 0; side < 2 && x < 0 && in->op == GALE__MUL && in->type == GALE_F32; side++) {
+        int a = side ? in->b : in->a, b = side ? in->a : in->b, steps = beside_number(nest, b, GALE__MUL, 1.0 / 6),
+            six = beside_number(nest, beside_number(nest, steps, GALE__MIN, 6), GALE__MAX, 0);
+        if (six < 0) six = beside_number(nest, beside_number(nest, steps, GALE__MAX, 0), GALE__MIN, 6);
+        int half = beside_number(nest, a, GALE__MUL, 0.5),
+            root = operand(nest, beside_number(nest, b, GALE__ADD, 1), GALE__ERF);
+        if (beside_number(nest, six, GALE__ADD, 3) == a) x = a, act = GALE__ACTIVATION_HARD_SWISH;
+        else if (sigmoid_of(nest, b) == a) x = a, act = GALE__ACTIVATION_SWISH;
+        else if (half >= 0 && beside_number(nest, root, GALE__MUL, 0.70710678118654752440) == half)
+            x = half, act = GALE__ACTIVATION_GELU;
+    }
+    if (x < 0) return;
+    *value = x;
+    *activate = gale__simd_get()->activate[act];
+}
+
 static bool is_same_along(const gale__nest_access *a, const gale__cpu_span *lanes)
 {
     for (int i = 0; i < lanes->n; i++)
@@ -46,6 +95,7 @@ void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int redu
     const gale__nest_access *out = nest->n_stores == 1 ? &nest->accesses[nest->stores[0].access] : NULL, *load;
     if (!out || nest->stores[0].index >= 0 || out->n_guards || out->type != GALE_F32) return;
     int value = nest->stores[0].value;
+    peel_activation(nest, &value, &q->activate);
     bool below = peel_limit(nest, GALE__MIN, &value, &q->hi);
     peel_limit(nest, GALE__MAX, &value, &q->lo);
     if (!below) peel_limit(nest, GALE__MIN, &value, &q->hi);
@@ -79,14 +129,16 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
     if (q->scale) scale = ((const float *)buffers[q->scale->buffer])[gale__cpu_address(q->scale, at, n_dims)];
     if (q->run == lanes->count) { /* the usual case, without divisions */
         simd->rows.finish(out + n0, sums, other ? other + n0 : NULL, bias, scale, q->lo, q->hi, (size_t)n);
+        if (q->activate) q->activate(out + n0, (size_t)n);
         return;
     }
     for (int64_t i = 0, count; i < n; i += count) {
         int64_t left = q->run - (n0 + i) % q->run;
         count = left < n - i ? left : n - i;
-        simd->rows.finish(out + gale__cpu_lane_address(q->out, lanes, n0 + i), sums + i,
-            other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL, bias, scale, q->lo, q->hi,
-            (size_t)count);
+        float *to = out + gale__cpu_lane_address(q->out, lanes, n0 + i);
+        simd->rows.finish(to, sums + i, other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL, bias,
+            scale, q->lo, q->hi, (size_t)count);
+        if (q->activate) q->activate(to, (size_t)count);
     }
 }
 
@@ -104,11 +156,13 @@ static const float *base_of(const gale__nest_access *a, void *const *buffers, co
     return (const float *)buffers[a->buffer] + gale__cpu_address(a, at, n_dims);
 }
 
+static const float no_bias = -0.0f;
+
 bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows, const gale__cpu_span *lanes,
     void *const *buffers, const int64_t *at, int n_dims, gale__simd_done *d)
 {
     int64_t first[GALE__NEST_DIMS];
-    *d = (gale__simd_done){.lo = q->lo, .hi = q->hi};
+    *d = (gale__simd_done){.bias = &no_bias, .lo = q->lo, .hi = q->hi};
     if (!q->out || q->run != lanes->count || !find_pitch(q->out, rows, &d->out_pitch) ||
         (q->bias && !find_pitch(q->bias, rows, &d->bias_pitch)) ||
         (q->scale && !find_pitch(q->scale, rows, &d->scale_pitch)) ||

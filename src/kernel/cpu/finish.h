@@ -1,5 +1,6 @@
 /* What follows most products and convolutions in f32: plus a bias, by a scale, plus other values, between two limits,
- * to elements that are adjacent in memory.  A row of results is then one call of a function, without a tape. */
+ * then an activation, to elements that are adjacent in memory.  A row of results is then one call of a function,
+ * without a tape. */
 #ifndef GALE_KERNEL_CPU_FINISH_H
 #define GALE_KERNEL_CPU_FINISH_H
 #include "kernel/cpu/tape.h"
@@ -8,7 +9,8 @@ typedef struct gale__cpu_finish {
     const gale__nest_access *out;                  /* NULL: something else follows */
     const gale__nest_access *bias, *scale, *other; /* NULL: none; bias, scale: the same along a row */
     float lo, hi;
-    int64_t run; /* results that are adjacent, from a multiple of it on */
+    gale__simd_activate *activate; /* NULL: none.  Over results in memory, while they are in the first cache */
+    int64_t run;                   /* results that are adjacent, from a multiple of it on */
 } gale__cpu_finish;
 /* Whether that is what follows the reduction; lanes: the dimensions that a row of results walks. */
 void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes);
@@ -18,6 +20,12 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
 /* Where tiles of rows by lanes go, from the first of both on, where they are apart by fixed distances; else false. */
 bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows, const gale__cpu_span *lanes,
     void *const *buffers, const int64_t *at, int n_dims, gale__simd_done *d);
+/* The activation of finished tiles: so many rows and lanes, of what d leads to, from m and n on. */
+static inline void gale__cpu_finish_activate(
+    const gale__cpu_finish *q, const gale__simd_done *d, int64_t m, int64_t rows, int64_t n, int64_t lanes)
+{
+    for (int64_t i = m; q->activate && i < m + rows; i++) q->activate(d->out + i * d->out_pitch + n, (size_t)lanes);
+}
 /* From row m and lane n on. */
 static inline void gale__cpu_finish_advance(gale__simd_done *d, int64_t m, int64_t n)
 {

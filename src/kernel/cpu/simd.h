@@ -18,6 +18,7 @@ typedef enum gale__simd_type {
 
 typedef void gale__simd_fn(void *d, const void *a, const void *b, const void *c, size_t n);
 typedef void gale__simd_triple(void *d, const void *a, const void *b, const void *c, float e, size_t n);
+typedef void gale__simd_activate(float *x, size_t n);
 typedef void gale__simd_fold(void *acc, const void *a, size_t n);
 typedef void gale__simd_dot(void *acc, const void *a, const void *b, size_t n);
 /* Lane by lane: where a[i] beats best[i], it and its place (places[i], or k when places is NULL) are kept; index -1:
@@ -32,7 +33,8 @@ typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *
 /* Where a tile of f32 goes at once: out = min(max((start + its sums + bias) scale + other, lo), hi). */
 typedef struct gale__simd_done {
     float *out;
-    const float *start, *bias, *scale, *other; /* start: the sums of the steps before; each may be NULL */
+    const float *start, *bias, *scale,
+        *other; /* start: the sums of the steps before; each may be NULL, but bias only of upright tiles */
     int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
@@ -94,6 +96,15 @@ typedef struct gale__simd_upright {
 typedef void gale__simd_upright_sum(
     float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k);
 
+/* x (min(max(x + 3, 0), 6) / 6), x / (1 + e^-x), 1 / (1 + e^-x), (x / 2) (1 + erf(x / sqrt 2)). */
+typedef enum gale__simd_activation {
+    GALE__ACTIVATION_HARD_SWISH,
+    GALE__ACTIVATION_SWISH,
+    GALE__ACTIVATION_SIGMOID,
+    GALE__ACTIVATION_GELU,
+    GALE__ACTIVATION_COUNT
+} gale__simd_activation;
+
 /* x op y, RSUB being y - x. */
 typedef enum gale__simd_pair {
     GALE__PAIR_ADD,
@@ -127,13 +138,22 @@ typedef struct gale__simd_sum {
 } gale__simd_sum;
 
 /* A map that the taps of one channel move over, read in place; places outside count as 0. */
-enum { GALE__DEPTH_TAPS = 16, GALE__DEPTH_VECTORS = 8 };
+enum { GALE__DEPTH_TAPS = 16, GALE__DEPTH_VECTORS = 32 };
 typedef struct gale__simd_depth {
-    int64_t pitch, step_y, hop_y;       /* from one row to the next, to the next result's, to the next tap's */
-    int64_t width, step, across, hop;   /* results of a row; places between them, 1 or 2; taps, and between these */
-    int64_t vectors;                    /* of 16 places, from that of the first result to that of the last */
-    uint16_t mask[GALE__DEPTH_TAPS][2]; /* which places of the first and the last one are inside, for each tap */
+    int64_t pitch, hop_y;             /* from one row to the next, and to the next tap's */
+    int64_t width, step, across, hop; /* results of a row; places between them, 1 or 2; taps, and between these */
+    int64_t down;                     /* taps down: 3, 5 or 7 */
+    uint16_t mask[GALE__DEPTH_TAPS][GALE__DEPTH_VECTORS]; /* which places of each vector are inside, for each tap */
 } gale__simd_depth;
+/* Rows of its results from y on: x is where the first tap of the first one is, the next tap's a pitch further; rows of
+ * the map, from that one on, are inside if they are in [top, bottom).  Those of the next channel are so far away. */
+typedef struct gale__simd_strip {
+    float *y;
+    const float *x, *w, *bias; /* bias: may be NULL */
+    int64_t y_pitch, pitch, rows, top, bottom;
+    int64_t y_next, x_next, w_next, bias_next;
+    float lo, hi;
+} gale__simd_strip;
 
 enum { GALE__SIMD_SLACK = 16 }; /* elements of a vector, at most */
 /* Rows of f32, for the routines of fast paths. */
@@ -155,12 +175,10 @@ typedef struct gale__simd_rows {
      * so that up to GALE__SIMD_SLACK elements after the last row are */
     void (*grid)(float *y, const float *x, const int32_t *offset, const float *w, size_t taps, size_t rows,
         size_t width, size_t pitch);
-    /* y = min(max(sums + bias, lo), hi), so many rows of results, of the taps down in [first, last); x: where the
-     * first one's first tap is; NULL: not on this instruction set */
-    void (*depth)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
-        int64_t rows, float bias, float lo, float hi);
-    /* the same of 16 channels side by side, one row of results; pitch is in places then, and vectors and masks are not
-     * used */
+    /* y = min(max(sums + bias, lo), hi) of so many channels; NULL: not on this instruction set */
+    void (*depth)(const gale__simd_depth *d, const gale__simd_strip *a, int64_t channels);
+    /* the same of 16 channels side by side, one row of results, of the taps down in [first, last); x: where the first
+     * tap is; pitch is in places, and masks are not used */
     void (*deep)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
         const float *bias, float lo, float hi);
     /* y = min(max((x + bias) scale + other, lo), hi); other: may be NULL */
@@ -199,6 +217,7 @@ typedef struct gale__simd {
     gale__simd_fn *by_number[GALE__PAIR_COUNT];       /* f32: a op b[0] */
     gale__simd_triple *triple[4][4][2];               /* f32: ((a op b[0]) op c[0]), then max (0) or min (1) with e */
     gale__simd_fn *sigmoid[2];                        /* f32: 1 / (1 + e^-a); 1: times a */
+    gale__simd_activate *activate[GALE__ACTIVATION_COUNT]; /* in place */
     /* f32 to U8 (0) or I8 (1): rint(a / b[0]) + c[0], saturated, NaN to 0; b NULL: a itself, c NULL: nothing added */
     gale__simd_fn *quantise[2];
     /* I32 (0) or whole numbers held as F32 (1), to U8 (0) or I8 (1) */

@@ -34,6 +34,31 @@ LIST(MATH1, MATH2)
 SIMD_FN1(sigmoid, float, float, 1 / (1 + m32_exp(-x)))
 SIMD_FN1(times_sigmoid, float, float, x *(1 / (1 + m32_exp(-x))))
 
+/* The same in place, for rows of results; they are often no multiple of a vector. */
+#define STEP 16
+#define EACH(p, expr)                        \
+    SIMD_LOOP for (int i = 0; i < STEP; i++) \
+    {                                        \
+        float x = (p)[i];                    \
+        (p)[i] = (expr);                     \
+    }
+#define ACTIVATION(name, expr)                         \
+    static void activate_##name(float *v, size_t n)    \
+    {                                                  \
+        float rest[STEP] = {0};                        \
+        for (; n >= STEP; n -= STEP, v += STEP) {      \
+            EACH(v, expr)                              \
+        }                                              \
+        if (!n) return;                                \
+        for (size_t i = 0; i < n; i++) rest[i] = v[i]; \
+        EACH(rest, expr)                               \
+        for (size_t i = 0; i < n; i++) v[i] = rest[i]; \
+    }
+ACTIVATION(hard_swish, x *(M_MIN(f, 6, M_MAX(f, 0, x + 3)) * (1.0f / 6)))
+ACTIVATION(swish, x *(1 / (1 + m32_exp(-x))))
+ACTIVATION(sigmoid, 1 / (1 + m32_exp(-x)))
+ACTIVATION(gelu, x * 0.5f * (m32_erf(x * 0.70710678118654752440f) + 1))
+
 SIMD_FN2(random, uint32_t, uint64_t, uint64_t,
     m32_philox((uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32)))
 
@@ -46,4 +71,8 @@ void SIMD(math)(gale__simd *t)
     t->op[GALE__RANDOM][GALE__SIMD_TYPE_U64] = random;
     t->sigmoid[0] = sigmoid;
     t->sigmoid[1] = times_sigmoid;
+    t->activate[GALE__ACTIVATION_HARD_SWISH] = activate_hard_swish;
+    t->activate[GALE__ACTIVATION_SWISH] = activate_swish;
+    t->activate[GALE__ACTIVATION_SIGMOID] = activate_sigmoid;
+    t->activate[GALE__ACTIVATION_GELU] = activate_gelu;
 }

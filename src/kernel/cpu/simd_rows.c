@@ -391,75 +391,8 @@ static void finish_row(
 }
 
 #if defined(__AVX512F__)
-M_INLINE void put_some(float *y, lanes v, int64_t left, const lanes *ends)
-{
-    __mmask16 some = (__mmask16)(left >= 16 ? 0xffff : left > 0 ? (1 << left) - 1 : 0);
-    _mm512_mask_storeu_ps(y, some, (__m512)SMALLER(ends[2], LARGER(ends[1], v + ends[0])));
-}
-
-/* A row of results, of which every second one is wanted where step is 2. */
-M_INLINE void put_depth(float *y, const lanes *s, int n, const gale__simd_depth *d, const lanes *ends)
-{
-    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    if (d->step == 1) {
-        _Pragma("GCC unroll 8") for (int j = 0; j < n; j++)
-            put_some(y + j * (int)LANES, s[j], d->width - j * (int)LANES, ends);
-        return;
-    }
-    _Pragma("GCC unroll 8") for (int j = 0; j < n; j += 2) put_some(y + j * (int)LANES / 2,
-        (lanes)_mm512_permutex2var_ps((__m512)s[j], even, (__m512)s[j + 1 < n ? j + 1 : j]),
-        d->width - j * (int)LANES / 2, ends);
-}
-
-/* R rows of N vectors together.  The next rows are fetched: where pages end the processor does not. */
-#define DEPTH(R, N)                                                                                                 \
-    static void depth_##R##_##N(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, \
-        int64_t last, const lanes *ends)                                                                            \
-    {                                                                                                               \
-        int64_t next = d->step_y * d->pitch;                                                                        \
-        lanes s[R][N] = {{{0}}};                                                                                    \
-        w += first * d->across;                                                                                     \
-        for (int64_t t = first; t < last; t++)                                                                      \
-            for (int64_t u = 0; u < d->across; u++) {                                                               \
-                const float *p = x + t * d->hop_y * d->pitch + u * d->hop;                                          \
-                __mmask16 m0 = d->mask[u][0], m1 = d->mask[u][1];                                                   \
-                lanes k = all(*w++);                                                                                \
-                _Pragma("GCC unroll 8") for (int r = 0; r < R; r++, p += next)                                      \
-                    _Pragma("GCC unroll 8") for (int j = 0; j < N; j++)                                             \
-                {                                                                                                   \
-                    lanes v = j == 0       ? (lanes)_mm512_maskz_loadu_ps(m0, p)                                    \
-                              : j == N - 1 ? (lanes)_mm512_maskz_loadu_ps(m1, p + j * (int)LANES)                   \
-                                           : load(p + j * (int)LANES);                                              \
-                    s[r][j] = fma_of(s[r][j], k, v);                                                                \
-                }                                                                                                   \
-            }                                                                                                       \
-        x += ((last - 1) * d->hop_y + d->step_y * R) * d->pitch;                                                    \
-        for (int64_t r = 0; r < R * d->step_y && N > 2; r++)                                                        \
-            for (int j = 0; j < N; j++) __builtin_prefetch(x + r * d->pitch + j * (int)LANES);                      \
-        _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) put_depth(y + r * d->width, s[r], N, d, ends);          \
-    }
-/* clang-format off */
-DEPTH(1, 1) DEPTH(1, 2) DEPTH(1, 3) DEPTH(1, 4) DEPTH(1, 5) DEPTH(1, 6) DEPTH(1, 7) DEPTH(1, 8)
-DEPTH(2, 1) DEPTH(2, 2) DEPTH(2, 3) DEPTH(2, 4) DEPTH(4, 1) DEPTH(4, 2) DEPTH(8, 1)
-    /* clang-format on */
-    typedef void depth_fn(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first,
-        int64_t last, const lanes *ends);
-static depth_fn *const depths[4][GALE__DEPTH_VECTORS] = {
-    {depth_1_1, depth_1_2, depth_1_3, depth_1_4, depth_1_5, depth_1_6, depth_1_7, depth_1_8},
-    {depth_2_1, depth_2_2, depth_2_3, depth_2_4}, {depth_4_1, depth_4_2}, {depth_8_1}};
-
-static void depth_rows(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
-    int64_t rows, float bias, float lo, float hi)
-{
-    lanes ends[3] = {all(bias), all(lo), all(hi)};
-    for (int64_t r = 0; r < rows;) {
-        int several = 3;
-        while (several && (!depths[several][d->vectors - 1] || 1 << several > rows - r)) several--;
-        depths[several][d->vectors - 1](y + r * d->width, x + r * d->step_y * d->pitch, d, w, first, last, ends);
-        r += 1 << several;
-    }
-}
-
+typedef void deep_fn(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
+    const lanes *ends);
 /* N results of 16 channels. */
 #define DEEP(N)                                                                                              \
     static void deep_##N(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, \
@@ -484,7 +417,7 @@ DEEP(1) DEEP(2) DEEP(3) DEEP(4) DEEP(5) DEEP(6) DEEP(7) DEEP(8)
     static void deep_row(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first,
         int64_t last, const float *bias, float lo, float hi)
 {
-    static depth_fn *const some[8] = {deep_1, deep_2, deep_3, deep_4, deep_5, deep_6, deep_7, deep_8};
+    static deep_fn *const some[8] = {deep_1, deep_2, deep_3, deep_4, deep_5, deep_6, deep_7, deep_8};
     lanes ends[3] = {load(bias), all(lo), all(hi)};
     int64_t turns = (d->width + 7) / 8, n = (d->width + turns - 1) / turns;
     for (int64_t at = 0; at < d->width; at += n) {
@@ -493,7 +426,6 @@ DEEP(1) DEEP(2) DEEP(3) DEEP(4) DEEP(5) DEEP(6) DEEP(7) DEEP(8)
     }
 }
 #else
-#define depth_rows NULL
 #define deep_row NULL
 #endif
 
@@ -540,7 +472,6 @@ void SIMD(rows)(gale__simd *t)
         .taps = {taps_1, taps_2},
         .flat = flat_taps,
         .grid = grid_taps,
-        .depth = depth_rows,
         .deep = deep_row,
         .finish = finish_row,
         .tops = {tops_1, tops_2},
