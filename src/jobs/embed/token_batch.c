@@ -84,8 +84,7 @@ void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t
     }
     for (int i = 0; shapes && i < shapes->n; i++) {
         const shape *s = &shapes->list[i];
-        if (s->made && s->slots <= most && s->slots * s->length <= tokens && s->length > length &&
-            s->length <= length + length / 2)
+        if (s->made && s->slots <= most && s->slots * s->length <= tokens && s->length > length)
             try_shape(sorted, rows, fixed, (gale__batch){first, 0, s->slots, s->length}, &best);
     }
     *out = best.batch;
