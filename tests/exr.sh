@@ -67,6 +67,13 @@ expect 0 'tiles, piz, tiles of 8 x 8' exr info "$folder/again.exr"
 expect 0 '^1 picture' exr convert "$seeds/zip.exr" --light -o "$folder/light.pfm" --no-alpha
 
 # Numbers, layers, levels.
+# A table that changes nothing, with alpha and without.
+printf 'LUT_3D_SIZE 2\n0 0 0\n1 0 0\n0 1 0\n1 1 0\n0 0 1\n1 0 1\n0 1 1\n1 1 1\n' >"$folder/same.cube"
+for more in '' --no-alpha '--no-alpha --size 9'; do
+    expect 0 '^1 picture in ' exr convert "$seeds/zip.exr" $more -o "$folder/plain.png"
+    expect 0 '^1 picture in ' exr convert "$seeds/zip.exr" $more -o "$folder/table.png" --lut "$folder/same.cube"
+    expect 0 '' compare "$folder/plain.png" "$folder/table.png" --min-psnr 48
+done
 expect 0 'deviation' exr stats "$folder/in"
 holds "$("$gale" exr stats "$folder/in" --json --shard 2/2 | grep -c '"file"')" -eq 8
 expect 1 'neither K/N' exr stats "$folder/in" --shard 3/2

@@ -318,7 +318,7 @@ static void build(look *l)
     const gale__look_plan *p = l->p;
     const int64_t dims[3] = {p->channels, p->in_height, p->in_width};
     gale__maker *m = &l->m;
-    bool alpha = has_alpha(p) && p->kept == p->channels;
+    bool alpha = has_alpha(p) && p->kept == p->channels && !p->padded;
     l->packed = gale__look_is_packed(p);
     m->status = gale_graph_input(m->graph, "planes", p->type, 3, dims, NULL, &l->x);
     l->colours = p->channels > 2 ? 3 : 1;
@@ -333,7 +333,7 @@ static void build(look *l)
     if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept);
     bool leaves = p->cube && !gale__cube_stays(p->cube);
     for (int i = 0; leaves && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);
-    gale_value v = l->packed ? packed(l, a) : interleaved(l, a);
+    gale_value v = l->packed ? packed(l, alpha ? a : gale__make_number(m, 1)) : interleaved(l, a);
     if (m->status == GALE_OK) m->status = gale_graph_output(m->graph, "picture", v);
 }
 

@@ -11,6 +11,7 @@ typedef struct gale__look_plan {
     int64_t in_width, in_height, width, height;
     int channels;   /* of the planes: 1 to 4; 2 and 4 with alpha */
     int kept;       /* of the result: as many, or without alpha */
+    bool padded;    /* three colours as four channels, for kernels that make a word a pixel; kept: 4 */
     gale_type type; /* of the planes */
     gale_exr_tone tone;
     gale_exr_filter filter;

@@ -159,12 +159,27 @@ static void give_program(gale_exr_viewer *v, entry *kept, gale_program **program
     gale__mutex_unlock(&v->lock);
 }
 
+/* The CPU takes a fifth of the time for a 3D table if the colours of a pixel are made together. */
+static void pad(const gale_exr_viewer *v, gale__look_plan *p)
+{
+    bool on_host = gale_device_get_info(v->device)->caps.host_functions;
+    if (!on_host || !v->cube.size || p->kept != 3 || p->bits != 8 || p->tone == GALE_EXR_LOCAL) return;
+    p->padded = true, p->kept = 4;
+}
+
+/* Three bytes of each four. */
+static void unpad(const uint8_t *from, size_t pixels, uint8_t *to)
+{
+    for (size_t i = 0; i + 1 < pixels; i++) memcpy(to + 3 * i, from + 4 * i, 4);
+    if (pixels) memcpy(to + 3 * (pixels - 1), from + 4 * (pixels - 1), 3);
+}
+
 /* From the planes to the picture's own memory. */
 static gale_status run_program(
     gale_exr_viewer *v, const gale__look_plan *plan, const gale__exr_image *image, gale_picture *picture)
 {
-    const int64_t dims[3] = {plan->channels, plan->in_height, plan->in_width},
-                  size[3] = {plan->height, plan->width, plan->kept};
+    const int64_t dims[3] = {plan->channels, plan->in_height, plan->in_width};
+    const size_t pixels = (size_t)(plan->height * plan->width), bytes = gale_type_size(picture->type);
     entry *kept = NULL;
     gale_program *program = NULL;
     gale_tensor *in = NULL, *out = NULL;
@@ -172,8 +187,8 @@ static gale_status run_program(
     GALE_GO(take_program(v, plan, &kept, &program));
     GALE_GO(gale__tensor_borrow(image->type, 3, dims, image->data, NULL, NULL, &in));
     GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
-    GALE_GO(
-        gale_tensor_to_cpu(out, picture->data, (size_t)(size[0] * size[1] * size[2]) * gale_type_size(picture->type)));
+    if (plan->padded) unpad(gale_tensor_data(out), pixels, picture->data);
+    else GALE_GO(gale_tensor_to_cpu(out, picture->data, pixels * (size_t)plan->kept * bytes));
 done:
     gale_tensor_destroy(&in);
     gale_tensor_destroy(&out);
@@ -225,6 +240,7 @@ gale_status gale__exr_viewer_run(
     gale__look_plan plan = plan_for(&v->look, image);
     plan.cube = v->cube.size || v->cube.curve_size ? &v->cube : NULL;
     GALE_GO(gale_picture_create(plan.width, plan.height, plan.kept, plan.bits == 16 ? GALE_U16 : GALE_U8, &p));
+    pad(v, &plan);
     GALE_GO(run_program(v, &plan, image, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
     note(v, &before, f, image, p, &r);

@@ -271,7 +271,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_CUDA] = {
         .name = "cuda",
-        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(after+(x))))\n"
+        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)+after))\n"
             "#if __CUDA_ARCH__>=900\n#define WAIT_FOR_LAUNCH u32 after;asm volatile(\"griddepcontrol.launch_dependents;griddepcontrol.wait;mov.u32 %0,0;\":\"=r\"(after)::\"memory\");\n"
             "#else\n#define WAIT_FOR_LAUNCH const u32 after=0u;\n#endif\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",

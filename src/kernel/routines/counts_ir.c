@@ -143,19 +143,6 @@ static void count_all(gale__ir *ir, const part *p, uint32_t threads, gale__ir_va
     end(ir);
 }
 
-/* Each group begins with other codes, so that not all of them add to the same ones at the same time. */
-static void add_kept(gale__ir *ir, const part *p, uint32_t threads, gale__ir_val kept)
-{
-    gale__ir_val all = u32(ir, KEPT), first = mul(ir, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, threads)),
-                 code = add(ir, begin_for(ir, thread_id(ir), all, threads), bin(ir, GALE__IR_REM, first, all));
-    code = pick(ir, test(ir, GALE__LT, code, all), code, bin(ir, GALE__SUB, code, all));
-    gale__ir_val count = get(ir, kept, code);
-    begin_if(ir, test(ir, GALE__NE, count, u32(ir, 0)));
-    count_in_result(ir, add(ir, p->row, code), count);
-    end(ir);
-    end(ir);
-}
-
 static void build(const void *args, const gale_device_caps *caps, int i, gale__ir *ir)
 {
     uint32_t threads = threads_of(caps);
@@ -178,7 +165,11 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     count_all(ir, &p, threads, kept);
     if (!kept) return;
     barrier(ir);
-    add_kept(ir, &p, threads, kept);
+    gale__ir_val code = begin_for(ir, tid, u32(ir, KEPT), threads), count = get(ir, kept, code);
+    begin_if(ir, test(ir, GALE__NE, count, zero));
+    count_in_result(ir, add(ir, p.row, code), count);
+    end(ir);
+    end(ir);
 }
 
 const gale__kernel_routine gale__counts_kernels = {.describe = describe, .build = build};
