@@ -350,6 +350,7 @@ gale_status gale_program_submit(gale_program *p, gale_queue *q, gale_tensor *con
 {
     GALE__NEED({"program", p}, {"queue", q}, {"outputs", outputs}, {"out", out});
     GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    GALE__CONTROL(control);
     GALE__WITHIN(p->device->context);
     GALE_TRY(gale__index_check(p->source, p->index_rules, p->n_index_rules, inputs));
     if (q->device != p->device) return gale__fail(GALE_INVALID, "the queue belongs to another device than the program");
