@@ -158,8 +158,9 @@ static gale_status take_context(gale_queue *q, gale_run *r)
     if (status != GALE_NO_MEMORY) return status;
     bool ended = q->n_ahead > 0;
     retire_all(q);
-    bool own = gale__program_shed(r->run.program), any = gale__turns_shed(q->device, r->run.program) || own;
-    return any || ended ? gale__run_context_take(r->run.program, r->run.instance, &r->run.context) : status;
+    return gale__turns_shed(q->device, r->run.program) || ended
+               ? gale__run_context_take(r->run.program, r->run.instance, &r->run.context)
+               : status;
 }
 
 /* Sends the run after the previous one. */
