@@ -335,6 +335,7 @@ TEST(programs)
     REFUSES(
         gale_program_create(g, cpu, &(gale_program_options){.precision = (gale_precision)9}, &p), INVALID, "precision");
     REFUSES(gale_program_create(g, cpu, &(gale_program_options){.layout = 9}, &p), INVALID, "layout");
+    REFUSES(gale_program_create(g, cpu, &(gale_program_options){.threads = -1}, &p), INVALID, "-1 threads");
     CHECK(p == NULL);
     if (!CHECK_OK(gale_program_create(g, cpu, NULL, &p)) ||
         !CHECK_OK(gale_tensor_create(NULL, GALE_F32, 1, other, &in)))
@@ -343,6 +344,14 @@ TEST(programs)
     LACKS(gale_program_run(p, NULL, &out, GALE_RUN_ON_HOST), "inputs");
     LACKS(gale_program_run(p, &in, NULL, GALE_RUN_ON_HOST), "outputs");
     REFUSES(gale_program_run(p, &in, &out, 6), INVALID, "flags 0x6");
+    const gale_run_control less = {.threads = -1}, later = {.reserved = {1}};
+    gale_queue *queue = NULL;
+    gale_run *run = NULL;
+    CHECK_OK(gale_queue_create(cpu, &queue));
+    REFUSES(gale_program_run_with(p, &in, &out, &less), INVALID, "-1 threads");
+    REFUSES(gale_program_submit(p, queue, &in, &out, &less, NULL, &run), INVALID, "-1 threads");
+    REFUSES(gale_program_submit(p, queue, &in, &out, &later, NULL, &run), INVALID, "reserved");
+    gale_queue_destroy(&queue);
     REFUSES(gale_program_run(p, &in, &out, GALE_RUN_ON_HOST), INVALID, "3");
     REFUSES(gale_program_run(p, &none, &out, GALE_RUN_ON_HOST), INVALID, "x");
     LACKS(gale_program_report(p, 0, NULL), "text");

@@ -360,7 +360,6 @@ bool gale__program_shed(gale_program *p)
     }
     gale__mutex_unlock(&p->lock);
     destroy_all(p, gone);
-    if (any) gale_memory_trim(p->device);
     return any;
 }
 

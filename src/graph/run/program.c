@@ -11,6 +11,8 @@ static gale_status check_options(const gale_program_options *o)
 {
     if ((unsigned)o->precision > GALE_PRECISION_BF16)
         return gale__fail(GALE_INVALID, "gale_program_options: unknown precision %d", (int)o->precision);
+    if (o->threads < 0)
+        return gale__fail(GALE_INVALID, "gale_program_options: %d threads; use 0 for all cores", o->threads);
     if (o->layout < 0 || o->layout > 2)
         return gale__fail(GALE_INVALID, "gale_program_options: unknown layout %d", o->layout);
     return GALE_OK;

@@ -158,8 +158,9 @@ static gale_status take_context(gale_queue *q, gale_run *r)
     if (status != GALE_NO_MEMORY) return status;
     bool ended = q->n_ahead > 0;
     retire_all(q);
-    bool own = gale__program_shed(r->run.program), any = gale__turns_shed(q->device, r->run.program) || own;
-    return any || ended ? gale__run_context_take(r->run.program, r->run.instance, &r->run.context) : status;
+    return gale__turns_shed(q->device, r->run.program) || ended
+               ? gale__run_context_take(r->run.program, r->run.instance, &r->run.context)
+               : status;
 }
 
 /* Sends the run after the previous one. */
@@ -350,6 +351,7 @@ gale_status gale_program_submit(gale_program *p, gale_queue *q, gale_tensor *con
 {
     GALE__NEED({"program", p}, {"queue", q}, {"outputs", outputs}, {"out", out});
     GALE__NEED({"inputs", !p->graph->n_inputs || inputs});
+    GALE__CONTROL(control);
     GALE__WITHIN(p->device->context);
     GALE_TRY(gale__index_check(p->source, p->index_rules, p->n_index_rules, inputs));
     if (q->device != p->device) return gale__fail(GALE_INVALID, "the queue belongs to another device than the program");

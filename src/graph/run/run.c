@@ -367,7 +367,7 @@ gale_status gale_program_run_with(
     static const gale_run_control none;
     const gale_run_control *o = control ? control : &none;
     NEED_RUN(p, inputs, outputs);
-    GALE__OPTIONS(control);
+    GALE__CONTROL(control);
     GALE__WITHIN(p->device->context);
     gale__limits limits = {.threads = p->options.threads}, own = gale__run_limits(o);
     gale__limits_enter(&limits);

@@ -63,8 +63,15 @@ void gale__turns_part(gale_program *program);
 /* Each try of a run lies between these two.  Whether to try again; else *status is the run's. */
 gale_status gale__turn_begin(gale_device *device, gale__turn *turn);
 bool gale__turn_again(gale_program *program, gale__turn *turn, gale_status *status);
-/* Frees what other programs of the device keep for their next run.  False when there was nothing. */
-bool gale__turns_shed(gale_device *device, const gale_program *except);
+/* Frees plans of other shapes of `own` (may be NULL), and what other programs of the device keep for their next run.
+ * False when there was nothing. */
+bool gale__turns_shed(gale_device *device, gale_program *own);
+#define GALE__CONTROL(control)                                                                                    \
+    do {                                                                                                          \
+        GALE__OPTIONS(control);                                                                                   \
+        if ((control) && (control)->threads < 0)                                                                  \
+            return gale__fail(GALE_INVALID, "%s: %d threads; use 0 for all cores", __func__, (control)->threads); \
+    } while (0)
 /* What the caller of a run allows. */
 static inline gale__limits gale__run_limits(const gale_run_control *o)
 {

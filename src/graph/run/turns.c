@@ -28,12 +28,12 @@ void gale__turns_part(gale_program *p)
     gale__mutex_unlock(&t->lock);
 }
 
-bool gale__turns_shed(gale_device *device, const gale_program *except)
+bool gale__turns_shed(gale_device *device, gale_program *own)
 {
-    bool any = false;
+    bool any = own && gale__program_shed(own);
     gale__mutex_lock(&device->turns.lock);
     for (gale_program *p = device->turns.programs; p; p = p->next)
-        if (p != except) any |= gale__program_shed_idle(p);
+        if (p != own) any |= gale__program_shed_idle(p);
     gale__mutex_unlock(&device->turns.lock);
     if (any) gale_memory_trim(device);
     return any;
@@ -76,7 +76,7 @@ static bool free_idle(gale_program *p, gale__turn *turn, uint64_t started)
 {
     if (turn->shed) return false;
     turn->shed = true;
-    bool own = gale__program_shed(p), any = gale__turns_shed(p->device, p) || own;
+    bool any = gale__turns_shed(p->device, p);
     if (any) gale__log(GALE__INFO, "%s; plans of other shapes and idle memory were released", gale_error());
     return any || started != atomic_load(&p->device->turns.started);
 }

@@ -254,7 +254,7 @@ gale_status gale_model_run_with(
     static const gale_run_control none;
     const gale_run_control *c = control ? control : &none;
     NEED_RUN(m, inputs, outputs);
-    GALE__OPTIONS(control);
+    GALE__CONTROL(control);
     GALE__WITHIN(m->session->device->context);
     gale__limits all = {.cancel = m->session->options.cancel}, limits = gale__run_limits(c);
     gale__limits_enter(&all);

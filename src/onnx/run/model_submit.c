@@ -42,7 +42,7 @@ gale_status gale_model_submit(gale_model *m, gale_queue *queue, gale_object *con
     const gale_run_control *control, void *user, gale_run **out)
 {
     GALE__NEED({"model", m}, {"queue", queue}, {"out", out});
-    GALE__OPTIONS(control);
+    GALE__CONTROL(control);
     const gale__onnx_session *session = gale__onnx_model_session(m);
     GALE__NEED({"inputs", !session->net->n_inputs || inputs}, {"outputs", !session->net->n_outputs || outputs});
     GALE__WITHIN(gale__onnx_model_session(m)->device->context);
