@@ -196,6 +196,7 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
         if (s->direct) s->vector = 4;
         s->direct = 0;
         if (!gale__schedule_matrix_columns(s)) s->steps = 1;
+        while (s->steps > 1 && s->slice * s->micro_n / s->vector / s->lanes % s->steps) s->steps /= 2;
         s->exact = 0;
     }
     if (c->relay && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->relay, 1);
