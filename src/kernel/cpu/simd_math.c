@@ -54,7 +54,6 @@ SIMD_FN1(times_sigmoid, float, float, x *(1 / (1 + m32_exp(-x))))
         EACH(rest, expr)                               \
         for (size_t i = 0; i < n; i++) v[i] = rest[i]; \
     }
-ACTIVATION(hard_swish, x *(M_MIN(f, 6, M_MAX(f, 0, x + 3)) * (1.0f / 6)))
 ACTIVATION(swish, x *(1 / (1 + m32_exp(-x))))
 ACTIVATION(sigmoid, 1 / (1 + m32_exp(-x)))
 ACTIVATION(gelu, x * 0.5f * (m32_erf(x * 0.70710678118654752440f) + 1))
@@ -71,7 +70,6 @@ void SIMD(math)(gale__simd *t)
     t->op[GALE__RANDOM][GALE__SIMD_TYPE_U64] = random;
     t->sigmoid[0] = sigmoid;
     t->sigmoid[1] = times_sigmoid;
-    t->activate[GALE__ACTIVATION_HARD_SWISH] = activate_hard_swish;
     t->activate[GALE__ACTIVATION_SWISH] = activate_swish;
     t->activate[GALE__ACTIVATION_SIGMOID] = activate_sigmoid;
     t->activate[GALE__ACTIVATION_GELU] = activate_gelu;
