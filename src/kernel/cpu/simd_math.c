@@ -42,24 +42,33 @@ SIMD_FN1(times_sigmoid, float, float, x *(1 / (1 + m32_exp(-x))))
         float x = (p)[i];                    \
         (p)[i] = (expr);                     \
     }
-#define ACTIVATION(name, expr)                         \
-    static void activate_##name(float *v, size_t n)    \
-    {                                                  \
-        float rest[STEP] = {0};                        \
-        for (; n >= STEP; n -= STEP, v += STEP) {      \
-            EACH(v, expr)                              \
-        }                                              \
-        if (!n) return;                                \
-        for (size_t i = 0; i < n; i++) rest[i] = v[i]; \
-        EACH(rest, expr)                               \
-        for (size_t i = 0; i < n; i++) v[i] = rest[i]; \
+#ifdef __AVX512F__ /* a vector that is loaded must not be stored in pieces before */
+#include <immintrin.h>
+#define SOME(n) ((__mmask16)((1u << (n)) - 1))
+#define TAKE(to, from, n) _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(SOME(n), from))
+#define GIVE(to, from, n) _mm512_mask_storeu_ps(to, SOME(n), _mm512_loadu_ps(from))
+#else
+#define TAKE(to, from, n) \
+    for (size_t i = 0; i < (n); i++) (to)[i] = (from)[i]
+#define GIVE TAKE
+#endif
+#define ACTIVATION(name, expr)                      \
+    static void activate_##name(float *v, size_t n) \
+    {                                               \
+        float rest[STEP] = {0};                     \
+        for (; n >= STEP; n -= STEP, v += STEP) {   \
+            EACH(v, expr)                           \
+        }                                           \
+        if (!n) return;                             \
+        TAKE(rest, v, n);                           \
+        EACH(rest, expr)                            \
+        GIVE(v, rest, n);                           \
     }
-ACTIVATION(hard_swish, x *(M_MIN(f, 6, M_MAX(f, 0, x + 3)) * (1.0f / 6)))
 ACTIVATION(swish, x *(1 / (1 + m32_exp(-x))))
 ACTIVATION(sigmoid, 1 / (1 + m32_exp(-x)))
 ACTIVATION(gelu, x * 0.5f * (m32_erf(x * 0.70710678118654752440f) + 1))
 
-SIMD_FN2(random, uint32_t, uint64_t, uint64_t,
+SIMD_FN2(random_bits, uint32_t, uint64_t, uint64_t,
     m32_philox((uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32)))
 
 #define ROWS(NAME, name)                                   \
@@ -68,10 +77,9 @@ SIMD_FN2(random, uint32_t, uint64_t, uint64_t,
 void SIMD(math)(gale__simd *t)
 {
     LIST(ROWS, ROWS)
-    t->op[GALE__RANDOM][GALE__SIMD_TYPE_U64] = random;
+    t->op[GALE__RANDOM][GALE__SIMD_TYPE_U64] = random_bits;
     t->sigmoid[0] = sigmoid;
     t->sigmoid[1] = times_sigmoid;
-    t->activate[GALE__ACTIVATION_HARD_SWISH] = activate_hard_swish;
     t->activate[GALE__ACTIVATION_SWISH] = activate_swish;
     t->activate[GALE__ACTIVATION_SIGMOID] = activate_sigmoid;
     t->activate[GALE__ACTIVATION_GELU] = activate_gelu;

@@ -390,6 +390,19 @@ static void finish_row(
     }
 }
 
+/* In vectors: from a choice between numbers compilers make a choice between products. */
+static void hard_swish(float *x, size_t n)
+{
+    float rest[LANES] = {0};
+    for (size_t i = 0; i < n; i += LANES) {
+        float *p = n - i < LANES ? rest : x + i;
+        for (size_t j = 0; p == rest && j < n - i; j++) rest[j] = x[i + j];
+        lanes v = load(p);
+        store(p, v * (SMALLER(all(6), LARGER(all(0), v + 3)) * (1.0f / 6)));
+        for (size_t j = 0; p == rest && j < n - i; j++) x[i + j] = rest[j];
+    }
+}
+
 #if defined(__AVX512F__)
 typedef void deep_fn(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
     const lanes *ends);
@@ -480,4 +493,5 @@ void SIMD(rows)(gale__simd *t)
         .add_scaled = add_scaled_row,
         .finite = finite_row,
         .cell = {rnn_units, gru_units, lstm_units}};
+    t->activate[GALE__ACTIVATION_HARD_SWISH] = hard_swish;
 }
