@@ -55,7 +55,7 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
         .holds_data = true,
         .host_mapped = cuda,
         .dialect = cuda ? "cuda" : "hip",
-        .kernels_per_module = 8,
+        .kernels_per_module = 1, /* the cache on disk then finds each of them, whatever it was built with */
     };
     if (cuda && api->function_set) caps->shared_most_bytes = attribute_u32(api, device, GALE__CU_SHARED_OPTIN);
     /* Orders of memory among groups are those of 7.0 on. */

@@ -166,7 +166,7 @@ static void describe_caps(const gale__cl *cl, cl_device_id id, gale_device_caps 
         caps->subgroup > 1 && has_extension(ext, "cl_khr_subgroups") && has_extension(ext, "cl_khr_subgroup_shuffle");
     caps->unified_memory = number(cl, id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)) != 0;
     caps->software = is_cpu(cl, id);
-    caps->kernels_per_module = caps->software ? 64 : 8;
+    caps->kernels_per_module = caps->software ? 64 : 4;
     if (has_extension(ext, "cl_nv_device_attribute_query")) describe_nvidia(cl, id, caps);
     gale__free(list);
 }
