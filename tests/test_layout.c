@@ -203,4 +203,22 @@ TEST(turning)
     CHECK_EQ(wrong, 0);
 }
 
-TESTS(ROW(turning), ROW(convolutions_copy), ROW(convolutions_cut), ROW(opencl), ROW(vulkan), ROW(cuda))
+/* Scores of attention by heads, which are no channels: their rows stay rows. */
+static void scores(og *t)
+{
+    gale_value x = OG_INPUT(t, 16, 197, 384), part[2];
+    for (int i = 0; i < 2; i++) {
+        gale_value y = og_op2(t, "MatMul", x, og_reshape(t, weight(t, 384, 384, 1), OG_INTS(t, 384, 384)));
+        part[i] = og_reshape(t, y, OG_INTS(t, 16, 197, 6, 64));
+    }
+    gale_value y = og_op2(t, "MatMul", OG_TRANSPOSE(t, part[0], 0, 2, 1, 3), OG_TRANSPOSE(t, part[1], 0, 2, 3, 1));
+    og_output(t, og_op2(t, "MatMul", og_softmax(t, y, -1), OG_TRANSPOSE(t, part[1], 0, 2, 1, 3)));
+}
+
+TEST(rows_stay)
+{
+    CHECK_EQ(count_on_nvidia(scores, GALE_PRECISION_AS_IT_IS, "column"), 0);
+    CHECK(count_on_nvidia(scores, GALE_PRECISION_AS_IT_IS, "row") > 0);
+}
+
+TESTS(ROW(turning), ROW(rows_stay), ROW(convolutions_copy), ROW(convolutions_cut), ROW(opencl), ROW(vulkan), ROW(cuda))

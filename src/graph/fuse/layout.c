@@ -14,8 +14,9 @@ enum { SWEEPS = 8, NONE = -1 };
 /* Bytes that memory moves while an operation waits: 4.8 TB/s against 30 instead of 250 TFLOP/s, on an H200.  Other
  * cards with matrix units have much the same proportions. */
 #define BYTES_PER_OPERATION 0.14
-#define ACROSS 0.2 /* of that, where wgmma would do and mma.sync has to, or bytes are copied by fours */
-#define OF_F32 0.4 /* of that: 40 instead of 85 TFLOP/s */
+#define ACROSS 0.2      /* of that, where wgmma would do and mma.sync has to, or bytes are copied by fours */
+#define FEW_CHANNELS 32 /* neighbours that are not enough for threads of which each walks a sum */
+#define OF_F32 0.4      /* of that: 40 instead of 85 TFLOP/s */
 
 /* One access of a kernel to a value; in two lists, of what is read and of what is written. */
 typedef struct use {
@@ -170,14 +171,22 @@ static bool reduces_along(const gale__fusion *f, const use *u, bool last)
     return false;
 }
 
+/* Whether the sum of a row would go across rows of a few channels (attention, whose heads are taken for channels). */
+static bool loses_rows(const gale__fusion *f, const use *u)
+{
+    return channels_of(gale__prim_at(f->g, u->from)) < FEW_CHANNELS && reduces_along(f, u, false) &&
+           !reduces_along(f, u, true);
+}
+
 static double cost(const chooser *c, const use *u, bool from_last, bool to_last)
 {
     const gale__fusion *f = c->f;
     if (u->operand) return operand_cost(f, u, from_last);
     bool whole;
     int fast = fast_dim(f, u, to_last, &whole);
-    if (fast == NONE || !u->access->stride[fast]) return 0;
-    if (whole) return from_last != to_last ? u->bytes : 0;
+    if (fast == NONE) return to_last ? u->bytes : 0;
+    if (!u->access->stride[fast]) return 0;
+    if (whole) return from_last != to_last || (from_last && loses_rows(f, u)) ? u->bytes : 0;
     int64_t step = step_of(f, u->from, u->access->stride[fast], from_last);
     return (step >= -2 && step <= 2) || reduces_along(f, u, from_last) ? 0 : u->bytes;
 }
