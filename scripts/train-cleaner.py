@@ -9,6 +9,7 @@ compressed and numpy has made noisy. Needs torch, numpy and Pillow; onnx to expo
 onnxruntime to evaluate. See docs/upscaler-training.md.
 """
 import argparse
+import functools
 import importlib.util
 import io
 import math
@@ -26,7 +27,7 @@ from torch import nn
 
 HERE = pathlib.Path(__file__).resolve().parent
 spec = importlib.util.spec_from_file_location("train_upscaler", HERE / "train-upscaler.py")
-zoom = importlib.util.module_from_spec(spec)
+zoom = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(zoom)
 
 # ---- degradations, of pictures [n, 3, h, w] in 0..1; every picture of a batch gets its own
@@ -151,8 +152,9 @@ def degraded(picture, clean=0.06, known=0.75):
     spoiled = some(spoiled, 0.22, noisy)
     for share in (0.78, 0.04):  # some are saved twice on the same grid
         pick = torch.nonzero(chance(picture, share)).view(-1)
-        quality[pick] = any_quality(pick)
-        spoiled[pick] = compressed(spoiled[pick], quality[pick])
+        if len(pick):
+            quality[pick] = any_quality(pick)
+            spoiled[pick] = compressed(spoiled[pick], quality[pick])
     keep = chance(picture, clean)
     quality[keep | ~chance(picture, known)] = 0
     return zoom.round8(torch.where(per_picture(keep), picture, spoiled)), quality / 100
@@ -243,8 +245,8 @@ class Block(nn.Module):
         self.one = nn.Conv2d(channels, channels, 3, padding=1)
         self.two = nn.Conv2d(channels, channels, 3, padding=1)
 
-    def forward(self, x):
-        return x + self.two(F.leaky_relu(self.one(x), 0.1))
+    def forward(self, x, share=1):
+        return x + share * self.two(F.leaky_relu(self.one(x), 0.1))
 
 
 TOLD = 16
@@ -252,10 +254,11 @@ TOLD = 16
 
 class Cleaner(nn.Module):
     """Two convolutions at full size; residual blocks at half size, which run `turns` times with the same weights, and after
-    the first turn two blocks at a quarter of the size; two convolutions at full size; all of it is added to the picture.
+    the first turn two blocks at a quarter of the size; `more` of the blocks once more, with a share for each channel; two
+    convolutions at full size; all of it is added to the picture.
     The quality of the JPEG file [n or 1] (0..1; 0: not known) is told to both smaller sizes."""
 
-    def __init__(self, thin, channels, blocks, turns, deep):
+    def __init__(self, thin, channels, blocks, turns, deep, more):
         super().__init__()
         self.turns = turns
         self.head = nn.Conv2d(3, thin, 3, padding=1)
@@ -265,6 +268,7 @@ class Cleaner(nn.Module):
         self.down2 = nn.Conv2d(channels, deep, 2, stride=2)
         self.deeps = nn.ModuleList(Block(deep) for _ in range(2))
         self.up2 = nn.Conv2d(deep, 4 * channels, 1)
+        self.shares = nn.Parameter(torch.zeros(more, channels))
         self.up = nn.Conv2d(channels, 4 * thin, 1)
         self.merge = nn.Conv2d(thin, thin, 3, padding=1)
         self.last = nn.Conv2d(thin, thin, 3, padding=1)
@@ -295,6 +299,8 @@ class Cleaner(nn.Module):
                 for block in self.deeps:
                     deep = block(deep)
                 h = h + F.pixel_shuffle(self.up2(deep), 2)
+        for block, share in zip(self.blocks, self.shares):
+            h = block(h, share.view(1, -1, 1, 1))
         h = F.pixel_shuffle(self.up(h + first), 2) + fine
         h = F.leaky_relu(self.last(F.leaky_relu(self.merge(h), 0.1)), 0.1)
         return x + self.tail(h)
@@ -341,9 +347,11 @@ def export(model, path):
             h = node("Add", [h, told], output + "_told")
         return node("LeakyRelu", [h], output, alpha=0.1)
 
-    def block(output, name, module, x):
-        inner = bent(output + "_one", name + "_one", module.one, x)
-        return node("Add", [x, conv(output + "_two", name + "_two", module.two, inner)], output)
+    def block(output, name, module, x, share=None):
+        h = conv(output + "_two", name + "_two", module.two, bent(output + "_one", name + "_one", module.one, x))
+        if share is not None:
+            h = node("Mul", [h, keep(output + "_share", share.view(1, -1, 1, 1), np.float32)], output + "_part")
+        return node("Add", [x, h], output)
 
     fine = bent("fine", "conv_fine", model.fine, bent("head", "conv_head", model.head, "x"))
     weights.append(numpy_helper.from_array(np.array([1, 1, 1, 1], np.int64), "one"))
@@ -359,6 +367,8 @@ def export(model, path):
                 deep = block(f"d{i}", f"deep{i}", module, deep)
             deep = node("DepthToSpace", [conv("wide2", "conv_up2", model.up2, deep)], "up2", blocksize=2, mode="CRD")
             h = node("Add", [h, deep], "deeper")
+    for i, (module, share) in enumerate(zip(model.blocks, model.shares)):
+        h = block(f"m{i}", f"block{i}", module, h, share)
     h = conv("wide", "conv_up", model.up, node("Add", [h, first], "skip"))
     h = node("Add", [node("DepthToSpace", [h], "up", blocksize=2, mode="CRD"), fine], "joined")
     h = bent("last", "conv_last", model.last, bent("merge", "conv_merge", model.merge, h))
@@ -384,6 +394,9 @@ def take_weights(model, path):
             whole, scale = arrays[name + "_w_i8"], arrays[name + "_w_s"].reshape(-1, 1, 1, 1)
             module.weight.data.copy_(torch.from_numpy(whole * scale))
             module.bias.data.copy_(torch.from_numpy(arrays[name + "_b_f16"]))
+    for i, share in enumerate(model.shares.data):
+        if f"m{i}_share" in arrays:
+            share.copy_(torch.from_numpy(arrays[f"m{i}_share"]).flatten())
 
 
 def runner(path):
@@ -544,11 +557,12 @@ def train(options, log):
     torch.manual_seed(options.seed)
     np.random.seed(options.seed)
     torch.backends.cudnn.benchmark = True
+    start = time.monotonic()
     pictures = decoded(options.photographs)
     held = {str(i): scaled(pictures[i], 0.8)[:, :448, :448].numpy() for i in range(7, len(pictures), 21)}
     cases = make_cases(held)
     pool = Pool([p for i, p in enumerate(pictures) if str(i) not in held], options.patch, options.spoil, options.fills, device)
-    shape = (options.thin, options.channels, options.blocks, options.turns, options.deep)
+    shape = (options.thin, options.channels, options.blocks, options.turns, options.deep, options.more)
     model, average = (Cleaner(*shape).to(device, memory_format=torch.channels_last) for _ in range(2))
     if options.start:
         take_weights(model, options.start)
@@ -572,17 +586,20 @@ def train(options, log):
             twice = enlarge(guess)
         return 0.2 * distance(guess, small, 1e-4) + distance(twice, large, errors.clamp(min=2e-5))
 
-    compiled = torch.compile(loss_of) if options.compile else loss_of
-
-    def work():
+    def work(loss_of=loss_of):
         optimizer.zero_grad(set_to_none=True)
-        compiled(batch).backward()
+        loss_of(batch).backward()
         nn.utils.clip_grad_norm_(parameters, 0.5)
         optimizer.step()
 
-    step = replayed(work, device)
+    try:
+        step = replayed(functools.partial(work, torch.compile(loss_of)) if options.compile else work, device)
+    except Exception as error:
+        log(f"not compiled: {error!r:.300}")
+        step = replayed(work, device)
+    log(f"prepared in {time.monotonic() - start:.0f} s")
     begin, report = time.monotonic(), 0
-    count, total = 0, options.minutes * 60
+    count, total = 0, options.minutes * 60 - (begin - start)
     while (spent := time.monotonic() - begin) < total:
         rate.fill_(options.rate * min(1, (count + 1) / 500) * (0.5 + 0.5 * math.cos(math.pi * spent / total)) + 1e-6)
         for kept, new in zip(batch, pool.batch(options.batch)):
@@ -615,7 +632,8 @@ def check_export(model, path, log):
     x, quality = torch.rand(1, 3, 36, 52), torch.tensor([0.75])
     with torch.no_grad():
         for p in model.parameters():
-            p.copy_(p.half() if p.dim() == 1 else torch.mul(*in_bytes(p)))
+            if p.dim() != 2:  # shares are not rounded
+                p.copy_(p.half() if p.dim() == 1 else torch.mul(*in_bytes(p)))
         error = float((runner(path)(x, quality) - model.cpu()(x, quality)).abs().max())
     log(f"{path.name}: {path.stat().st_size} bytes; onnxruntime - torch {error:.1e}")
     if error > 1e-4:
@@ -632,7 +650,7 @@ def parse():
     p.add_argument("--evaluate", type=pathlib.Path, metavar="MODEL", help="measure this ONNX file and stop")
     p.add_argument("--export", type=pathlib.Path, metavar="WEIGHTS",
                    help="make model.onnx from model.pt of a machine without onnx, and stop")
-    p.add_argument("--minutes", type=float, default=5)
+    p.add_argument("--minutes", type=float, default=6.7, help="of which about one is preparation")
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     p.add_argument("--start", type=pathlib.Path, metavar="MODEL", help="begin with the weights of this ONNX file")
     p.add_argument("--compile", action="store_true", help="let torch join kernels")
@@ -641,13 +659,14 @@ def parse():
     p.add_argument("--blocks", type=int, default=5, help="residual blocks of two convolutions")
     p.add_argument("--turns", type=int, default=2, help="how often the blocks run")
     p.add_argument("--deep", type=int, default=88, help="channels at a quarter of the size")
+    p.add_argument("--more", type=int, default=3, help="how many of the blocks run once more")
     p.add_argument("--patch", type=int, default=96, help="side of a spoiled patch, a multiple of 4")
     p.add_argument("--batch", type=int, default=32)
     p.add_argument("--spoil", type=int, default=2048, help="patches that are spoiled at once")
     p.add_argument("--fills", type=int, default=40, help="how many times as many are kept")
     p.add_argument("--reuse", type=int, default=3, help="how often a spoiled patch is used, about")
-    p.add_argument("--rate", type=float, default=1e-3)
-    p.add_argument("--report", type=float, default=20, help="seconds between measurements")
+    p.add_argument("--rate", type=float, default=1e-3, help="at first; less for a network that is trained already")
+    p.add_argument("--report", type=float, default=30, help="seconds between measurements")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args()
 
