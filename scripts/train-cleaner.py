@@ -72,8 +72,9 @@ def jpeg(picture, quality, halved):
     return zoom.round8(result[..., :h, :w] / 255)
 
 
-def blurred(picture, most=1.2):
-    """Gaussians, each with its own two widths and direction."""
+def blurred(picture, most=0.6):
+    """Gaussians, each with its own two widths and direction. A network that learns to undo more sharpens what is out of
+    focus in a photograph."""
     n, _, h, w = picture.shape
     device = picture.device
     wide, narrow = (0.3 + (most - 0.3) * torch.rand(n, 1, 1, device=device) for _ in range(2))
@@ -101,9 +102,9 @@ def noisy(picture, least=3, most=25):
 
 
 def resized(picture, kernels=(zoom.cubic, zoom.lanczos, zoom.triangle, zoom.box)):
-    """Smaller (at most by 0.6) or larger, and back; one factor for all."""
+    """Smaller (at most by 0.85) or larger, and back; one factor for all."""
     side = picture.shape[-1]
-    other = int(torch.randint(int(0.6 * side), int(1.4 * side), ()))
+    other = int(torch.randint(int(0.85 * side), int(1.4 * side), ()))
     there, back = (kernels[int(torch.randint(len(kernels), ()))] for _ in range(2))
     return zoom.resize(zoom.resize(picture, other, other, there), side, side, back)
 
@@ -148,7 +149,7 @@ def degraded(picture, clean=0.06, known=0.75):
     spoiled, quality = picture.clone(), torch.zeros(len(picture), device=picture.device)
     for _ in range(4):  # each with a factor of its own
         spoiled = some(spoiled, 0.02, before)
-    spoiled = some(spoiled, 0.05, blurred)
+    spoiled = some(spoiled, 0.04, blurred)
     spoiled = some(spoiled, 0.22, noisy)
     for share in (0.78, 0.04):  # some are saved twice on the same grid
         pick = torch.nonzero(chance(picture, share)).view(-1)
@@ -599,7 +600,7 @@ def train(options, log):
         step = replayed(work, device)
     log(f"prepared in {time.monotonic() - start:.0f} s")
     begin, report = time.monotonic(), 0
-    count, total = 0, options.minutes * 60 - (begin - start)
+    count, best, total = 0, 0, options.minutes * 60 - (begin - start)
     while (spent := time.monotonic() - begin) < total:
         rate.fill_(options.rate * min(1, (count + 1) / 500) * (0.5 + 0.5 * math.cos(math.pi * spent / total)) + 1e-6)
         for kept, new in zip(batch, pool.batch(options.batch)):
@@ -617,14 +618,20 @@ def train(options, log):
             m = means(evaluate(average, enlarge, held, cases, device))
             log(f"{spent:6.0f} s  step {count:6d}  2x over Lanczos, validation: "
                 + "  ".join(f"{case} {v[4] - v[2]:+.3f}" for case, v in m.items()))
-            save(average, shape, options.out / "model.pt")
+            best = keep_best(average, shape, m, best, options.out / "model.pt")
     log(f"{count} steps in {time.monotonic() - begin:.0f} s")
-    save(average, shape, options.out / "model.pt")
-    log(table(evaluate(average, enlarge, held, cases, device)))
+    rows = evaluate(average, enlarge, held, cases, device)
+    log(table(rows))
+    keep_best(average, shape, means(rows), best, options.out / "model.pt")
 
 
-def save(model, shape, path):
+def keep_best(model, shape, figures, best, path):
+    """Saves the weights if they are the best so far for JPEG pictures; how good the best are."""
+    score = sum(figures[case][4] for case in ("JPEG 75", "JPEG 50"))
+    if score <= best:
+        return best
     torch.save({"shape": shape, "state": {name: t.cpu() for name, t in model.state_dict().items()}}, path)
+    return score
 
 
 def check_export(model, path, log):
