@@ -234,6 +234,30 @@ TEST(compressed_pictures_are_cleaned)
     if (!written) SKIP("this build writes no JPEG");
 }
 
+/* The network hears of the file's quality, from "auto" and alone; for the same pixels from elsewhere it may be said. */
+TEST(quality_is_told)
+{
+    CHECK(gale__cleaning_quality(0) == 0 && gale__cleaning_quality(75) == 0.75f);
+    CHECK(gale__cleaning_quality(1) == 0.3f && gale__cleaning_quality(100) == 0.95f);
+    gale_upscaler *u = NULL, *alone = NULL;
+    gale_picture *truth = scene(100, 96, 3, GALE_U8, 0, true), *jpeg = compressed(truth, 40);
+    bool written = jpeg != NULL;
+    if (jpeg && CHECK_OK(gale_upscaler_open("auto", the_device(), NULL, &u)) &&
+        CHECK_OK(gale_upscaler_open("clean", the_device(), NULL, &alone))) {
+        gale_picture *pixels = cropped(jpeg, 0, 0), *known = enlarged(u, jpeg, 0, 100, NULL),
+                     *unknown = enlarged(u, pixels, 1, 100, NULL), *same = enlarged(alone, jpeg, 0, 0, NULL);
+        CHECK(is_same(known, same) && !is_same(known, unknown));
+        CHECK_OK(gale_upscaler_set(alone, "jpeg_quality=0.4"));
+        gale_picture *said = enlarged(alone, pixels, 0, 0, NULL);
+        CHECK(is_same(known, said));
+        gale_picture_destroy(&pixels), gale_picture_destroy(&known), gale_picture_destroy(&unknown);
+        gale_picture_destroy(&same), gale_picture_destroy(&said);
+    }
+    gale_picture_destroy(&truth), gale_picture_destroy(&jpeg);
+    gale_upscaler_close(&u), gale_upscaler_close(&alone);
+    if (!written) SKIP("this build writes no JPEG");
+}
+
 /* Type, alpha, light and notes of a picture survive cleaning; alpha to the bit. */
 TEST(every_kind_is_cleaned)
 {
@@ -324,5 +348,5 @@ TEST(cleaning_without_memory)
 
 TESTS(ROW(noise_is_measured), ROW(every_kind_is_measured), ROW(compression_is_measured), ROW(reasons),
     ROW(examining_without_memory), ROW(clean_pictures_are_left_alone), ROW(noisy_pictures_are_cleaned),
-    ROW(compressed_pictures_are_cleaned), ROW(every_kind_is_cleaned), ROW(wrong_amounts), ROW(tiles_of_the_cleaner),
-    ROW(cleaning_without_memory))
+    ROW(compressed_pictures_are_cleaned), ROW(quality_is_told), ROW(every_kind_is_cleaned), ROW(wrong_amounts),
+    ROW(tiles_of_the_cleaner), ROW(cleaning_without_memory))

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 enum { QUALITY_MOST = 92 };
+enum { TRAINED_LEAST = 30, TRAINED_MOST = 95 }; /* the qualities that the network was trained with */
 static const double noise_least = 2.0, blocks_least = 0.05;
 
 static bool is_compressed(const gale_picture_condition *c)
@@ -14,6 +15,12 @@ static bool is_compressed(const gale_picture_condition *c)
 bool gale__cleaning_is_needed(const gale_picture_condition *c)
 {
     return is_compressed(c) || c->noise >= noise_least || c->blocks >= blocks_least;
+}
+
+float gale__cleaning_quality(int jpeg_quality)
+{
+    int q = jpeg_quality < TRAINED_LEAST ? TRAINED_LEAST : jpeg_quality > TRAINED_MOST ? TRAINED_MOST : jpeg_quality;
+    return jpeg_quality > 0 ? (float)q / 100 : 0;
 }
 
 void gale__cleaning_reason(const gale_picture_condition *c, char *out, size_t size)
@@ -28,7 +35,9 @@ void gale__cleaning_reason(const gale_picture_condition *c, char *out, size_t si
 
 gale_status gale__cleaning_begin(const gale_picture *in, gale_picture **out)
 {
-    return gale__picture_make(in, (gale__picture_kind){GALE_F32, in->channels, in->linear, in->premultiplied}, out);
+    GALE_TRY(gale__picture_make(in, (gale__picture_kind){GALE_F32, in->channels, in->linear, in->premultiplied}, out));
+    (*out)->jpeg_quality = in->jpeg_quality;
+    return GALE_OK;
 }
 
 void gale__cleaning_blend(const gale_picture *before, double amount, gale_picture *cleaned)

@@ -240,15 +240,28 @@ gale_status gale_upscaler_set(gale_upscaler *u, const char *setting)
     return status;
 }
 
+/* The controls for a picture: one named jpeg_quality is told that of its file, unless the caller has set it. */
+static void controls_for(const gale_upscaler *u, const gale_picture *in, float *out)
+{
+    memcpy(out, u->controls, sizeof u->controls);
+    for (int i = 0; i < u->manifest.named_count; i++) {
+        const gale__manifest_control *c = &u->manifest.controls[i];
+        if (!strcmp(c->name, "jpeg_quality") && out[c->index] == 0)
+            out[c->index] = gale__cleaning_quality(in->jpeg_quality);
+    }
+}
+
 static gale_status run(gale_upscaler *u, const gale_picture *in, const gale_upscale_options *options,
     gale_upscale_report *report, gale_picture **out)
 {
+    float controls[GALE__CONTROLS_MOST];
+    controls_for(u, in, controls);
     gale_status status =
         u->model ? GALE_OK
                  : load_model(
                        u); /* it is gone where a device before the last of the chain had failed, and the last as well */
     for (;;) {
-        if (status == GALE_OK) status = gale__upscale(&u->network, u->device, in, u->controls, options, report, out);
+        if (status == GALE_OK) status = gale__upscale(&u->network, u->device, in, controls, options, report, out);
         if (status == GALE_OK || !is_of_device(status)) return status;
         GALE_TRY(step_down(u, status));
         status = GALE_OK;
