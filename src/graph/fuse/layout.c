@@ -271,6 +271,13 @@ static gale_status collect(chooser *c)
     return GALE_OK;
 }
 
+/* Matrices of f32 lie along k for any number of rows, so that plans for few and for many share them. */
+static bool stays_turned(const gale__fusion *f, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(f->g, n);
+    return p->op == GALE__PRIM_CONST && p->rank == 2 && p->type == GALE_F32 && f->options.f32;
+}
+
 /* Every value starts channels-last, since the products that gain from it decide, and goes back where that costs less.
  */
 static void settle(chooser *c)
@@ -282,7 +289,8 @@ static void settle(chooser *c)
         changed = false;
         for (gale__node n = 0; n < f->g->count; n++) {
             if (!may_choose(f, n)) continue;
-            uint8_t better = cost_of(c, n, true) < cost_of(c, n, false);
+            double last = cost_of(c, n, true), declared = cost_of(c, n, false);
+            uint8_t better = last < declared || (last == declared && stays_turned(f, n));
             changed |= better != f->last[n];
             f->last[n] = better;
         }

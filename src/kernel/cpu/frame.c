@@ -77,11 +77,10 @@ void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_
 const char *gale__cpu_frame_rows(gale__cpu_frame *f, gale__cpu_section s, const gale__cpu_span *rows, int64_t r0,
     int64_t n, const gale__cpu_span *k, int64_t k0, size_t *pitch)
 {
+    if (s.count != 1) return NULL;
     const gale__cpu_step *load = &f->tape->steps[s.first];
     const gale__nest_access *x = load->access;
-    if (s.count != 1 || load->kind != GALE__CPU_STEP_LOAD || load->fn || x->n_guards ||
-        gale__cpu_run_of(x, k) < k->count)
-        return NULL;
+    if (load->kind != GALE__CPU_STEP_LOAD || load->fn || x->n_guards || gale__cpu_run_of(x, k) < k->count) return NULL;
     int64_t first = gale__cpu_lane_address(x, rows, r0),
             step = n > 1 ? gale__cpu_lane_address(x, rows, r0 + 1) - first : 0;
     bool even = step >= 0;
