@@ -148,7 +148,7 @@ void gale__help_program(gale__str *out)
     add_row(out, "gale COMMAND --help", "options and examples of a command");
     add_row(out, "gale --help env", "environment variables");
     add_row(out, "gale --version", "print the version");
-    add_row(out, "gale --completion SHELL", "print completions for bash or zsh, to be sourced");
+    add_row(out, "gale --completion SHELL", "print completions for bash, zsh or fish");
     add_row(out, "gale --manual [COMMAND]", "print a manual page, for man -l -");
     gale__str_add(out, "\nexit codes:\n");
     for (int i = 0; i < GALE__EXIT_COUNT; i++) add_row(out, (char[]){(char)('0' + i), 0}, gale__exit_texts[i]);
