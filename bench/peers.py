@@ -86,6 +86,9 @@ def main():
     for side in (1024, 4096):
         a, b = torch.rand(side, side, device="cuda"), torch.rand(side, side, device="cuda")
         rows[f"matmul {side}, fp32"] = lambda a=a, b=b: a @ b
+    for side in (2048, 4096, 8192):  # beside `bench_matrix cuda bf16 nt`
+        a, b = (torch.rand(side, side, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        rows[f"matmul {side}, bf16"] = lambda a=a, b=b.t(): a @ b
     print(torch.cuda.get_device_name(0), "torch", torch.__version__)
     for name, work in rows.items():
         print(f"{name:28s} {time_us(work):10.1f} us")

@@ -278,7 +278,7 @@ static void emit_group_adds(printer *p, const gale__ir_instr *in)
     unsigned count = 0, all = (unsigned)p->ir->code[in->a].imm * 8;
     bool bytes = gale__ir_is_byte(in->type);
     gale__str_add(out, "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;");
-    for (const gale__ir_instr *x = in; x->op == GALE__IR_GROUP_ADD; x++, count++) {
+    for (const gale__ir_instr *x = in; x->op == in->op && x->a == in->a; x++, count++) {
         unsigned sums = (uint32_t)x->imm * 8, first = (unsigned)(x->imm >> 32) * 8, at = all + 2 * count;
         gale__str_addf(out, "wgmma.mma_async.sync.aligned.m64n%uk%s.%s.%s {", 2 * sums, bytes ? "32.s32" : "16.f32",
             operand_name(x->type), operand_name(bytes ? x->mem : x->type));
@@ -327,7 +327,7 @@ static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr 
     case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero%s(&v%u[%u]);\n", sums, in->a, (unsigned)in->imm); break;
     case GALE__IR_SUMS_ADD: emit_sums_add(p, in); break;
     case GALE__IR_GROUP_ADD:
-        if (in[-1].op != in->op) emit_group_adds(p, in);
+        if (in[-1].op != in->op || in[-1].a != in->a) emit_group_adds(p, in);
         break;
     case GALE__IR_GROUP_BEGIN: gale__str_add(out, "group_begin();\n"); break;
     case GALE__IR_GROUP_END: gale__str_add(out, "group_end();\n"); break;

@@ -44,7 +44,7 @@ typedef struct gale__schedule {
     uint8_t shuffle;  /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
     uint16_t threads; /* ROW, COLUMN: threads that share an outer point (a power of two) */
     uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once */
-    uint16_t micro_n; /* and columns */
+    uint16_t micro_n; /* columns of what micro_m has the rows of */
     uint16_t tile_m, tile_n; /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n; INTERLEAVE: tile_n points
                                 along the last  dimension */
     uint8_t tile_k;          /* TILE, MATRIX: how far along k at once */

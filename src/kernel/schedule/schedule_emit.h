@@ -162,6 +162,7 @@ void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord); /*
 #define GALE__MATRIX_RESULT_PAD \
     8u                      /* after each row of results on their way out: four rows of pairs lie in different banks */
 #define GALE__RELAY_SET 128 /* threads of four subgroups: two sets compute, one or two fetch operands */
+#define GALE__RELAY_GATES(stages) (2u * (stages) + 2) /* a stage is full, it is free again; a set's turn */
 /* MATRIX: a tile whose sums are complete, and how each subgroup stores its part (schedule_matrix_store.c). */
 typedef struct gale__matrix_tile {
     gale__emit_tiling tiling;

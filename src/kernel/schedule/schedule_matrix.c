@@ -11,16 +11,6 @@ static void issue(gale__matrix *t, gale__ir_val stage, gale__ir_val k)
         if (t->parts[w].access >= 0) gale__matrix_part_copy(t, &t->parts[w], stage, k);
     if (t->tile.tiling.emit.schedule->async) effect(t->tile.tiling.emit.ir, GALE__IR_COMMIT, 0);
 }
-static void fetch(gale__matrix *t, gale__ir_val k)
-{
-    for (int w = 0; w < 2; w++)
-        if (t->parts[w].access < 0) gale__matrix_part_fetch(t, &t->parts[w], k);
-}
-static void deliver(gale__matrix *t, gale__ir_val stage)
-{
-    for (int w = 0; w < 2; w++)
-        if (t->parts[w].access < 0) gale__matrix_part_deliver(t, &t->parts[w], stage);
-}
 static void wait_for_copies(gale__matrix *t, uint32_t groups)
 {
     if (t->tile.tiling.emit.schedule->async) effect(t->tile.tiling.emit.ir, GALE__IR_WAIT, groups);
@@ -140,8 +130,8 @@ static void walk_k(gale__matrix *t)
     gale__ir_val first = loop(ir, ahead, 1, false);
     gale__ir_val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
     issue(t, at, from);
-    fetch(t, from);
-    deliver(t, at);
+    gale__matrix_fetch(t, from);
+    gale__matrix_deliver(t, at);
     gale__emit_close(&t->tile.tiling.emit);
     set(ir, t->read, gale__ir_u32(ir, 0));
     set(ir, t->write, gale__ir_u32(ir, ahead * t->stage));
@@ -151,9 +141,9 @@ static void walk_k(gale__matrix *t)
     if (s->groups) effect(ir, GALE__IR_GROUP_FENCE, 0);
     effect(ir, GALE__IR_BARRIER, 0);
     issue(t, get(ir, t->write), next);
-    fetch(t, next);
+    gale__matrix_fetch(t, next);
     multiply(t, get(ir, t->read));
-    deliver(t, get(ir, t->write));
+    gale__matrix_deliver(t, get(ir, t->write));
     if (shares) gale__matrix_total(t);
     advance(t, t->read);
     advance(t, t->write);

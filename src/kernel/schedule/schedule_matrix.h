@@ -34,9 +34,9 @@ gale_status gale__matrix_part_begin(gale__matrix *t, int which);
 void gale__matrix_part_place(gale__matrix *t, gale__matrix_part *p);
 /* Copies the part from k on to the stage that begins at `stage`. */
 void gale__matrix_part_copy(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage, gale__ir_val k);
-/* The same through registers, in two steps. */
-void gale__matrix_part_fetch(gale__matrix *t, gale__matrix_part *p, gale__ir_val k);
-void gale__matrix_part_deliver(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage);
+/* The same through registers, in two steps: of each part that is not copied. */
+void gale__matrix_fetch(gale__matrix *t, gale__ir_val k);
+void gale__matrix_deliver(gale__matrix *t, gale__ir_val stage);
 void gale__matrix_zero_sums(gale__matrix *t);
 enum { GROUP_ROWS = 64 }; /* that GROUP_ADD takes: 16 of each of four subgroups */
 /* A step's products by four subgroups together, of the stage's rows from element `rows` on; it may take until

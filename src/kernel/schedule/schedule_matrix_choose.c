@@ -202,7 +202,6 @@ static const struct group_tile *choose_group_tile(const gale__contraction *c, co
 }
 
 #define RELAY_STAGES 4
-#define GATES(stages) (2 * (stages) + 2)
 #define RELAY_FAR_K 1024
 #define TEAM_PERCENT 80 /* of the time that a set of its own takes for an element, in tiles of 128 x 256 */
 
@@ -235,7 +234,7 @@ static void choose_relay(
         t.micro_m = 16;
         t.micro_n = t.tile_n = 256;
     }
-    uint32_t parts, results, gates = 8 * GATES(RELAY_STAGES);
+    uint32_t parts, results, gates = 8 * GALE__RELAY_GATES(RELAY_STAGES);
     gale__schedule_matrix_shared(&t, &parts, &results);
     if (parts + results + gates > caps->shared_most_bytes || pads(nest, c, s)) return;
     *s = t;
@@ -255,7 +254,7 @@ static bool choose_groups(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
-    if (!caps->matrix_groups || caps->matrix_emulated || s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
+    if (s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
     if (s->wide[0] + s->wide[1] < 2u * gale__schedule_matrix_unit(s)) return false;
     if (!gale__schedule_groups_pay(m, n, c->k)) return false;
     const struct group_tile *tile = choose_group_tile(c, s, units);
@@ -283,10 +282,12 @@ static bool choose_groups(
 
 #define SHARE_STEP 64 /* along k */
 
-/* The same for f32 in three shares: cycles of a step along k and of all that is not (H200). */
+/* The same for f32 in three shares, 128 rows and so many columns: cycles of a step along k and of all that is not
+ * (H200). */
+#define SHARE_ROWS 128
 static const struct share_tile {
-    uint16_t m, n, step, rest;
-} share_tiles[] = {{128, 128, 4800, 9500}, {128, 96, 4150, 9500}, {128, 64, 3500, 8000}, {128, 32, 2800, 8000}};
+    uint16_t n, step, rest;
+} share_tiles[] = {{128, 4800, 9500}, {96, 4150, 9500}, {64, 3500, 8000}, {32, 2800, 8000}};
 
 static const struct share_tile *choose_share_tile(
     const gale__contraction *c, const gale__schedule *s, int64_t units, double *cycles)
@@ -295,7 +296,7 @@ static const struct share_tile *choose_share_tile(
     *cycles = INFINITY;
     for (size_t i = 0; i < sizeof share_tiles / sizeof *share_tiles; i++) {
         const struct share_tile *t = &share_tiles[i];
-        int64_t rounds = up(gale__schedule_tiles(c, s, t->m, t->n), units);
+        int64_t rounds = up(gale__schedule_tiles(c, s, SHARE_ROWS, t->n), units);
         double time = (double)rounds * (double)(up(c->k, SHARE_STEP) * t->step + t->rest);
         if (time < *cycles) *cycles = time, best = t;
     }
@@ -308,16 +309,14 @@ static bool choose_shares(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
 {
     int64_t units = caps->compute_units ? caps->compute_units : 1;
-    if (!caps->matrix_groups || caps->matrix_emulated || !caps->matrix_quads || units > UINT16_MAX || !s->fast[0] ||
-        !s->fast[1])
-        return false;
-    if (s->wide[0] + s->wide[1] < 8 || last_extent(nest, c, s) % 8 || s->index64) return false;
+    if (units > UINT16_MAX || !s->fast[0] || !s->fast[1] || s->wide[0] + s->wide[1] < 8) return false;
+    if (last_extent(nest, c, s) % 8 || s->index64) return false;
     double cycles, plain = gale__schedule_tile_cycles(nest, c, caps, s);
     const struct share_tile *tile = choose_share_tile(c, s, units, &cycles);
     if (cycles >= plain) return false;
     gale__schedule t = *s;
     t.groups = 1;
-    t.tile_m = tile->m;
+    t.tile_m = SHARE_ROWS;
     t.micro_n = (uint16_t)(t.tile_n = tile->n);
     t.tile_k = SHARE_STEP;
     t.slice = t.micro_m = 16;
@@ -326,7 +325,7 @@ static bool choose_shares(
     for (t.stages = RELAY_STAGES; t.stages >= 2; t.stages--) {
         uint32_t parts, results;
         gale__schedule_matrix_shared(&t, &parts, &results);
-        if (parts + 8 * GATES(t.stages) > caps->shared_most_bytes) continue;
+        if (parts + 8 * GALE__RELAY_GATES(t.stages) > caps->shared_most_bytes) continue;
         *s = t;
         return true;
     }
@@ -389,18 +388,19 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     if (small) small = !gale__schedule_large_operand(c.m, c.n, c.k);
     if (c.k < LEAST_K || (small && !nest->steady)) return false;
     gale_type type = operand_type(nest, &c);
-    if (type == GALE_BOOL || (type == GALE_F32 && !caps->matrix_f32)) return false;
-    if (type == GALE_F32 && !caps->matrix_emulated && (!caps->matrix_quads || caps->subgroup != 32)) return false;
-    bool shares = type == GALE_F32;
-    if (!gale__caps_run_matrix(caps, type == GALE_F32 ? GALE_BF16 : type) || !sums_fit(nest, &c, type)) return false;
+    bool shares = type == GALE_F32, native = !caps->matrix_emulated;
+    if (type == GALE_BOOL || (shares && !caps->matrix_f32)) return false;
+    if (shares && native && (!caps->matrix_quads || caps->subgroup != 32)) return false;
+    if (!gale__caps_run_matrix(caps, shares ? GALE_BF16 : type) || !sums_fit(nest, &c, type)) return false;
     gale__schedule t = *s;
     t.kind = GALE__SCHEDULE_MATRIX;
     t.narrow = (uint8_t)type;
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
-    bool together = !nest->steady && (shares ? choose_shares : choose_groups)(nest, &c, caps, &t);
-    if (shares && !together && caps->matrix_groups && !caps->matrix_emulated) return false; /* TILE is as fast */
+    bool able = caps->matrix_groups && native && !nest->steady;
+    bool together = able && (shares ? choose_shares : choose_groups)(nest, &c, caps, &t);
+    if (shares && !together && caps->matrix_groups && native) return false; /* TILE is as fast */
     if ((!together && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) || !loops_end(&c, caps, &t)) return false;
     int64_t last = last_extent(nest, &c, &t);
     t.vector = (uint8_t)(t.direct ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);

@@ -167,7 +167,7 @@ void gale__matrix_part_copy(gale__matrix *t, gale__matrix_part *p, gale__ir_val 
 }
 
 /* The operand's values from k on, into the staging variables; what is past the end becomes 0 in both operands. */
-void gale__matrix_part_fetch(gale__matrix *t, gale__matrix_part *p, gale__ir_val k)
+static void fetch_part(gale__matrix *t, gale__matrix_part *p, gale__ir_val k)
 {
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
@@ -255,7 +255,14 @@ static void deliver_part(gale__matrix *t, gale__matrix_part *p, gale__ir_val sta
         }
 }
 
-void gale__matrix_part_deliver(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage)
+void gale__matrix_fetch(gale__matrix *t, gale__ir_val k)
 {
-    (p->turns ? deliver_turned : deliver_part)(t, p, stage);
+    for (int w = 0; w < 2; w++)
+        if (t->parts[w].access < 0) fetch_part(t, &t->parts[w], k);
+}
+
+void gale__matrix_deliver(gale__matrix *t, gale__ir_val stage)
+{
+    for (int w = 0; w < 2; w++)
+        if (t->parts[w].access < 0) (t->parts[w].turns ? deliver_turned : deliver_part)(t, &t->parts[w], stage);
 }

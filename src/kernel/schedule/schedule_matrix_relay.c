@@ -40,7 +40,7 @@ static void end_block(relay *r) { gale__emit_close(&r->matrix->tile.tiling.emit)
 
 static void open_gates(relay *r)
 {
-    uint32_t stages = r->schedule->stages, count = 2 * stages + 2;
+    uint32_t stages = r->schedule->stages, count = GALE__RELAY_GATES(stages);
     gale__ir_val first =
         gale__ir_op2(r->ir, GALE__EQ, GALE_BOOL, r->matrix->tile.tiling.emit.tid, gale__ir_u32(r->ir, 0));
     r->gates = gale__ir_add(r->ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_U64, .imm = count});
@@ -84,21 +84,16 @@ static step begin_steps(relay *r)
     return s;
 }
 
-static void fetch(relay *r, gale__ir_val k)
-{
-    for (int w = 0; w < 2; w++) gale__matrix_part_fetch(r->matrix, &r->matrix->parts[w], k);
-}
-
 /* Shares of what has been fetched; the next step's operands arrive while its stage is not free yet. */
 static void cut(relay *r, const step *s, gale__ir_val stage)
 {
     gale__ir_val next = op32(r->ir, GALE__ADD, s->k, r->schedule->tile_k);
-    for (int w = 0; w < 2; w++) gale__matrix_part_deliver(r->matrix, &r->matrix->parts[w], stage);
+    gale__matrix_deliver(r->matrix, stage);
     effect(r->ir, GALE__IR_GROUP_FENCE, 0);
     gate(r, GALE__IR_GATE_ARRIVE, s->stage, 0);
     gale__emit_if(&r->matrix->tile.tiling.emit,
         gale__ir_op2(r->ir, GALE__LT, GALE_BOOL, next, r->matrix->tile.tiling.emit.layout.inner_count));
-    fetch(r, next);
+    gale__matrix_fetch(r->matrix, next);
     end_block(r);
 }
 
@@ -114,7 +109,7 @@ static void copy_tiles(relay *r)
         t->parts[w].emit.tid = thread;
         gale__matrix_part_place(t, &t->parts[w]);
     }
-    if (r->shares) fetch(r, gale__ir_u32(ir, 0));
+    if (r->shares) gale__matrix_fetch(t, gale__ir_u32(ir, 0));
     step s = begin_steps(r);
     gate(r, GALE__IR_GATE_WAIT, free_again(r, s.stage), op32(ir, GALE__AND, op32(ir, GALE__ADD, s.uses, 1), 1));
     gale__ir_val stage = op32(ir, GALE__MUL, s.stage, t->stage);
@@ -130,10 +125,11 @@ static void copy_tiles(relay *r)
     effect(r->ir, GALE__IR_WAIT, 0);
 }
 
-static void free_stage(relay *r, gale__ir_val stage)
+/* This subgroup arrives at a gate, if `too` (0: in any case). */
+static void arrive(relay *r, gale__ir_val which, gale__ir_val too)
 {
-    gale__emit_if(&r->matrix->tile.tiling.emit, r->speaks);
-    gate(r, GALE__IR_GATE_ARRIVE, free_again(r, stage), 0);
+    gale__emit_if(&r->matrix->tile.tiling.emit, gale__emit_and(&r->matrix->tile.tiling.emit, r->speaks, too));
+    gate(r, GALE__IR_GATE_ARRIVE, which, 0);
     end_block(r);
 }
 
@@ -148,16 +144,14 @@ static void walk_k(relay *r)
     gale__matrix_add_groups(r->matrix, op32(ir, GALE__MUL, s.stage, r->matrix->stage), rows);
     effect(r->ir, GALE__IR_GROUP_WAIT, r->shares ? 0 : 1);
     if (r->shares) {
-        free_stage(r, s.stage);
+        arrive(r, free_again(r, s.stage), 0);
         gale__matrix_total(r->matrix);
         end_block(r);
         return;
     }
     gale__ir_val later = gale__ir_op2(ir, GALE__GT, GALE_BOOL, s.k, gale__ir_u32(ir, 0));
-    gale__emit_if(&r->matrix->tile.tiling.emit, gale__ir_op2(ir, GALE__AND, GALE_BOOL, r->speaks, later));
     gale__ir_val before = op32(ir, GALE__IR_REM, op32(ir, GALE__SUB, s.number, 1), r->schedule->stages);
-    gate(r, GALE__IR_GATE_ARRIVE, free_again(r, before), 0);
-    end_block(r);
+    arrive(r, free_again(r, before), later);
     end_block(r);
 }
 
@@ -179,16 +173,12 @@ static void compute_tiles(relay *r)
     if (r->shares) gale__matrix_begin_totals(t);
     if (!team) gate(r, GALE__IR_GATE_WAIT, turn_of(r, r->set), get(ir, turn));
     walk_k(r);
-    if (!team) { /* the other set begins while the last products are on their way */
-        gale__emit_if(&t->tile.tiling.emit, r->speaks);
-        gate(r, GALE__IR_GATE_ARRIVE, turn_of(r, other), 0);
-        end_block(r);
-    }
+    if (!team) arrive(r, turn_of(r, other), 0); /* which begins while the last products are on their way */
     if (r->shares) gale__matrix_end_totals(t);
     else {
         effect(ir, GALE__IR_GROUP_WAIT, 0);
         gale__ir_val last = op32(ir, GALE__SUB, add32(ir, get(ir, r->count), r->steps), 1);
-        free_stage(r, op32(ir, GALE__IR_REM, last, c->stages));
+        arrive(r, free_again(r, op32(ir, GALE__IR_REM, last, c->stages)), 0);
     }
     set(ir, r->count, add32(ir, get(ir, r->count), op32(ir, GALE__MUL, r->steps, turns)));
     set(ir, turn, op32(ir, GALE__XOR, get(ir, turn), 1));

@@ -107,7 +107,7 @@ static void store_direct(gale__matrix_tile *t)
     const gale__schedule *s = e->schedule;
     gale__ir_val lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);
     gale__ir_val first =
-        add32(ir, op32(ir, GALE__MUL, t->row, s->relay && !s->team ? 16 : s->micro_m), op32(ir, GALE__IR_DIV, lane, 4));
+        add32(ir, op32(ir, GALE__MUL, t->row, s->relay ? 16 : s->micro_m), op32(ir, GALE__IR_DIV, lane, 4));
     gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, lane, 4), 8);
     gale_type type = gale__ir_type(ir, t->sums);
     gale__emit_acc sums[GALE__EMIT_LANES];
