@@ -55,7 +55,7 @@ typedef struct gale__turn {
     int tries;
     uint64_t ended; /* of the device's runs, when this try began */
     bool insists;   /* new runs wait for this one */
-    bool shed;      /* idle memory has been freed, and no other run has been there since */
+    uint64_t shed;  /* runs begun when idle memory was freed; 0: it was not */
 } gale__turn;       /* zero-initialised */
 
 void gale__turns_join(gale_program *program); /* its idle memory may be taken from now on */

@@ -74,8 +74,8 @@ static gale_status wait_for_others(turns *t, gale__turn *turn)
 /* True: memory was freed, or another run began meanwhile, which may hold what is missing. */
 static bool free_idle(gale_program *p, gale__turn *turn, uint64_t started)
 {
-    if (turn->shed) return false;
-    turn->shed = true;
+    if (turn->shed && started == turn->shed + 1) return false; /* only this one has begun since */
+    turn->shed = started;
     bool any = gale__turns_shed(p->device, p);
     if (any) gale__log(GALE__INFO, "%s; plans of other shapes and idle memory were released", gale_error());
     return any || started != atomic_load(&p->device->turns.started);
@@ -98,7 +98,7 @@ bool gale__turn_again(gale_program *p, gale__turn *turn, gale_status *status)
     }
     turn->insists = false;
     if (!crowded) return again;
-    turn->shed = false;
+    turn->shed = 0;
     gale_status waited = wait_for_others(t, turn);
     if (waited != GALE_OK) *status = waited;
     return waited == GALE_OK;
