@@ -149,6 +149,25 @@ static void bad_arrival(gale__ir *ir)
     mark(ir, GALE__IR_END);
 }
 
+static void bad_early_load(gale__ir *ir)
+{
+    ir->settled = 2;
+    gale__ir_load(ir, 1, GALE_F32, 1, gale__ir_u32(ir, 0));
+    gale__ir_load(ir, 0, GALE_F32, 1, gale__ir_u32(ir, 0));
+    mark(ir, GALE__IR_READY);
+}
+static void bad_early_store(gale__ir *ir)
+{
+    gale__ir_store(ir, 0, GALE_U32, 1, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0));
+    mark(ir, GALE__IR_READY);
+}
+static void bad_ready(gale__ir *ir)
+{
+    loop(ir, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0), 1, false);
+    mark(ir, GALE__IR_READY);
+    mark(ir, GALE__IR_END);
+}
+
 TEST(validation)
 {
     static const struct {
@@ -169,6 +188,9 @@ TEST(validation)
         {bad_bitcast, "(BITCAST): sizes differ"},
         {bad_counter, "(ARRIVE): no such pointer"},
         {bad_arrival, "(ARRIVE): not all threads"},
+        {bad_early_load, "(LOAD): before READY"},
+        {bad_early_store, "(STORE): before READY"},
+        {bad_ready, "(READY): inside a block"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale__ir ir;

@@ -12,6 +12,7 @@ typedef struct matrix_case {
     int async;           /* which operands must be copied directly; -1: any */
     bool relay;          /* groups compute one tile after another where the device can and has one unit */
     bool team;           /* the same, and both sets share a tile */
+    bool sets;           /* sets of subgroups share k where the device has enough units (a card of 9.0) */
     bool along; /* f32, both along k: chosen where the device has one unit and multiplies four subgroups at once */
 } matrix_case;
 static matrix_case *cases;
@@ -28,6 +29,7 @@ static matrix_case *add_case(nest_case *c)
 {
     nr_evaluate(c);
     gale__nest_canonicalize(&c->nest);
+    for (int i = 1; i < c->nest.n_buffers; i++) c->buffers[i].settled = !c->buffers[i].written; /* as weights are */
     return &cases[n_cases++];
 }
 
@@ -118,10 +120,18 @@ static void wish(matrix_case *c, int m, int n, int k, int micro_m, int micro_n, 
 {
     c->wish = (gale__schedule){.tile_m = (uint16_t)m,
         .tile_n = (uint16_t)n,
-        .tile_k = (uint8_t)k,
+        .tile_k = (uint16_t)k,
+        .rows = 1,
         .micro_m = (uint8_t)micro_m,
         .micro_n = (uint16_t)micro_n,
         .stages = (uint8_t)stages};
+}
+
+/* Sets that share k. */
+static void wish_sets(matrix_case *c, int m, int k, int sets, int stages)
+{
+    wish(c, m, 16, k, m, 16, stages);
+    c->wish.rows = (uint16_t)sets;
 }
 
 static void make_cases(void)
@@ -163,6 +173,9 @@ static void make_cases(void)
     wish(product("tiles 64 x 64, three stages", SIZE(1, 64, 72, 200), GALE_F16, 2, 0, 0, PLAIN), 64, 64, 16, 32, 32, 3);
     wish(product("tiles 64 x 32, four stages", SIZE(1, 80, 40, 104), GALE_BF16, 1, 0, 0, PLAIN), 64, 32, 32, 32, 16, 4);
     wish(product("tiles 32 x 64, by registers", SIZE(1, 33, 65, 67), GALE_F16, 3, 1, 0, PLAIN), 32, 64, 32, 16, 32, 3);
+    wish_sets(product("four sets share k", SIZE(1, 45, 72, 328), GALE_F16, 0, 0, 0, AFTER), 32, 64, 4, 3);
+    wish_sets(product("two sets share k, odd columns", SIZE(2, 20, 57, 136), GALE_BF16, 2, 0, 0, PLAIN), 16, 128, 2, 3);
+    product("few rows, long sums", SIZE(1, 20, 384, 1536), GALE_F16, 0, 0, 0, AFTER | HALF_RESULT)->sets = true;
     for (int i = 0; i < n && n_cases < CASES; i++) random_product(i);
 }
 
@@ -182,6 +195,7 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     matrix_case *c = &cases[i];
     char name[32];
     if (c->c.buffers[0].type == GALE_F32 && !caps->matrix_f32) return false;
+    if (caps->subgroup > 32 && (c->sets || c->wish.rows > 1)) return false; /* too many threads for 16 columns */
     if (!CHECK_OK(gale__schedule_choose(&c->c.nest, caps, s))) return false;
     bool spared = c->c.buffers[0].type == GALE_F32 && caps->matrix_groups && s->kind == GALE__SCHEDULE_TILE;
     if (spared && !(c->along && caps->compute_units == 1)) return false; /* TILE takes less time */
@@ -197,8 +211,16 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
         s->direct = 0;
         if (!gale__schedule_matrix_columns(s)) s->steps = 1;
         while (s->steps > 1 && s->slice * s->micro_n / s->vector / s->lanes % s->steps) s->steps /= 2;
-        s->exact = 0;
+        s->exact = s->unroll = 0;
+        s->rows = c->wish.rows;
+        if (s->rows > 1) {
+            s->vector = s->vector > 1 && s->tile_m > 16 ? 2 : 1;
+            s->steps = (uint8_t)(s->tile_m * s->tile_n / s->vector / (s->rows * s->lanes));
+            s->unroll = c->c.nest.extent[c->c.nest.n_outer] <= (s->stages - 1) * s->tile_k;
+        }
     }
+    if (c->sets && caps->arch == 90 && caps->n_matrix && caps->compute_units > 1)
+        CHECK(s->rows == 8 && (!caps->begins_early || s->settled));
     if (c->relay && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->relay, 1);
     if (c->team && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->team, 1);
     snprintf(name, sizeof name, "k%d", i);
@@ -438,6 +460,7 @@ TEST(nvrtc)
     compile_cases(&caps, (const char *const[]){"mma.sync", "sums_add_bf16(&v", "copy_16(&v", NULL},
         (const char *const[]){"sm_80", "sm_90", NULL});
     caps.arch = 90, caps.matrix_groups = caps.matrix_quads = true, caps.shared_most_bytes = 227 << 10;
+    caps.begins_early = true;
     bool newer = archs[count - 1] >= 100;
     compile_cases(&caps,
         (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n96k16.f32.f16", "m64n128k16.f32.bf16",

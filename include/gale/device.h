@@ -61,6 +61,7 @@ typedef struct gale_device_caps {
     bool matrix_quads;    /* the assignment of sums of a 16 x 16 matrix to threads is known: that of mma.sync */
     bool matrix_f32;      /* f32 products as six of bf16 on matrix units are faster than the device's own */
     bool matrix_emulated; /* matrix units are emulated by ordinary threads (GALE_MATRIX=emulate) */
+    bool begins_early;    /* a kernel may begin before the one before it has ended, and waits for it where it must */
     bool f16, f64, i64, bf16, unified_memory, subgroup_ops, capture;
     bool denormals;           /* f32 denormals are kept (SPIR-V: when a kernel asks) */
     bool nan_inf;             /* SPIR-V: NaN and infinities are honoured when a kernel asks */

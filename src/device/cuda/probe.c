@@ -68,6 +68,7 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
     if (!cuda && (arch == 94 || (arch >= 110 && arch < 120))) gale__caps_add_matrix(caps);
     /* Of 8.6 and 8.9 bf16 is less than nine times as fast as f32; later cards were not tried. */
     caps->matrix_f32 = cuda && (arch == 80 || arch == 90);
+    caps->begins_early = cuda && arch >= 90;
     caps->matrix_groups = cuda && arch == 90; /* sm_90a: later cards have others */
 }
 

@@ -209,6 +209,7 @@ static void mark_constants(const gale__planner *p, gale__fused *k)
     for (int i = 0; i < k->nest.n_buffers && !gale__prim_at(p->fusion.g, k->root)->invariant; i++) {
         gale__plan_place place = gale__planner_place(p, k->buffers[i]);
         k->nest.buffers[i].constant = place.space == GALE__SPACE_WEIGHT || constant_at(p->plan, place);
+        k->nest.buffers[i].settled = place.space == GALE__SPACE_WEIGHT || place.space == GALE__SPACE_CONST;
     }
 }
 

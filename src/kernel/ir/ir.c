@@ -73,6 +73,7 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(MATRIX_SUMS, READ, 2),
     ROW(ARRIVE, EFFECT, 1),
     ROW(AWAIT, EFFECT, 2),
+    ROW(READY, EFFECT, 0),
 #undef ROW
 };
 
@@ -224,6 +225,13 @@ uint32_t gale__ir_launch_bytes(const gale__ir *ir)
 {
     uint32_t bytes = gale__ir_shared_bytes(ir);
     return bytes > SHARED_DECLARED ? bytes : 0;
+}
+
+bool gale__ir_has_ready(const gale__ir *ir)
+{
+    for (gale__ir_val v = 1; v < ir->count; v++)
+        if (ir->code[v].op == GALE__IR_READY) return true;
+    return false;
 }
 
 bool gale__ir_is_together(const gale__ir *ir)

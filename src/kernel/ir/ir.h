@@ -117,6 +117,8 @@ typedef enum gale__ir_op {
                         groups_together. */
     GALE__IR_AWAIT, /* until b (U32) groups were counted in element a of pointer parameter imm; what their threads wrote
                        to the device's memory before they arrived is seen after it */
+    GALE__IR_READY, /* the kernel before has ended: before this only `settled` pointers are read, and nothing is written
+                       to the device's memory.  At most once, outside of all blocks; without it from the beginning */
     GALE__IR_COUNT
 } gale__ir_op;
 
@@ -153,6 +155,7 @@ typedef struct gale__ir {
     bool failed;       /* an append ran out of memory */
     uint8_t math;      /* gale__ir_math_flags; set before the first append */
     uint8_t once;      /* bit i: what pointer i (of the first 8, only read) points to need not stay in caches */
+    uint8_t settled;   /* bit i: the same, and complete before the kernel before this one begins */
 } gale__ir;
 
 /* Building.  Appends never fail one by one: check once with gale__ir_check.  Constant operands are folded where trivial
@@ -182,6 +185,8 @@ void gale__ir_set_lanes(
 /* Bytes of all work-group arrays; and those to ask for at launch: 0 when they are few enough to be declared. */
 uint32_t gale__ir_shared_bytes(const gale__ir *ir);
 uint32_t gale__ir_launch_bytes(const gale__ir *ir);
+/* Whether it says itself from where on it needs what the kernel before wrote (READY). */
+bool gale__ir_has_ready(const gale__ir *ir);
 /* Whether its groups wait for each other. */
 bool gale__ir_is_together(const gale__ir *ir);
 /* Any scalar operation with its corner rules and our own mathematics: expands classes 'm' and 'c' into raw

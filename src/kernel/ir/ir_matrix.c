@@ -250,7 +250,8 @@ gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, ga
     gale__ir_init(out, ir->name);
     memcpy(out->group, ir->group, sizeof out->group);
     out->n_pointers = ir->n_pointers, out->n_words = ir->n_words;
-    out->readonly = ir->readonly, out->once = ir->once, out->subgroup_ops = ir->subgroup_ops;
+    out->readonly = ir->readonly, out->once = ir->once, out->settled = ir->settled,
+    out->subgroup_ops = ir->subgroup_ops;
     out->math = ir->math, out->subgroup = what.matrix ? 0 : ir->subgroup, out->at_once = ir->at_once;
     for (gale__ir_val v = 1; v < ir->count && !out->failed; v++) {
         gale__ir_instr in = ir->code[v];

@@ -281,6 +281,21 @@ static gale_status check_meeting(const checker *c, gale__ir_val v, const gale__i
                : GALE_OK;
 }
 
+/* READY comes once, outside of all blocks, and after it everything that touches what other kernels do. */
+static gale_status check_ready(const checker *c, gale__ir_val ready)
+{
+    if (c->depth) return bad(c, ready, "inside a block");
+    for (gale__ir_val v = 1; v < ready; v++) {
+        const gale__ir_instr *in = &c->ir->code[v];
+        bool reads = in->op == GALE__IR_LOAD || in->op == GALE__IR_COPY;
+        bool writes = in->op == GALE__IR_STORE || in->op == GALE__IR_STORE_ADD;
+        if (in->op == GALE__IR_READY || in->op == GALE__IR_ARRIVE || in->op == GALE__IR_AWAIT || writes ||
+            (reads && (in->imm >= 8 || !(c->ir->settled >> in->imm & 1))))
+            return bad(c, v, "before READY");
+    }
+    return GALE_OK;
+}
+
 static gale_status check_array(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (gale__ir_op_get(in->op).kind == GALE__IR_DECLARE) return check_declaration(c, v, in);
@@ -398,6 +413,7 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_GATE_WAIT: return check_gate(c, v, in);
     case GALE__IR_ARRIVE:
     case GALE__IR_AWAIT: return check_meeting(c, v, in);
+    case GALE__IR_READY: return check_ready(c, v);
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);
     }
 }

@@ -86,7 +86,7 @@ static void add_part(joiner *j)
     j->group = gale__ir_add(
         out, (gale__ir_instr){.op = GALE__IR_FOR, .type = GALE_U32, .a = first, .b = j->groups, .c = step});
     for (gale__ir_val v = 1; v < j->part->count && !out->failed; v++)
-        if (j->part->code[v].op != GALE__IR_ARRAY) move(j, v);
+        if (j->part->code[v].op != GALE__IR_ARRAY && j->part->code[v].op != GALE__IR_READY) move(j, v);
     gale__ir_add(out, (gale__ir_instr){.op = GALE__IR_END});
     out->n_pointers += j->part->n_pointers;
     out->n_words += HEAD + j->part->n_words;

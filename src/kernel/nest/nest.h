@@ -90,6 +90,7 @@ typedef struct gale__nest_buffer {
     int64_t elements;
     gale_type type;
     bool written, constant;
+    bool settled;    /* constant, or computed from constants before the first run: complete whenever a kernel starts */
     bool ordinary;   /* f32 that are neither tiny nor huge: 2^-60 to 2^60 */
 } gale__nest_buffer; /* in the order of pointer parameters; constant: the same at every run, and may be laid out
                         beforehand */

@@ -242,7 +242,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define as_f32 as_float\n#define as_f64 as_double\n#define as_i32 as_int\n#define as_u32 as_uint\n#define as_i64 as_long\n#define as_u64 as_ulong\n"
 
 #define CL_MEMORY \
-    "#define LR(V,T,i,x) (*(const __global V*)((const __global T*)p##i+(x)))\n" \
+    "#define LR(V,T,i,x) (*(const __global V*)((const __global T*)p##i+(x)))\n#define LS LR\n" \
     "#define LD LR\n#define LO LR\n" \
     "#define ST(V,T,i,x) (*(__global V*)((__global T*)p##i+(x)))\n" \
     "#define AT(T,i,x) ((const __global T*)p##i+(x))\n"
@@ -272,8 +272,10 @@ const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_CUDA] = {
         .name = "cuda",
         .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)+after))\n"
-            "#if __CUDA_ARCH__>=900\n#define WAIT_FOR_LAUNCH u32 after;asm volatile(\"griddepcontrol.launch_dependents;griddepcontrol.wait;mov.u32 %0,0;\":\"=r\"(after)::\"memory\");\n"
-            "#else\n#define WAIT_FOR_LAUNCH const u32 after=0u;\n#endif\n"
+            "#if __CUDA_ARCH__>=900\n#define WAIT_FOR_LAUNCH u32 after;asm volatile(\"griddepcontrol.wait;mov.u32 %0,0;\":\"=r\"(after)::\"memory\");\n"
+            "#define LET_NEXT_BEGIN asm volatile(\"griddepcontrol.launch_dependents;\");\n"
+            "#else\n#define WAIT_FOR_LAUNCH const u32 after=0u;\n#define LET_NEXT_BEGIN\n#endif\n"
+            "#define LS(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+(x)))\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
         .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .copies = true, .head_matrix = CUDA_MATRIX CUDA_GROUP,
@@ -281,7 +283,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
-        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "WAIT_FOR_LAUNCH\n",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "LET_NEXT_BEGIN WAIT_FOR_LAUNCH\n", .begin_early = "LET_NEXT_BEGIN\n", .ready = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,
@@ -294,7 +296,7 @@ const gale__dialect_table gale__dialects[] = {
     },
     [GALE__DIALECT_HIP] = {
         .name = "hip",
-        .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n#define LO LD\n",
+        .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n#define LO LD\n#define LS LD\n",
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
                     "#define from_upper(w) from_half((w)>>16)\n"

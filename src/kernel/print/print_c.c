@@ -148,6 +148,7 @@ static bool is_narrow(const printer *p, const gale__ir_instr *in)
 static const char *load_macro(const gale__ir *ir, uint64_t pointer)
 {
     if (!(ir->readonly >> pointer & 1)) return "LD";
+    if (ir->settled && pointer < 8 && ir->settled >> pointer & 1) return "LS";
     return pointer < 8 && ir->once >> pointer & 1 ? "LO" : "LR";
 }
 
@@ -427,6 +428,7 @@ static gale_status emit(printer *p, gale__ir_val v)
     }
     case GALE__IR_ARRIVE:
     case GALE__IR_AWAIT: emit_meeting(p, in); return GALE_OK;
+    case GALE__IR_READY: gale__str_add(p->out, p->dialect->ready ? p->dialect->ready : ""); return GALE_OK;
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:
@@ -501,7 +503,7 @@ static void open_kernel(printer *p)
         spell(out, d->pointer_base, NULL, GALE_F32, (uint64_t)i);
         gale__str_add(out, "\n");
     }
-    gale__str_add(out, d->begin);
+    gale__str_add(out, d->ready && gale__ir_has_ready(ir) ? d->begin_early : d->begin);
     declare_shared(p);
 }
 

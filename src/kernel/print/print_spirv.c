@@ -488,6 +488,7 @@ static gale_status print_instr(printer *p, gale__ir_val v)
     case GALE__IR_SUMS_ADD:
     case GALE__IR_SUMS_STORE: gale__spv_matrix(p, v); return GALE_OK;
     case GALE__IR_BARRIER: print_barrier(p, in); return GALE_OK;
+    case GALE__IR_READY: return GALE_OK; /* kernels run one after the other */
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:

@@ -321,6 +321,7 @@ void gale__attention_build(const gale__attention_shape *s, gale__ir *ir)
     t.m = word(ir, GALE__AW_M), t.n = word(ir, GALE__AW_N), t.d = word(ir, GALE__AW_D), t.c = word(ir, GALE__AW_C);
     place_group(&t);
     declare(&t);
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_READY});
     bring_queries(&t);
     bring_step(&t, t.zero, t.zero);
     commit(&t);

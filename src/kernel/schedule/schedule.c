@@ -59,6 +59,21 @@ static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
     return once;
 }
 
+#define EARLY_ROUNDS 2 /* groups for each unit: with more of them, others compute while one waits */
+
+/* Buffers that a kernel which waits for memory most of the time may read while the one before it still runs. */
+static uint8_t find_settled(const gale__nest *nest, const gale_device_caps *caps, const gale__schedule *s)
+{
+    uint8_t settled = 0;
+    bool matrix = s->kind == GALE__SCHEDULE_MATRIX && s->async == 3 && !s->relay;
+    bool row = s->kind == GALE__SCHEDULE_ROW && s->resident;
+    if (!caps->begins_early || (!matrix && !row)) return 0;
+    if (gale__schedule_groups(nest, s) > EARLY_ROUNDS * (int64_t)caps->compute_units) return 0;
+    for (int i = 0; i < nest->n_buffers && i < 8; i++)
+        if (nest->buffers[i].settled && !nest->buffers[i].written) settled |= (uint8_t)(1 << i);
+    return settled;
+}
+
 gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out)
 {
     gale__schedule s;
@@ -81,6 +96,7 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
         gale__schedule_choose_map(nest, caps, &s);
     }
     s.once = find_once(nest, &s);
+    s.settled = find_settled(nest, caps, &s);
     *out = s;
     return GALE_OK;
 }
@@ -119,6 +135,7 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
     gale__ir_init(ir, name);
     ir->math = s->math;
     ir->once = s->once;
+    ir->settled = s->settled;
     if (s->kind == GALE__SCHEDULE_TILE) status = gale__schedule_build_tile(nest, s, ir);
     else if (s->kind == GALE__SCHEDULE_MATRIX) status = gale__schedule_build_matrix(nest, s, ir);
     else if (s->kind == GALE__SCHEDULE_TRANSPOSE) status = gale__schedule_build_transpose(nest, s, ir);
@@ -135,7 +152,7 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
     if (s->kind == GALE__SCHEDULE_TILE)
         group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->steps;
     if (s->kind == GALE__SCHEDULE_MATRIX)
-        group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->lanes;
+        group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->lanes * s->rows;
     if (s->relay) group[0] = group[0] * (s->team ? 1 : 2) + gale__schedule_matrix_copiers(s);
     group[1] = group[2] = 1;
 }

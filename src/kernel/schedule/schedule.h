@@ -43,31 +43,34 @@ typedef struct gale__schedule {
     uint8_t tail;     /* MAP: the last vector of the walked dimension is not whole */
     uint8_t shuffle;  /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
     uint16_t threads; /* ROW, COLUMN: threads that share an outer point (a power of two) */
-    uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once */
+    uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once; MATRIX: sets of
+                         subgroups that share k */
     uint16_t micro_n; /* columns of what micro_m has the rows of */
     uint16_t tile_m, tile_n; /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n; INTERLEAVE: tile_n points
                                 along the last  dimension */
-    uint8_t tile_k;          /* TILE, MATRIX: how far along k at once */
+    uint16_t tile_k;         /* TILE, MATRIX: how far along k at once */
     uint8_t micro_m;         /* TILE: rows of a thread; MATRIX: of a subgroup, in multiples of 16 */
     uint8_t team;            /* MATRIX, relay: both sets that compute share a tile, instead of taking turns */
     uint8_t swap;            /* TILE, MATRIX: b walks the rows, a the columns, so that stores run along the columns */
     uint8_t fast[2]; /* and operand loads run along k (1) or along the rows or columns (0); vector width in wide */
     uint8_t wide[2];
     uint8_t axis;   /* TRANSPOSE: the dimension loads run along */
-    uint8_t unroll; /* TILE: the walk through a part of k is written out */
+    uint8_t unroll; /* TILE: the walk through a part of k is written out; MATRIX: that through all parts, which fill the
+                       stages but one */
     uint8_t math;   /* gale__ir_math_flags */
     uint8_t once;   /* bit i: buffer i is larger than caches, and each element is read once */
-    uint8_t lanes;  /* MATRIX: threads of a subgroup */
-    uint8_t stages; /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
-    uint8_t narrow; /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory; GALE_I8: bytes, each
-                       operand signed or not, which lie there along k; GALE_F32: three bf16 whose sum is the number */
-    uint8_t groups; /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
-    uint8_t direct; /* MATRIX, groups: columns lie in work-group memory in an order that leaves eight neighbours of a
-                       row to each thread, which finishes and stores them from its registers */
-    uint8_t slice;  /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
-    uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once */
-    uint8_t few; /* MATRIX: bit 0 rows, bit 1 columns: fewer than the tile has; none is fetched in place of those that
-                    are missing */
+    uint8_t settled; /* bit i: buffer i is complete before the kernel before this one begins, and is read early */
+    uint8_t lanes;   /* MATRIX: threads of a subgroup */
+    uint8_t stages;  /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
+    uint8_t narrow;  /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory; GALE_I8: bytes, each
+                        operand signed or not, which lie there along k; GALE_F32: three bf16 whose sum is the number */
+    uint8_t groups;  /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
+    uint8_t direct;  /* MATRIX, groups: columns lie in work-group memory in an order that leaves eight neighbours of a
+                        row to each thread, which finishes and stores them from its registers */
+    uint8_t slice; /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
+    uint8_t async; /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once */
+    uint8_t few;   /* MATRIX: bit 0 rows, bit 1 columns: fewer than the tile has; none is fetched in place of those that
+                      are missing */
     uint16_t
         relay; /* MATRIX: groups of the launch, each of which computes one tile after another; 0: a group per tile */
 } gale__schedule;

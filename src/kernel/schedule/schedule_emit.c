@@ -459,6 +459,16 @@ void gale__emit_instr(gale__emit *e, int i)
     else emit_lanes(e, i);
 }
 
+void gale__emit_loads(gale__emit *e, bool settled)
+{
+    for (int i = 0; i < e->nest->n_code; i++) {
+        const gale__nest_instr *in = &e->nest->code[i];
+        if (in->op != GALE__NEST_LOAD || (in->inner && e->schedule->kind == GALE__SCHEDULE_MATRIX)) continue;
+        int buffer = e->nest->accesses[in->access].buffer;
+        if ((buffer < 8 && e->schedule->settled >> buffer & 1) == settled) gale__emit_instr(e, i);
+    }
+}
+
 /* Stores one vector of a block; lanes[] are its values. */
 static void store_block(gale__emit *e, const gale__nest_store *st, place p, const gale__ir_val *lanes,
     const gale__ir_val *index, int vector, gale__ir_val condition)

@@ -124,8 +124,10 @@ void gale__emit_outer_place(gale__emit *e, int b, const gale__ir_val *coord, int
 /* Values. */
 bool gale__emit_is_inner(const gale__emit *e, int i);
 gale__ir_val gale__emit_get(const gale__emit *e, int i, int outer_lane, int inner_lane);
-void gale__emit_instr(gale__emit *e, int i); /* all lanes of a load, constant or scalar instruction */
-void gale__emit_inner_cone(gale__emit *e);   /* wanted INNER instructions, anew for where the inner blocks are now */
+void gale__emit_instr(gale__emit *e, int i);        /* all lanes of a load, constant or scalar instruction */
+void gale__emit_loads(gale__emit *e, bool settled); /* all lanes of the loads from such buffers; MATRIX:
+                                                       beside its operands */
+void gale__emit_inner_cone(gale__emit *e); /* wanted INNER instructions, anew for where the inner blocks are now */
 gale__ir_val gale__emit_scalar(gale__emit *e, int i, gale__ir_val a, gale__ir_val b, gale__ir_val c); /* one lane */
 gale__ir_val gale__emit_fill(gale__emit *e, const gale__nest_access *a);
 void gale__emit_store(gale__emit *e, const gale__nest_store *st, gale__ir_val condition);
@@ -166,10 +168,14 @@ void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord); /*
 /* MATRIX: a tile whose sums are complete, and how each subgroup stores its part (schedule_matrix_store.c). */
 typedef struct gale__matrix_tile {
     gale__emit_tiling tiling;
-    gale__ir_val results, sums; /* work-group array that sums pass through; the sums */
-    gale__ir_val row, column;   /* of this subgroup among those of the group */
+    gale__ir_val results, sums;               /* work-group array that sums pass through; the sums */
+    gale__ir_val row, column;                 /* of this subgroup among those of the group, or of its set */
+    gale__ir_val set;                         /* of those that share k */
+    gale__ir_val at[GALE__EMIT_OUTER_BLOCKS]; /* sets: where a thread's results begin, of the first set's sums */
 } gale__matrix_tile;
 void gale__matrix_store(gale__matrix_tile *t);
+/* Sets that share k: which results a thread adds up, so that what they need besides can be loaded early. */
+void gale__matrix_sets_begin(gale__matrix_tile *t);
 /* Marks what the wanted instructions are made of, up to reductions. */
 void gale__nest_mark_cone(const gale__nest *nest, uint8_t *wanted);
 

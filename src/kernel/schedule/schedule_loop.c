@@ -134,9 +134,12 @@ static void emit_wanted(gale__emit *e, bool last)
  * many that occupancy suffers. */
 static void load_early(gale__emit *e)
 {
-    int loads = 0;
+    int loads = 0, most = e->schedule->settled ? 2 * EARLY : EARLY; /* settled: few threads run at once anyway */
     for (int i = 0; i < e->nest->n_code; i++) loads += e->nest->code[i].inner && e->nest->code[i].op == GALE__NEST_LOAD;
-    for (int i = 0; loads * e->inner_blocks * e->inner_vector * e->outer_vector <= EARLY && i < e->nest->n_code; i++)
+    bool few = loads * e->inner_blocks * e->inner_vector * e->outer_vector <= most;
+    if (few && e->schedule->settled) gale__emit_loads(e, true);
+    if (e->schedule->settled) gale__ir_add(e->ir, (gale__ir_instr){.op = GALE__IR_READY});
+    for (int i = 0; few && i < e->nest->n_code; i++)
         if (e->nest->code[i].inner && e->nest->code[i].op == GALE__NEST_LOAD) gale__emit_instr(e, i);
 }
 

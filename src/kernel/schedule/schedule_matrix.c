@@ -5,10 +5,19 @@
  * store. */
 #include "kernel/schedule/schedule_matrix.h"
 
-static void issue(gale__matrix *t, gale__ir_val stage, gale__ir_val k)
+/* Whether an operand is there before the kernel before this one ends. */
+static bool is_settled(const gale__matrix *t, int which)
+{
+    const gale__emit *e = &t->tile.tiling.emit;
+    int buffer = t->parts[which].access < 0 ? 8 : e->nest->accesses[t->parts[which].access].buffer;
+    return buffer < 8 && e->schedule->settled >> buffer & 1;
+}
+
+/* Sends off what both operands have for a stage; `rest`: without what went before. */
+static void issue(gale__matrix *t, gale__ir_val stage, gale__ir_val k, bool rest)
 {
     for (int w = 0; w < 2; w++)
-        if (t->parts[w].access >= 0) gale__matrix_part_copy(t, &t->parts[w], stage, k);
+        if (t->parts[w].access >= 0 && !(rest && is_settled(t, w))) gale__matrix_part_copy(t, &t->parts[w], stage, k);
     if (t->tile.tiling.emit.schedule->async) effect(t->tile.tiling.emit.ir, GALE__IR_COMMIT, 0);
 }
 static void wait_for_copies(gale__matrix *t, uint32_t groups)
@@ -89,7 +98,8 @@ static void multiply(gale__matrix *t, gale__ir_val stage)
     uint32_t rows = s->micro_m / 16, columns = s->micro_n / 16, shares = gale__schedule_matrix_shares(s);
     const gale__matrix_pair *pairs;
     int count = gale__matrix_pairs(s, &pairs);
-    gale__ir_val a[3], b[3][16], k = loop(ir, s->tile_k, 2 * gale__schedule_matrix_unit(s), true);
+    gale__ir_val a[3], b[3][16], k = loop(ir, s->tile_k / s->rows, 2 * gale__schedule_matrix_unit(s), true);
+    if (s->rows > 1) k = add32(ir, k, op32(ir, GALE__MUL, t->tile.set, s->tile_k / s->rows));
     for (uint32_t j = 0; j < columns * shares; j++)
         b[j % shares][j / shares] = load_matrix(t, 1, j / shares, j % shares, stage, k);
     for (uint32_t i = 0; i < rows; i++) {
@@ -116,23 +126,51 @@ static void advance(gale__matrix *t, gale__ir_val var)
     set(ir, var, gale__ir_op3(ir, GALE__SELECT, GALE_U32, past, gale__ir_u32(ir, 0), next));
 }
 
+/* The first stages: of settled operands while the kernel before this one still runs. */
+static void begin_stages(gale__matrix *t)
+{
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
+    bool early = s->settled;
+    for (int w = 0; early && w < 2; w++) {
+        if (!is_settled(t, w)) continue;
+        gale__ir_val first = loop(ir, s->stages - 1u, 1, false);
+        gale__matrix_part_copy(
+            t, &t->parts[w], op32(ir, GALE__MUL, first, t->stage), op32(ir, GALE__MUL, first, s->tile_k));
+        gale__emit_close(&t->tile.tiling.emit);
+    }
+    if (s->rows > 1) gale__matrix_sets_begin(&t->tile);
+    if (early && s->rows > 1) gale__emit_loads(&t->tile.tiling.emit, true);
+    if (early) effect(ir, GALE__IR_READY, 0);
+    gale__ir_val first = loop(ir, s->stages - 1u, 1, false);
+    gale__ir_val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
+    issue(t, at, from, early);
+    gale__matrix_fetch(t, from);
+    gale__matrix_deliver(t, at);
+    gale__emit_close(&t->tile.tiling.emit);
+    if (s->rows > 1) gale__emit_loads(&t->tile.tiling.emit, false);
+}
+
+/* All stages are on their way. */
+static void multiply_stages(gale__matrix *t)
+{
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    uint32_t count = t->tile.tiling.emit.schedule->stages - 1u;
+    for (uint32_t i = 0; i < count; i++) {
+        wait_for_copies(t, count - 1 - i);
+        effect(ir, GALE__IR_BARRIER, 0);
+        multiply(t, gale__ir_u32(ir, i * t->stage));
+    }
+}
+
 /* A stage is written while the one after it is read, and after the barrier that follows its last reading. */
-static void walk_k(gale__matrix *t)
+static void walk_stages(gale__matrix *t)
 {
     gale__ir *ir = t->tile.tiling.emit.ir;
     const gale__schedule *s = t->tile.tiling.emit.schedule;
     uint32_t ahead = s->stages - 1u;
     t->read = variable(ir, GALE_U32);
     t->write = variable(ir, GALE_U32);
-    bool shares = gale__schedule_matrix_shares(s) > 1;
-    gale__matrix_zero_sums(t);
-    if (shares) gale__matrix_begin_totals(t);
-    gale__ir_val first = loop(ir, ahead, 1, false);
-    gale__ir_val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
-    issue(t, at, from);
-    gale__matrix_fetch(t, from);
-    gale__matrix_deliver(t, at);
-    gale__emit_close(&t->tile.tiling.emit);
     set(ir, t->read, gale__ir_u32(ir, 0));
     set(ir, t->write, gale__ir_u32(ir, ahead * t->stage));
     gale__ir_val k = gale__emit_for(&t->tile.tiling.emit, t->tile.tiling.emit.layout.inner_count, s->tile_k);
@@ -140,14 +178,26 @@ static void walk_k(gale__matrix *t)
     wait_for_copies(t, ahead - 1);
     if (s->groups) effect(ir, GALE__IR_GROUP_FENCE, 0);
     effect(ir, GALE__IR_BARRIER, 0);
-    issue(t, get(ir, t->write), next);
+    issue(t, get(ir, t->write), next, false);
     gale__matrix_fetch(t, next);
     multiply(t, get(ir, t->read));
     gale__matrix_deliver(t, get(ir, t->write));
-    if (shares) gale__matrix_total(t);
+    if (gale__schedule_matrix_shares(s) > 1) gale__matrix_total(t);
     advance(t, t->read);
     advance(t, t->write);
     gale__emit_close(&t->tile.tiling.emit);
+}
+
+static void walk_k(gale__matrix *t)
+{
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
+    bool shares = gale__schedule_matrix_shares(s) > 1;
+    gale__matrix_zero_sums(t);
+    if (shares) gale__matrix_begin_totals(t);
+    begin_stages(t);
+    if (s->unroll) multiply_stages(t);
+    else walk_stages(t);
     wait_for_copies(t, 0);
     effect(ir, GALE__IR_BARRIER, 0);
     if (shares) gale__matrix_end_totals(t);
@@ -160,6 +210,11 @@ static void declare(gale__matrix *t)
     uint32_t parts, results, columns = s->tile_n / s->micro_n;
     gale__schedule_matrix_shared(s, &parts, &results);
     gale__ir_val subgroup = op32(ir, GALE__IR_DIV, t->tile.tiling.emit.tid, s->lanes);
+    if (s->rows > 1) {
+        uint32_t each = (uint32_t)(s->tile_m / s->micro_m) * columns;
+        t->tile.set = op32(ir, GALE__IR_DIV, subgroup, each);
+        subgroup = op32(ir, GALE__IR_REM, subgroup, each);
+    }
     t->tile.row = op32(ir, GALE__IR_DIV, subgroup, columns);
     if (s->relay) t->tile.row = op32(ir, GALE__IR_REM, t->tile.row, s->tile_m / s->micro_m);
     t->tile.column = op32(ir, GALE__IR_REM, subgroup, columns);

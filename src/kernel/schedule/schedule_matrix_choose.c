@@ -90,7 +90,10 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
     }
     *parts = part * gale__schedule_matrix_shares(s) * s->stages * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
-    *results = s->direct ? 0 : subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 * (s->relay ? 2 : 1);
+    *results = s->rows * s->tile_m * (s->tile_n + GALE__MATRIX_RESULT_PAD) * 4;
+    if (s->rows == 1)
+        *results =
+            s->direct ? 0 : subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 * (s->relay ? 2 : 1);
 }
 
 #define SHORT_K 256
@@ -262,7 +265,7 @@ static bool choose_groups(
     t.groups = 1;
     t.tile_m = tile->m;
     t.micro_n = (uint16_t)(t.tile_n = tile->n);
-    t.tile_k = (uint8_t)(8 * gale__schedule_matrix_unit(s));
+    t.tile_k = (uint16_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
     t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
     bool alone = gale__schedule_tiles(c, s, tile->m, tile->n) <= units;
@@ -276,6 +279,36 @@ static bool choose_groups(
         choose_relay(nest, c, caps, &t);
         *s = t;
         return true;
+    }
+    return false;
+}
+
+#define SETS 8
+#define SETS_K 256
+
+/* Few results, each a long sum: eight subgroups take an eighth of every step along k, and a group has so few columns
+ * that there are more groups to fetch them. */
+static bool choose_sets(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+{
+    int64_t m = s->swap ? c->n : c->m;
+    gale__schedule t = *s;
+    t.tile_m = t.micro_m = m <= 16 ? 16 : 32;
+    t.tile_n = t.micro_n = 16;
+    t.rows = SETS;
+    t.slice = 16;
+    if (s->async != 3 || s->narrow == GALE_I8 || s->lanes != 32 || c->k < SETS_K || !caps->shared_most_bytes)
+        return false;
+    if (gale__schedule_tiles(c, s, t.tile_m, t.tile_n) > caps->compute_units) return false;
+    for (t.tile_k = c->k >= 768 ? 256 : 128; t.tile_k >= 16 * SETS; t.tile_k /= 2) {
+        int64_t deep = up(c->k, t.tile_k) + 1;
+        for (t.stages = (uint8_t)(deep < 12 ? deep : 12); t.stages >= 3; t.stages--) {
+            uint32_t parts, results;
+            gale__schedule_matrix_shared(&t, &parts, &results);
+            if (parts > caps->shared_most_bytes || results > caps->shared_most_bytes) continue;
+            t.unroll = t.stages == deep;
+            *s = t;
+            return true;
+        }
     }
     return false;
 }
@@ -401,12 +434,17 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     bool able = caps->matrix_groups && native && !nest->steady;
     bool together = able && (shares ? choose_shares : choose_groups)(nest, &c, caps, &t);
     if (shares && !together && caps->matrix_groups && native) return false; /* TILE is as fast */
+    if (!together && native && !shares) together = !nest->steady && choose_sets(&c, caps, &t);
     if ((!together && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) || !loops_end(&c, caps, &t)) return false;
     int64_t last = last_extent(nest, &c, &t);
     t.vector = (uint8_t)(t.direct ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
     t.few = (uint8_t)(((t.swap ? c.n : c.m) < t.tile_m) | ((t.swap ? c.m : c.n) < t.tile_n) << 1);
     t.steps = (uint8_t)(t.direct ? t.micro_m / 8 : choose_results(caps, &t));
+    if (t.rows > 1) {
+        t.vector = (uint8_t)(last % 2 || t.tile_m == 16 ? 1 : 2);
+        t.steps = (uint8_t)(t.tile_m * t.tile_n / t.vector / (SETS * t.lanes));
+    }
     *s = t;
     return true;
 }

@@ -124,6 +124,50 @@ static void store_direct(gale__matrix_tile *t)
     gale__emit_close(e);
 }
 
+/* All threads of the group take the results in turn, whichever subgroup computed them: rows of vectors. */
+void gale__matrix_sets_begin(gale__matrix_tile *t)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    uint32_t per = s->tile_n / s->vector, stride = s->tile_n + GALE__MATRIX_RESULT_PAD;
+    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, per), s->vector);
+    gale__ir_val first = op32(ir, GALE__IR_DIV, e->tid, per);
+    for (uint32_t b = 0; b < s->steps; b++) {
+        gale__ir_val row = op32(ir, GALE__ADD, first, b * (s->tile_m / s->steps));
+        place_result(t, (int)b, row, column);
+        t->at[b] = add32(ir, op32(ir, GALE__MUL, row, stride), column);
+    }
+}
+
+/* The sums of all sets meet in work-group memory, and are added in the order of k. */
+static void store_sets(gale__matrix_tile *t)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    uint32_t stride = s->tile_n + GALE__MATRIX_RESULT_PAD, all = s->tile_m * stride, columns = s->micro_n / 16u;
+    gale__ir_val rows = op32(ir, GALE__MUL, t->row, s->micro_m * stride);
+    gale__ir_val at =
+        add32(ir, add32(ir, op32(ir, GALE__MUL, t->set, all), rows), op32(ir, GALE__MUL, t->column, s->micro_n));
+    for (uint32_t i = 0; i < s->micro_m / 16u * columns; i++)
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
+                             .a = t->sums,
+                             .b = t->results,
+                             .c = op32(ir, GALE__ADD, at, i / columns * 16 * stride + i % columns * 16),
+                             .imm = (uint64_t)stride << 32 | i});
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
+    gale__emit_acc sums[4 * GALE__EMIT_OUTER_BLOCKS];
+    for (uint32_t i = 0; i < s->steps * s->rows; i++) {
+        gale__ir_val lanes[4], from = op32(ir, GALE__ADD, t->at[i / s->rows], i % s->rows * all);
+        gale__emit_acc *sum = sums + i / s->rows * s->vector;
+        gale__ir_get_lanes(ir, t->results, GALE_F32, s->vector, from, lanes);
+        for (int v = 0; v < s->vector; v++)
+            sum[v].value = i % s->rows ? gale__ir_op2(ir, GALE__ADD, GALE_F32, sum[v].value, lanes[v]) : lanes[v];
+    }
+    gale__emit_results(e, t->tiling.contraction.reduce, sums);
+}
+
 static void subgroup_barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = 2}); }
 
 /* A subgroup stores what it computed, through work-group memory of its own, and waits for no other. */
@@ -132,8 +176,8 @@ void gale__matrix_store(gale__matrix_tile *t)
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
-    if (s->direct) {
-        store_direct(t);
+    if (s->direct || s->rows > 1) {
+        (s->direct ? store_direct : store_sets)(t);
         return;
     }
     uint32_t bands = s->micro_m / s->slice;
