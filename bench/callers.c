@@ -1,4 +1,4 @@
-/* Many callers of one model at once: requests a second.
+/* Many callers of one model at once: requests a second, and milliseconds of processor time for each.
  *
  *     bench_callers MODEL CALLERS THREADS SECONDS SHAPE     -- inputs of ones of that shape (1x16), THREADS a run
  *
@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { CALLERS_MOST = 256, INPUTS_MOST = 8 };
 
@@ -61,16 +62,19 @@ static void call(void *arg)
     for (int i = 0; i < INPUTS_MOST; i++) gale_object_destroy(&in[i]);
 }
 
-static double rate(load *l, int callers, double seconds)
+static double rate(load *l, int callers, double seconds, double *cpu_ms)
 {
     gale__thread threads[CALLERS_MOST];
     uint64_t start = gale__time_ns();
+    clock_t used = clock();
     l->end_ns = start + (uint64_t)(seconds * 1e9);
     atomic_store(&l->requests, 0);
     for (int i = 0; i < callers; i++)
         if (gale__thread_begin(&threads[i], call, l) != GALE_OK) exit(1);
     for (int i = 0; i < callers; i++) gale__thread_end(&threads[i]);
-    return (double)atomic_load(&l->requests) * 1e9 / (double)(gale__time_ns() - start);
+    double requests = (double)atomic_load(&l->requests);
+    *cpu_ms = 1e3 * (double)(clock() - used) / CLOCKS_PER_SEC / requests;
+    return requests * 1e9 / (double)(gale__time_ns() - start);
 }
 
 int main(int argc, char **argv)
@@ -87,8 +91,10 @@ int main(int argc, char **argv)
         gale_model_open(argv[1], device, NULL, &l.model) != GALE_OK || gale_model_inputs(l.model) > INPUTS_MOST ||
         gale_model_outputs(l.model) > INPUTS_MOST)
         return fprintf(stderr, "%s\n", gale_error()), 1;
-    rate(&l, callers, 0.5);
-    printf("%.1f\n", rate(&l, callers, atof(argv[4])));
+    double cpu_ms, reached;
+    rate(&l, callers, 0.5, &cpu_ms);
+    reached = rate(&l, callers, atof(argv[4]), &cpu_ms);
+    printf("%.1f %.3f\n", reached, cpu_ms);
     gale_model_close(&l.model);
     gale_device_close(&device);
     return atomic_load(&l.failed);

@@ -3,7 +3,7 @@
 
     bench/callers.py [MODEL] [CALLERS] [THREADS] [SHAPE] [ROUNDS]    default: all-MiniLM-L6-v2, 8 callers, 1 thread, 1x128, 5 rounds
 
-The two take turns, so that what else the machine does falls on both; medians are compared.  Needs numpy and onnxruntime, and
+The two take turns, so that what else the machine does falls on both; medians are compared, and those of processor time for a request as well.  Needs numpy and onnxruntime, and
 `ninja -C build bench/bench_callers`.
 """
 import os
@@ -39,13 +39,13 @@ def peer(model, callers, threads, shape):
                 session.run(None, inputs)
                 counts[i] += 1
 
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.process_time()
         each = [threading.Thread(target=call, args=(i,)) for i in range(callers)]
         for t in each:
             t.start()
         for t in each:
             t.join()
-        return sum(counts) / (time.perf_counter() - begun)
+        return sum(counts) / (time.perf_counter() - begun), 1e3 * (time.process_time() - used) / sum(counts)
 
     rate(0.5)
     return rate
@@ -60,11 +60,12 @@ def main():
     ours, theirs = [], []
     for _ in range(int(rounds)):
         out = subprocess.run([program, model, callers, threads, str(SECONDS), shape], check=True, capture_output=True, text=True)
-        ours.append(float(out.stdout))
+        ours.append(tuple(map(float, out.stdout.split())))
         theirs.append(rate(SECONDS))
-    a, b = statistics.median(ours), statistics.median(theirs)
-    print(f'{callers} callers, {threads} thread(s) each, {shape}: gale {a:.1f} requests/s, ONNX Runtime {ort.__version__} {b:.1f}: {a / b:.2f}x')
-    print('rounds:', ', '.join(f'{x:.1f} / {y:.1f}' for x, y in zip(ours, theirs)))
+    (a, ours_ms), (b, theirs_ms) = (map(statistics.median, zip(*taken)) for taken in (ours, theirs))
+    print(f'{callers} callers, {threads} thread(s) each, {shape}: gale {a:.1f} requests/s, ONNX Runtime {ort.__version__} {b:.1f}: {a / b:.2f}x; '
+          f'ms of processor time {ours_ms:.2f}, {theirs_ms:.2f}: {theirs_ms / ours_ms:.2f}x')
+    print('rounds:', ', '.join(f'{x[0]:.1f} / {y[0]:.1f}' for x, y in zip(ours, theirs)))
 
 
 main()

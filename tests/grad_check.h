@@ -3,6 +3,8 @@
  * itself. */
 #ifndef GALE_TEST_GRAD_CHECK_H
 #define GALE_TEST_GRAD_CHECK_H
+#include "graph/reference/reference.h"
+#include "graph/grad/grad.h"
 #include "test.h"
 #include "graph/build/build.h"
 #include <math.h>

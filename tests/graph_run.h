@@ -1,6 +1,7 @@
 /* Runs a primitive graph through the planner on a device and compares with the scalar reference. */
 #ifndef GALE_TEST_GRAPH_RUN_H
 #define GALE_TEST_GRAPH_RUN_H
+#include "graph/reference/reference.h"
 #include "graph/run/run.h"
 #include "test.h"
 #include <math.h>

@@ -2,6 +2,7 @@
  * installed, and on every device of every generating backend that this machine has. */
 #ifndef GALE_TEST_IR_RUN_H
 #define GALE_TEST_IR_RUN_H
+#include "kernel/print/print.h"
 #include "device/device.h"
 #include "kernel/ir/ir.h"
 #include "test.h"

@@ -15,6 +15,7 @@ from counted import counts, finish, skip
 ROOMS = ["base", "device", "kernel", "graph", "ops", "text", "media", "onnx", "nn", "jobs", "cli", "serve"]
 SIDE_BY_SIDE = [{"text", "media"}, {"onnx", "nn"}, {"cli", "serve"}]  # rooms that may not see each other
 AWAITED = set()  # capabilities whose readers are still to come
+UPWARD = {"gale__op_attr_check", "gale__selftest_run"}  # declared where they are called, defined in a room to the right
 FILE_LINES, FUNCTION_LINES, LITERAL_LINES = 600, 80, 24
 
 root, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -89,6 +90,20 @@ def internal_names_mean_one_thing():
                 places.setdefault(name, set()).add((str(name_of(path)), kind))
     twice = [f"{name} is declared as {' and as '.join(f'{kind} in {path}' for path, kind in sorted(where))}" for name, where in sorted(places.items()) if len(where) > 1]
     return twice if len(places) > 1000 else ["the declarations were not found"]
+
+
+def headers_stand_beside_sources():
+    """A function is declared in the folder that defines it, so that a reader finds the one by the other.  What a room calls and a later room defines is listed."""
+    def found(path, end):
+        return re.findall(r"^(?!typedef|static)[a-z][\w \*]*?\b(gale__\w+)\([^;{}]*\)\s*" + end, re.sub(r"^\s*#.*$", "", without_comments(path), flags=re.M), re.M)
+    declared = {n: p for p in sources("src/**/*.h") for n in found(p, ";")}
+    defined = {}
+    for path in sources("src/**/*.c", "src/**/*.inc"):
+        for name in found(path, r"\{"):
+            defined.setdefault(name, set()).add(path.parent)
+    wrong = [f"{n} is declared in {name_of(p)} and defined in another folder" for n, p in sorted(declared.items())
+             if n not in UPWARD and n in defined and p.parent not in defined[n]]
+    return wrong if len(declared) > 1000 else ["the declarations were not found"]
 
 
 def comments_name_what_exists():
@@ -330,6 +345,7 @@ report("every source is built", every_source_is_built())
 report("basenames differ", basenames_differ())
 report("arguments do not depend on each other's order", arguments_stand_alone())
 report("internal names mean one thing", internal_names_mean_one_thing())
+report("headers stand beside sources", headers_stand_beside_sources())
 report("comments name what exists", comments_name_what_exists())
 if (build / "libgale.so").exists() and shutil.which("nm"):
     report("exported symbols", exported_symbols())

@@ -1,4 +1,6 @@
 /* Gradients by finite differences of first and second order, and their conventions at ties and kinks. */
+#include "graph/reference/reference.h"
+#include "graph/grad/grad.h"
 #include "grad_cases.h"
 
 static void check_group(const char *name)

@@ -1,5 +1,6 @@
 /* Gradients on devices: the gradients of first and second order of every case, planned and run, against the scalar
  * reference. */
+#include "graph/grad/grad.h"
 #include "grad_cases.h"
 #include "graph_run.h"
 

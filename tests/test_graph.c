@@ -1,4 +1,5 @@
 /* The primitive graph: building, simplification, folding, and the scalar reference. */
+#include "graph/reference/reference.h"
 #include "test.h"
 #include "graph/build/build.h"
 #include "base/str.h"

@@ -1,5 +1,6 @@
 /* Kernel IR itself: folding, validation, both printers, and on every device control flow, work-group arrays, vectors,
  * parameters of all kinds and 64-bit indices. */
+#include "kernel/print/print.h"
 #include "ir_run.h"
 #include "base/mem.h"
 

@@ -1,5 +1,6 @@
 /* Kernel IR for matrix units, piece by piece: small elements and vectors in work-group memory, arrays that take over
  * memory, copies, 16 x 16 products in every layout and of bytes; and what the validator refuses. */
+#include "kernel/print/print.h"
 #include "ir_run.h"
 #include "base/num.h"
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Sort, scan and scatter on every device that is here, against the CPU's plain loops. */
+#include "kernel/print/print.h"
 #include "ir_run.h"
 #include "kernel/cpu/cpu_special.h"
 #include "kernel/kernels.h"

@@ -79,7 +79,8 @@ typedef struct gale_device_ceilings {
     double upload_gbps, download_gbps;
     double f32_gflops;    /* multiply-add chains, two operations each */
     double launch_us;     /* one empty kernel, amortised */
-    double round_trip_us; /* a few bytes up, one kernel, a few bytes down, and the wait: what a run costs at least */
+    double round_trip_us; /* a few bytes up, one kernel, a few bytes down, and the wait; or, if longer, what a run with
+                           * 64 KB up and down takes beside its kernels and these bytes */
     double efficiency;    /* share of these rates that a network reaches */
     /* What a kernel of a network takes beside its work: with little of it, and with enough for all threads. */
     double small_us, large_us;

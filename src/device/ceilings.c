@@ -88,6 +88,13 @@ gale_status gale__ceilings_raise_copy(gale_device *device, double gbps)
     return keep(&device->info);
 }
 
+gale_status gale__ceilings_raise_round_trip(gale_device *device, double us)
+{
+    if (!(us > device->info.ceilings.round_trip_us)) return GALE_OK;
+    device->info.ceilings.round_trip_us = us;
+    return keep(&device->info);
+}
+
 /* What a measurement repeats; `bytes` moved (or launches made) per call. */
 typedef struct bench {
     gale_stream *stream;

@@ -14,6 +14,7 @@ gale_status gale__ceilings_set_f32(gale_device *device, double gflops);
 gale_status gale__ceilings_set_efficiency(gale_device *device, double share);
 gale_status gale__ceilings_set_kernel(gale_device *device, double small_us, double large_us, double step_ns);
 gale_status gale__ceilings_raise_copy(gale_device *device, double gbps);
+gale_status gale__ceilings_raise_round_trip(gale_device *device, double us);
 /* The least time of a kernel that moves these bytes and does these operations; what is not measured costs nothing. */
 static inline double gale__ceiling_us(const gale_device_ceilings *c, double bytes, double operations)
 {

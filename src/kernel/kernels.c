@@ -1,4 +1,5 @@
 /* The device's table of built kernels, keyed by shape class, and the builds that fill it. */
+#include "kernel/print/print.h"
 #include "kernel/kernels.h"
 #include "base/hash.h"
 #include "base/hash_table.h"

@@ -18,8 +18,4 @@ gale__node gale__lower_lone(gale__lower *L, gale__node s);
 gale__node gale__lower_lone_or_along(gale__lower *L, gale__node s, int rank, int axis);
 /* x (F32) as U8 with a scale and zero point found from its own range: DynamicQuantizeLinear. */
 void gale__lower_quantise_range(gale__lower *L, gale__node x, gale__node *y, gale__node *scale, gale__node *zero);
-/* Numbers of `bits` (2, 4, 8) bits out of bytes, the low ones first unless `high`: the last axis grows to `count`. */
-gale__node gale__lower_unpack(gale__lower *L, gale__node x, int bits, int64_t count, bool high);
-/* What the blocks of `size` along `axis` have in common, for each of `extent` elements. */
-gale__node gale__lower_by_element(gale__lower *L, gale__node s, int axis, int64_t size, int64_t extent);
 #endif

@@ -36,8 +36,6 @@ uint64_t gale__reduce_identity(gale__reduce kind, gale_type type);
 /* "[2, 3]" in the graph's arena, for messages. */
 const char *gale__prim_shape_text(gale__prim_graph *g, gale__node n);
 
-/* reference.c: the value of a node whose inputs are all constants (or EXPANDs of one); *out is gale__alloc'd. */
-gale_status gale__reference_fold(const gale__prim_graph *g, const gale__prim_node *node, void **out);
 /* Of dequantised bytes, where the graph takes those products in whole numbers; NIL: to be taken as they are. */
 gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node b);
 gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
@@ -48,4 +46,12 @@ gale__node gale__prim_apart_matmul(gale__prim_graph *g, gale__node a, gale__node
 gale__node gale__prim_apart_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
 /* x padded as c says, which then says nothing of it, where x is bytes less a known number; else x. */
 gale__node gale__prim_pad_bytes(gale__prim_graph *g, gale__node x, gale__prim_conv_args *c);
+
+/* clone.c: marks what outputs[] depend on, themselves included. */
+void gale__prim_reach(const gale__prim_graph *g, const gale__node *outputs, int n, bool *needed);
+/* Appends to `to` what outputs[] need of `from`.  Input i becomes number[i] (NULL: stays i).  map[] has one entry per
+ * node of `from`: its node in `to`, or NIL where it was not needed.  Large constants are borrowed from where `from` has
+ * them. */
+gale_status gale__prim_clone(const gale__prim_graph *from, const gale__node *outputs, int n, const int *number,
+    gale__prim_graph *to, gale__node *map);
 #endif

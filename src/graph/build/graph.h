@@ -220,20 +220,4 @@ typedef struct gale__prim_loop_args {
 } gale__prim_loop_args;
 gale__node gale__prim_loop(gale__prim_graph *g, const gale__prim_loop_args *loop, const gale__node *inputs);
 gale__node gale__prim_loop_out(gale__prim_graph *g, gale__node loop, int which);
-
-/* Gradients (grad.c): appends to g the derivative of the scalar `loss` with respect to each of `wrt`; zeros where it
- * does not depend on it.  Loops that are differentiated get more stacked outputs, for the loop that runs back. */
-gale_status gale__prim_gradient(gale__prim_graph *g, gale__node loss, const gale__node *wrt, int n, gale__node *out);
-/* General form: seeds[i] is the incoming gradient of outputs[i]; NIL: none. */
-gale_status gale__prim_gradient_from(gale__prim_graph *g, const gale__node *outputs, const gale__node *seeds,
-    int n_outputs, const gale__node *wrt, int n, gale__node *out);
-/* x, a constant to gradients: for a part whose gradient is known to come to nothing, like the maximum that softmax
- * takes away. */
-gale__node gale__prim_stop_gradient(gale__prim_graph *g, gale__node x);
-
-/* The scalar reference (reference.c): evaluates `outputs` naively, one primitive at a time; floats in f64 (rounded to
- * the storage type only at CAST to a narrower type, TAKE of bits, BITCAST, and at outputs), integers exactly.  Inputs
- * and results are dense host arrays of the storage types.  Used by checks and by constant folding. */
-gale_status gale__reference_run(const gale__prim_graph *g, const void *const *inputs, const gale__node *outputs, int n,
-    void **results /* gale__alloc'd */);
 #endif

@@ -1,5 +1,6 @@
 /* The operator graph: built by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
  * topological order by construction, since an operator can only read existing values. */
+#include "graph/grad/grad.h"
 #include "graph/build/opgraph.h"
 #include "base/thread.h"
 #include "graph/plan/paths.h"

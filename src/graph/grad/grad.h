@@ -28,11 +28,13 @@ gale__grad_rule gale__grad_take;
 gale__grad_rule gale__grad_put;
 gale__grad_rule gale__grad_loop; /* d is not used: the gradients are those of its LOOP_OUT nodes */
 
-/* clone.c: marks what outputs[] depend on, themselves included. */
-void gale__prim_reach(const gale__prim_graph *g, const gale__node *outputs, int n, bool *needed);
-/* Appends to `to` what outputs[] need of `from`.  Input i becomes number[i] (NULL: stays i).  map[] has one entry per
- * node of `from`: its node in `to`, or NIL where it was not needed.  Large constants are borrowed from where `from` has
- * them. */
-gale_status gale__prim_clone(const gale__prim_graph *from, const gale__node *outputs, int n, const int *number,
-    gale__prim_graph *to, gale__node *map);
+/* Appends to g the derivative of the scalar `loss` with respect to each of `wrt`; zeros where it
+ * does not depend on it.  Loops that are differentiated get more stacked outputs, for the loop that runs back. */
+gale_status gale__prim_gradient(gale__prim_graph *g, gale__node loss, const gale__node *wrt, int n, gale__node *out);
+/* General form: seeds[i] is the incoming gradient of outputs[i]; NIL: none. */
+gale_status gale__prim_gradient_from(gale__prim_graph *g, const gale__node *outputs, const gale__node *seeds,
+    int n_outputs, const gale__node *wrt, int n, gale__node *out);
+/* x, a constant to gradients: for a part whose gradient is known to come to nothing, like the maximum that softmax
+ * takes away. */
+gale__node gale__prim_stop_gradient(gale__prim_graph *g, gale__node x);
 #endif

@@ -28,4 +28,12 @@ gale__reference_number gale__reference_scalar(gale__scalar op, gale_type type, g
 /* One primitive that is not element-wise; in[i] are the inputs' values, src[i] their nodes. */
 gale_status gale__reference_prim(const gale__prim_node *p, const gale__prim_node *const *src,
     const gale__reference_value *in, gale__reference_number *out);
+
+/* Evaluates `outputs` naively, one primitive at a time; floats in f64 (rounded to
+ * the storage type only at CAST to a narrower type, TAKE of bits, BITCAST, and at outputs), integers exactly.  Inputs
+ * and results are dense host arrays of the storage types.  Used by checks and by constant folding. */
+gale_status gale__reference_run(const gale__prim_graph *g, const void *const *inputs, const gale__node *outputs, int n,
+    void **results /* gale__alloc'd */);
+/* The value of a node whose inputs are all constants (or EXPANDs of one); *out is gale__alloc'd. */
+gale_status gale__reference_fold(const gale__prim_graph *g, const gale__prim_node *node, void **out);
 #endif

@@ -125,8 +125,8 @@ static gale_status least_run_us(gale_program *p, gale_tensor *x, double *us)
     return GALE_OK;
 }
 
-/* What a layer adds to a run as callers make it, from the host and back. */
-static gale_status measure_layer(gale_device *device, int64_t side, double *us)
+/* What a layer adds to a run as callers make it, from the host and back, and what the run takes without layers. */
+static gale_status measure_layer(gale_device *device, int64_t side, double *us, double *run_us)
 {
     gale_program *few = NULL, *many = NULL;
     gale_tensor *x = NULL;
@@ -142,6 +142,7 @@ static gale_status measure_layer(gale_device *device, int64_t side, double *us)
         GALE_GO(least_run_us(many, x, &more));
     }
     *us = (more - less) / (LAYERS_MANY - LAYERS_FEW);
+    *run_us = less - LAYERS_FEW * *us;
 done:
     gale_tensor_destroy(&x);
     gale_program_destroy(&few);
@@ -150,10 +151,10 @@ done:
 }
 
 /* What the layer takes beside its work, or beside waiting for the terms of its sums. */
-static gale_status measure_beside(gale_device *device, int64_t side, double step_us, double *us)
+static gale_status measure_beside(gale_device *device, int64_t side, double step_us, double *us, double *run_us)
 {
     double n = (double)side;
-    GALE_TRY(measure_layer(device, side, us));
+    GALE_TRY(measure_layer(device, side, us, run_us));
     *us -= gale__forecast_busy_us(&device->info.ceilings, 12 * n * n, 2 * n * n * n, n * step_us);
     return GALE_OK;
 }
@@ -162,13 +163,15 @@ static gale_status measure_costs(gale_device *device, int64_t terms)
 {
     const gale_device_ceilings *c = &device->info.ceilings;
     gale__timing sums = {0};
-    double small, large, step_us = 0;
+    double small, large, run_us, bytes = 4.0 * GALE__FORECAST_LARGE * GALE__FORECAST_LARGE, step_us = 0;
     GALE_TRY(time_graph(device, long_sums, GALE__FORECAST_LARGE, terms, &sums));
     if (!device->info.caps.host_functions && !device->info.caps.software) /* memory is far away */
         step_us = (sums.least_us - sums.predicted_us / c->efficiency) / (double)terms;
     if (step_us < 0) step_us = 0;
-    GALE_TRY(measure_beside(device, GALE__FORECAST_SMALL, step_us, &small));
-    GALE_TRY(measure_beside(device, GALE__FORECAST_LARGE, step_us, &large));
+    GALE_TRY(measure_beside(device, GALE__FORECAST_SMALL, step_us, &small, &run_us));
+    GALE_TRY(measure_beside(device, GALE__FORECAST_LARGE, step_us, &large, &run_us));
+    double run_only_us = run_us - bytes / (c->upload_gbps * 1e3) - bytes / (c->download_gbps * 1e3);
+    if (!device->info.caps.in_place) GALE_TRY(gale__ceilings_raise_round_trip(device, run_only_us));
     return gale__ceilings_set_kernel(device, small, large, step_us * 1e3);
 }
 

@@ -3,7 +3,7 @@
 #include "jobs/model/explain_graph.h"
 #include "jobs/model/inspect.h"
 #include "onnx/import/infer.h"
-#include "onnx/run/runner.h"
+#include "onnx/import/kinds.h"
 #include <string.h>
 
 enum { NUMBERS_SHOWN = 16, TEXT_SHOWN = 200 };

@@ -211,26 +211,6 @@ void gale__ir_store_as(
 /* The memory type a storage type travels in: F16 -> U16, BOOL -> U8, I4 -> I8 ... */
 gale_type gale__ir_mem_type(gale_type storage);
 
-/* Printing.  One text may hold many kernels. */
-typedef enum gale__dialect {
-    GALE__DIALECT_CUDA,
-    GALE__DIALECT_HIP,
-    GALE__DIALECT_OPENCL,
-    GALE__DIALECT_OPENCL_PTX, /* with inline PTX, as NVIDIA's compiler takes it */
-    GALE__DIALECT_COUNT
-} gale__dialect;
-/* By the name that a device reports (caps.dialect). */
-gale_status gale__dialect_find(const char *name, gale__dialect *out);
-bool gale__dialect_copies(const char *name); /* whether it has asynchronous copies into work-group memory */
-gale_status gale__ir_print_c(
-    const gale__ir *const *kernels, int n, gale__dialect dialect, const gale_device_caps *caps, gale__str *out);
-typedef struct gale__ir_words {
-    uint32_t *words;
-    size_t count, capacity;
-    bool failed;
-} gale__ir_words;
-gale_status gale__ir_print_spirv(const gale__ir *kernel, const gale_device_caps *caps, gale__ir_words *out);
-void gale__ir_words_finish(gale__ir_words *w);
 /* Structure and types checked; the message names the instruction.  Run by tests and debug builds on every kernel. */
 gale_status gale__ir_validate(const gale__ir *ir);
 #endif

@@ -5,7 +5,7 @@
  * the common table. */
 #ifndef GALE_KERNEL_DIALECT_H
 #define GALE_KERNEL_DIALECT_H
-#include "kernel/ir/ir.h"
+#include "kernel/print/print.h"
 
 typedef enum gale__dialect_column {
     GALE__DIALECT_COLUMN_F32,

@@ -1,4 +1,5 @@
 /* The interface of schedules: choosing one, its key, its words, its grid, its kernel. */
+#include "kernel/print/print.h"
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
 

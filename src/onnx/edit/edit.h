@@ -36,7 +36,7 @@ gale_status gale__edit_emit_c(gale__onnx *file, const gale__pb_model *model, con
 
 /* Many exporters list every initialiser among the inputs too.  Here they are weights: nobody gives them. */
 void gale__edit_drop_formal_inputs(gale__pb_model *model);
-/* Nodes stand in an order in which values are made before they are read (node_order.c). */
+/* Nodes stand in an order in which values are made before they are read. */
 gale_status gale__edit_order(gale__onnx *file, gale__pb_graph *graph);
 /* Constant nodes of the main graph become initialisers; the others come into order. */
 gale_status gale__edit_hoist_constants(gale__onnx *file, gale__pb_graph *graph);

@@ -1,5 +1,6 @@
 /* Shared by several conversions: collects constants among the initialisers. */
 #include "onnx/edit/edit.h"
+#include "onnx/import/import.h"
 #include <string.h>
 
 bool gale__pb_has_value(const gale__pb_graph *g, const gale__pb_text *name)
@@ -49,6 +50,19 @@ static bool constant_of(gale__arena *arena, const gale__pb_node *node, gale__pb_
     out->name = node->output.at[0];
     out->head.present |= 1u << 7; /* the name */
     return true;
+}
+
+gale_status gale__edit_order(gale__onnx *file, gale__pb_graph *g)
+{
+    uint32_t *order = NULL;
+    GALE_TRY(gale__onnx_import_order(g->node.at, g->node.n, &order));
+    if (!order) return GALE_OK;
+    gale__pb_node *sorted = gale__arena_alloc(gale__onnx_arena(file), g->node.n * sizeof *sorted);
+    for (size_t i = 0; sorted && i < g->node.n; i++) sorted[i] = g->node.at[order[i]];
+    gale__free(order);
+    if (!sorted) return GALE_NO_MEMORY;
+    g->node.at = sorted;
+    return GALE_OK;
 }
 
 gale_status gale__edit_hoist_constants(gale__onnx *file, gale__pb_graph *g)

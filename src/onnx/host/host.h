@@ -49,11 +49,6 @@ void gale__onnx_host_kinds(const gale__onnx_host_op *op, gale__onnx_net *net, co
  * inputs must be known. */
 bool gale__onnx_host_wanted(const gale__onnx_host_op *op, const gale__onnx_net *net, const gale__onnx_net_node *node);
 
-/* One device operator at once, on the session's device (programs are kept by the session): for host operators that must
- * compute. */
-gale_status gale__onnx_session_op(struct gale__onnx_session *session, const char *op, gale_tensor *const *in, int n_in,
-    const gale_attr *attrs, int n_attrs, gale_tensor **out, int n_out);
-
 /* Reading arguments; errors name the input. */
 gale_status gale__onnx_host_tensor(gale__onnx_host_call *call, int i, gale_tensor **out); /* must be a tensor */
 gale_status gale__onnx_host_strings(
@@ -72,4 +67,18 @@ const char *gale__onnx_host_text(const gale__onnx_host_call *call, const char *n
 gale_status gale__onnx_host_give(gale__onnx_host_call *call, int i, gale_tensor **tensor);
 /* Axis of a tensor of that rank, negative ones counted from the end. */
 gale_status gale__onnx_host_axis(int64_t axis, int rank, int *out);
+/* An operator for numbers on tensors of which some hold strings.  strings: which results become strings again; ranked:
+ * equal strings must have equal numbers. */
+typedef struct gale__onnx_move {
+    const char *op;
+    gale_tensor *const *in;
+    int n_in;
+    const gale_attr *attrs;
+    int n_attrs;
+    bool ranked;
+} gale__onnx_move;
+gale_status gale__onnx_host_move_as(
+    gale__onnx_host_call *call, const gale__onnx_move *move, const bool *strings, gale_tensor **out, int n_out);
+/* Between strings and numbers, or as the device casts (host_cast.c). */
+gale_status gale__onnx_host_cast_to(gale__onnx_host_call *call, gale_tensor *x, gale_type type, gale_tensor **out);
 #endif

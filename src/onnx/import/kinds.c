@@ -2,7 +2,7 @@
  * sequences, a host operator too, so the kinds of the inputs decide; they are known before any run. */
 #include "graph/build/opgraph.h"
 #include "onnx/host/host.h"
-#include "onnx/run/runner.h"
+#include "onnx/import/kinds.h"
 #include <string.h>
 
 enum { SCANNED_MOST = 64 }; /* values that a loop of the device takes or gives (ops/scan.c) */

@@ -1,6 +1,5 @@
 /* Sorts nodes.  The standard requires that a value is defined before it is used; some converters to half precision
  * append their casts at the end instead, and other runtimes sort.  Nodes that are already in order are not moved. */
-#include "onnx/edit/edit.h"
 #include "onnx/import/import.h"
 #include <string.h>
 
@@ -126,17 +125,4 @@ done:
     gale__onnx_names_finish(&o.makers);
     gale__free(o.first), gale__free(o.needs), gale__free(next), gale__free(stack), gale__free(seen), gale__free(sorted);
     return status;
-}
-
-gale_status gale__edit_order(gale__onnx *file, gale__pb_graph *g)
-{
-    uint32_t *order = NULL;
-    GALE_TRY(gale__onnx_import_order(g->node.at, g->node.n, &order));
-    if (!order) return GALE_OK;
-    gale__pb_node *sorted = gale__arena_alloc(gale__onnx_arena(file), g->node.n * sizeof *sorted);
-    for (size_t i = 0; sorted && i < g->node.n; i++) sorted[i] = g->node.at[order[i]];
-    gale__free(order);
-    if (!sorted) return GALE_NO_MEMORY;
-    g->node.at = sorted;
-    return GALE_OK;
 }

@@ -7,7 +7,7 @@
 #define GALE_ONNX_SESSION_H
 #include "base/thread.h"
 #include "onnx/host/host.h"
-#include "onnx/run/runner.h"
+#include "onnx/import/kinds.h"
 
 enum { GALE__ONNX_FEW = 32 }; /* values of a net, a node or a segment for which a run allocates no list */
 
@@ -95,4 +95,9 @@ gale_status gale__onnx_model_from_file(
 gale__onnx_session *gale__onnx_model_session(gale_model *model);
 /* model_forecast.c: what the latest runs of the model's segments took, planning and compiling not counted. */
 double gale__onnx_session_took_us(const gale__onnx_session *s);
+
+/* One device operator at once, on the session's device (programs are kept by the session): for host operators that must
+ * compute. */
+gale_status gale__onnx_session_op(gale__onnx_session *session, const char *op, gale_tensor *const *in, int n_in,
+    const gale_attr *attrs, int n_attrs, gale_tensor **out, int n_out);
 #endif

@@ -36,18 +36,4 @@ gale_status gale__onnx_string_list_tensor(
     const gale__onnx_string_list *list, int rank, const int64_t *dims, gale_tensor **out);
 void gale__onnx_string_list_finish(gale__onnx_string_list *list);
 
-/* An operator for numbers on tensors of which some hold strings.  strings: which results become strings again; ranked:
- * equal strings must have equal numbers. */
-typedef struct gale__onnx_move {
-    const char *op;
-    gale_tensor *const *in;
-    int n_in;
-    const gale_attr *attrs;
-    int n_attrs;
-    bool ranked;
-} gale__onnx_move;
-gale_status gale__onnx_host_move_as(
-    gale__onnx_host_call *call, const gale__onnx_move *move, const bool *strings, gale_tensor **out, int n_out);
-/* Between strings and numbers, or as the device casts (host_cast.c). */
-gale_status gale__onnx_host_cast_to(gale__onnx_host_call *call, gale_tensor *x, gale_type type, gale_tensor **out);
 #endif

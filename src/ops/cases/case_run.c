@@ -1,4 +1,5 @@
 /* Runs a case through the scalar reference, and compares results. */
+#include "graph/reference/reference.h"
 #include "ops/cases/cases.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Low-bit weights in blocks that share a scale, as in com.microsoft's operators: packed into bytes or in their own
  * types. */
-#include "ops/quantise.h"
+#include "ops/ms/ms_blocks.h"
 #include <string.h>
 
 gale__node gale__lower_unpack(gale__lower *L, gale__node x, int bits, int64_t count, bool high)

@@ -1,7 +1,7 @@
 /* Mixtures of experts of com.microsoft: a router selects k of them for each token.  Few tokens load the weights of
  * their own experts; with more tokens than experts, all experts process all tokens and those not selected get weight
  * 0. */
-#include "ops/quantise.h"
+#include "ops/ms/ms_blocks.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* What runs a node: a device segment, a host operator, or the executor with the node's bodies. */
-#ifndef GALE_ONNX_RUNNER_H
-#define GALE_ONNX_RUNNER_H
+#ifndef GALE_ONNX_KINDS_H
+#define GALE_ONNX_KINDS_H
 #include "onnx/import/net.h"
 
 typedef enum gale__onnx_runner {
