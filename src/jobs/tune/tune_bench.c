@@ -28,7 +28,7 @@ typedef struct trial {
     const gale__nest *nest;
     gale__arena arena;
     size_t at[GALE__NEST_BUFFERS_MAX], size[GALE__NEST_BUFFERS_MAX]; /* in the pool or among the results */
-    int weight, n, row;
+    int weight, places, n, row;                                      /* places: that the weight takes in turn */
     gale__schedule schedules[GALE__TUNE_CANDIDATES];
     candidate list[GALE__TUNE_CANDIDATES];
     char *expected, *found; /* results */
@@ -102,7 +102,8 @@ static gale_status place(trial *t)
     if (b->weight_bytes < most) most = b->weight_bytes;
     if (t->weight >= 0) {
         t->at[t->weight] = read;
-        read += t->size[t->weight] > most ? t->size[t->weight] : most;
+        t->places = t->size[t->weight] < most ? (int)(most / t->size[t->weight]) : 1;
+        read += (size_t)t->places * t->size[t->weight];
     }
     t->compared = written < COMPARED ? written : COMPARED;
     GALE_TRY(reserve(b, &b->pool, &b->pool_bytes, read));
@@ -170,9 +171,8 @@ static gale_status send(const trial *t, const candidate *c, int turn)
     const gale__tune_bench *b = t->bench;
     gale__ref refs[GALE__NEST_BUFFERS_MAX];
     for (int i = 0; i < t->nest->n_buffers; i++) {
-        size_t at = t->at[i], room = i == t->weight ? (b->pool_bytes - at) / t->size[i] : 1;
-        refs[i] = gale__buffer_ref(
-            t->nest->buffers[i].written ? b->results : b->pool, at + (size_t)turn % (room ? room : 1) * t->size[i]);
+        size_t at = t->at[i] + (i == t->weight ? (size_t)(turn % t->places) * t->size[i] : 0);
+        refs[i] = gale__buffer_ref(t->nest->buffers[i].written ? b->results : b->pool, at);
     }
     gale__launch launch = {
         .n_refs = t->nest->n_buffers, .refs = refs, .n_words = c->run.n_words, .words = c->run.words};
