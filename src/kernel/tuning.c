@@ -23,6 +23,8 @@ bool gale__tuning_key(const gale__nest *nest, char out[GALE__TUNING_KEY])
     gale__schedule s = {0};
     int guards = 0;
     if (nest->steady || !gale__nest_contraction(nest, &c)) return false;
+    for (int i = 0; i < nest->n_code; i++)
+        if (nest->code[i].op == GALE__NEST_TAKE) return false; /* indices cannot be made up for measuring */
     s.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) gale__schedule_choose_operand(nest, &c, &s, w);
     for (int i = 0; i < nest->n_accesses; i++) guards += nest->accesses[i].n_guards;

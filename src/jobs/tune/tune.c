@@ -23,20 +23,13 @@ typedef struct collection {
     gale_status status;
 } collection;
 
-static bool takes(const gale__nest *nest)
-{
-    for (int i = 0; i < nest->n_code; i++)
-        if (nest->code[i].op == GALE__NEST_TAKE) return true;
-    return false;
-}
-
 static gale_status add(collection *c, const gale__nest *nest)
 {
     char key[GALE__TUNING_KEY];
     int weight = gale__tune_weight(nest);
     size_t i = 0;
     double bytes;
-    if (takes(nest) || !gale__tuning_key(nest, key)) return GALE_OK; /* indices must be right: they cannot be made up */
+    if (!gale__tuning_key(nest, key)) return GALE_OK;
     if (weight >= 0)
         c->weight_bytes +=
             (uint64_t)nest->buffers[weight].elements * (uint64_t)gale_type_size(nest->buffers[weight].type);
