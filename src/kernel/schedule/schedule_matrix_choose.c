@@ -131,13 +131,18 @@ static int tile_for(int64_t n)
 }
 
 /* How much of k is fetched at once, and how often ahead.  Tiles of 64 x 128 gain from fewer, longer steps (1024 cubed
- * in f16 on an H200: 152 TFLOP/s, and 137 with steps of 32), larger ones do not.  The smallest tiles wait for memory
- * alone: they fetch far ahead. */
+ * in f16 on an H200: 152 TFLOP/s, and 137 with steps of 32), larger ones do not, and smaller ones where several groups
+ * still fit a unit (3,136 x 256 x 64: 3.4 us, and 4.1).  What passes through registers does not, either (ResNet's first
+ * layer, 200,704 x 64 x 147: 195 us, and 95 with steps of 32).  The smallest tiles wait for memory alone: they fetch
+ * far ahead. */
+#define SHARED_FOR_TWO (128 << 10)
 static void longest_steps(const gale__contraction *c, const gale_device_caps *caps, const gale__schedule_want *want,
     gale__schedule *s, int64_t *ahead)
 {
-    bool least = s->tile_m + s->tile_n == 64, middle = s->tile_m + s->tile_n == 192;
-    bool bytes = gale__schedule_matrix_bytes(s), longer = want ? want->how == GALE__HOW_LONG : least || middle;
+    int sides = s->tile_m + s->tile_n;
+    bool bytes = gale__schedule_matrix_bytes(s), least = sides == 64, middle = sides == 192;
+    bool small = s->async == 3 && sides <= 128 && caps->shared_most_bytes >= SHARED_FOR_TWO;
+    bool longer = want ? want->how == GALE__HOW_LONG : (bytes || s->async) && (least || middle || small);
     s->tile_k = bytes ? 64 : 32;
     *ahead = 4;
     if (caps->software || c->k < 2 * s->tile_k || !longer) return;
@@ -195,7 +200,10 @@ static const struct group_tile {
     uint16_t m, n, percent;
 } group_tiles[] = {{128, 128, 100}, {128, 96, 112}, {128, 64, 140}, {64, 128, 139}, {64, 96, 145}, {64, 64, 170}};
 
-/* The tile whose rounds over all units take the least time. */
+#define FEW_TILES_K 768
+
+/* The tile whose rounds over all units take the least time.  Where there are few tiles and k is long, smaller ones wait
+ * less for their operands (128 x 768 x 768: 3.8 us, and 4.4 in tiles of 64 x 64; 49 x 2,048 x 512: 3.9, and 3.4). */
 static struct group_tile choose_group_tile(
     const gale__contraction *c, const gale__schedule *s, const gale__schedule_want *want, int64_t units)
 {
@@ -207,6 +215,8 @@ static struct group_tile choose_group_tile(
         int64_t time = up(gale__schedule_tiles(c, s, t->m, t->n), units) * t->m * t->n * t->percent;
         if (time < least) least = time, best = t;
     }
+    bool few = c->k >= FEW_TILES_K && 2 * gale__schedule_tiles(c, s, 64, 32) <= units;
+    if (few && best->m == 64 && best->n == 64) return (struct group_tile){64, 32, 0};
     return *best;
 }
 
@@ -260,7 +270,8 @@ static int64_t last_extent(const gale__nest *nest, const gale__contraction *c, c
 
 /* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 128
  * bytes.  Where each unit has one group, all of its memory serves to fetch ahead, since nothing else hides how long a
- * copy takes. */
+ * copy takes (2,048 x 768 x 768 in f16 on an H200: 7.3 us, and 10.7 with four stages).  Few groups meet less traffic,
+ * and do not need as much (196 x 256 x 1,024: 5.1 us, and 4.9). */
 static bool choose_groups(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
     const gale__schedule_want *want, gale__schedule *s)
 {
@@ -276,8 +287,9 @@ static bool choose_groups(const gale__nest *nest, const gale__contraction *c, co
     t.tile_k = (uint8_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
     t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
-    bool alone = want ? want->how == GALE__HOW_DEEP : gale__schedule_tiles(c, s, tile.m, tile.n) <= units;
-    int64_t ahead = alone ? up(c->k, t.tile_k) / (want ? 1 : 4) : 0;
+    int64_t tiles = gale__schedule_tiles(c, s, tile.m, tile.n);
+    bool alone = want ? want->how == GALE__HOW_DEEP : tiles <= units, busy = want || tile.n == 32 || 5 * tiles > units;
+    int64_t ahead = alone ? up(c->k, t.tile_k) / (busy ? 1 : 4) : 0;
     if (ahead > 12) ahead = 12;
     for (t.stages = (uint8_t)(ahead > 4 ? ahead : 4); t.stages >= 3; t.stages--) {
         uint32_t parts, results;
