@@ -45,6 +45,10 @@ mkdir -p "$folder/cache/kernels/ab" && echo garbage >"$folder/cache/kernels/ab/x
 expect 0 '^kernels  1$' cache stats
 expect 0 '^removed  1, 8 B$' cache clear
 expect 0 '^kernels  0$' cache clean
+mkdir -p "$folder/cache/tuning" && echo garbage >"$folder/cache/tuning/x.json"
+expect 0 '^records  1$' cache --kind tuning
+expect 0 '^removed  1, 8 B$' cache clear --kind tuning
+expect 0 '"files": 0' cache --kind tuning --json
 
 # Devices.  One that is not there is skipped by what `gale devices` itself says.
 expect 0 '^cpu  *cpu:0 ' devices

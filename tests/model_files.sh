@@ -149,6 +149,9 @@ if ! grep -q '"attributes": \["' "$folder/graph.html" || grep -q '@@' "$folder/g
     failed=$((failed + 1))
 fi
 expect 0 'main graph  *[1-9]' explain "$models/conv.onnx" --provider cpu --no-run
+expect 0 'nothing to tune: on .* the model has no products' tune "$models/conv.onnx" --provider cpu
+expect 0 '"kernels": \[\]' tune "$models/conv.onnx" --provider cpu --json
+expect 2 'outside 0.1..86400' tune "$models/conv.onnx" --seconds 0
 expect 0 '"graphs": \[' explain "$models/conv.onnx" --provider cpu --no-run --json
 expect 0 '^batch of 2' bench "$models/gemm.onnx" --provider cpu --repeats 3 --batches 2
 printf 'P5 5 5 255 abcdefghijklmnopqrstuvwxy' >"$folder/grey.pgm"

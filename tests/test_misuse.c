@@ -110,6 +110,7 @@ TEST(destroy_no_result)
     ENDS_ONE(gale_explain_result_destroy, gale_explain_result);
     ENDS_ONE(gale_run_result_destroy, gale_run_result);
     ENDS_ONE(gale_bench_result_destroy, gale_bench_result);
+    ENDS_ONE(gale_tune_result_destroy, gale_tune_result);
     ENDS_ONE(gale_check_result_destroy, gale_check_result);
     ENDS_ONE(gale_conformance_result_destroy, gale_conformance_result);
     ENDS_ONE(gale_kernels_result_destroy, gale_kernels_result);
@@ -547,6 +548,8 @@ TEST(model_jobs)
     LACKS(gale_explain_result_json(NULL, &text), "result");
     LACKS(gale_run_result_json(NULL, &text), "result");
     LACKS(gale_bench_result_json(NULL, &text), "result");
+    LACKS(gale_model_tune("a", NULL, NULL, SOME), "device");
+    LACKS(gale_tune_result_json(NULL, &text), "result");
     CHECK(!verified && !inspected && !text);
 }
 

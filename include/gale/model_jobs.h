@@ -367,6 +367,37 @@ GALE_API gale_status gale_model_bench(
 GALE_API gale_status gale_bench_result_json(const gale_bench_result *result, char **text);
 GALE_API void gale_bench_result_destroy(gale_bench_result **result);
 
+/* Times the schedules that the matrix products and convolutions of a model can have on a device, and records the
+ * fastest in the cache folder, where later plans find them.  Results change within the numeric contract.  A device
+ * without a choice, such as the CPU, gives a result without kernels. */
+typedef struct gale_tune_options {
+    gale_model_job_options job;
+    double seconds;       /* 0: 60; when they have passed, no further kernel is begun */
+    uint64_t reserved[4]; /* 0 */
+} gale_tune_options;
+typedef struct gale_tune_candidate {
+    const char *name; /* "groups 128x96": a kind of schedule and the sides of its tile */
+    double us;
+} gale_tune_candidate;
+typedef struct gale_tune_kernel {
+    const char *key; /* types, class of rows x columns x terms ...: what the choice holds for */
+    int uses;        /* in one run of the model */
+    int wrong;       /* left out, since their results differ by more than the numeric contract allows */
+    gale_tune_candidate usual, best;
+    const gale_tune_candidate *candidates; /* that were timed; the usual one first */
+    size_t n_candidates;
+} gale_tune_kernel;
+typedef struct gale_tune_result {
+    const char *device;
+    const gale_tune_kernel *kernels; /* most operations first */
+    size_t n_kernels, n_left;        /* left: not tuned for want of time */
+    double usual_us, best_us;        /* of all uses together */
+} gale_tune_result;
+GALE_API gale_status gale_model_tune(
+    const char *path, gale_device *device, const gale_tune_options *options, gale_tune_result **out);
+GALE_API gale_status gale_tune_result_json(const gale_tune_result *result, char **text);
+GALE_API void gale_tune_result_destroy(gale_tune_result **result);
+
 #ifdef __cplusplus
 }
 #endif

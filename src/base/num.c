@@ -314,3 +314,20 @@ double gale__type_min(gale_type type)
     if (t->kind == 'f') return -gale__type_max(type);
     return t->kind == 'i' ? -(double)(1ull << (t->bits - 1)) : 0;
 }
+
+double gale__relative_difference(gale_type type, const void *a, const void *b, size_t n, double *largest)
+{
+    size_t size = gale_type_size(type);
+    double sum = 0, norm = 0;
+    *largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = gale__load_f64(type, (const char *)a + i * size),
+               y = gale__load_f64(type, (const char *)b + i * size);
+        if (isnan(x) && isnan(y)) continue;
+        double d = x == y ? 0 : isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
+        sum += d * d;
+        norm += isfinite(y) ? y * y : 0;
+        if (d > *largest) *largest = d;
+    }
+    return sum == 0 ? 0 : norm > 0 ? sqrt(sum / norm) : INFINITY;
+}

@@ -35,6 +35,9 @@ int64_t gale__load_i64(gale_type type, const void *p); /* floats saturate, NaN t
 void gale__store_f64(
     gale_type type, void *p, double v); /* to integers: truncate, saturate, NaN to 0; to f8: saturate */
 void gale__store_i64(gale_type type, void *p, int64_t v); /* wraps to the width */
-double gale__type_min(gale_type type);                    /* lowest finite value, as double */
+/* L2 norm of a's difference from b, relative to b's; infinite where one of two elements is not finite and the other is.
+ * largest: of a single element. */
+double gale__relative_difference(gale_type type, const void *a, const void *b, size_t n, double *largest);
+double gale__type_min(gale_type type); /* lowest finite value, as double */
 double gale__type_max(gale_type type);
 #endif

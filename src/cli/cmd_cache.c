@@ -1,9 +1,10 @@
-/* gale cache: the caches of compiled kernels and of text vectors. */
+/* gale cache: the caches of compiled kernels and of text vectors, and the records of gale tune. */
 #include "cli/cli.h"
 #include "base/json.h"
 #include "cli/cache_warm.h"
 #include "cli/model_args.h"
 #include "device/binary_cache.h"
+#include "device/record.h"
 #include "jobs/embed/vector_cache.h"
 #include <string.h>
 
@@ -11,7 +12,8 @@ static const gale__arg args[] = {
     {"ACTION", 0, GALE__ARG_CHOICE, NULL, "stats", "stats|clean|clear|warm",
         "show the size, shrink to the limit, empty, or compile the kernels of MODEL"},
     {"MODEL", 0, GALE__ARG_FILE, "FOLDER|FILE", NULL, NULL, "warm: an encoder folder or an ONNX model"},
-    {"kind", 'k', GALE__ARG_CHOICE, NULL, "kernels", "kernels|vectors", "compiled kernels, or text vectors"},
+    {"kind", 'k', GALE__ARG_CHOICE, NULL, "kernels", "kernels|vectors|tuning",
+        "compiled kernels, text vectors, or the records of gale tune"},
     {"limit", 'l', GALE__ARG_INT, "MB", NULL, "0..1048576", "clean: size to shrink to", "GALE_CACHE_LIMIT_MB"},
     {"folder", 'f', GALE__ARG_FILE, NULL, NULL, NULL, "cache folder to use instead of the default one", "GALE_CACHE"},
     {"shape", 's', GALE__ARG_TEXT, "NAME=1x3x256x256", NULL, NULL, "warm: extents of an input of an ONNX model", NULL,
@@ -23,7 +25,8 @@ static const gale__arg args[] = {
     {0},
 };
 
-static int print_stats(const gale__binary_cache_stats *s, uint64_t removed_files, uint64_t removed_bytes, bool json)
+static int print_stats(
+    const gale__binary_cache_stats *s, const char *what, uint64_t removed_files, uint64_t removed_bytes, bool json)
 {
     gale__str out = {0};
     char a[32], b[32];
@@ -45,8 +48,10 @@ static int print_stats(const gale__binary_cache_stats *s, uint64_t removed_files
         gale__json_i64(&j, (int64_t)removed_bytes);
         gale__json_close(&j, '}');
     } else {
-        gale__str_addf(&out, "folder   %s\nkernels  %llu\nsize     %s of %s\n", s->folder, (unsigned long long)s->files,
-            gale__bytes_text(s->size_bytes, a), gale__bytes_text(s->limit_bytes, b));
+        gale__str_addf(&out, "folder   %s\n%s  %llu\nsize     %s", s->folder, what, (unsigned long long)s->files,
+            gale__bytes_text(s->size_bytes, a));
+        if (s->limit_bytes) gale__str_addf(&out, " of %s", gale__bytes_text(s->limit_bytes, b));
+        gale__str_add(&out, "\n");
         if (removed_files)
             gale__str_addf(
                 &out, "removed  %llu, %s\n", (unsigned long long)removed_files, gale__bytes_text(removed_bytes, a));
@@ -98,6 +103,18 @@ done:
     return gale__report(status);
 }
 
+/* Records are as small as they are few: `clean` leaves them alone. */
+static int run_tuning(const gale__args *a, bool clear)
+{
+    gale__binary_cache_stats s = {0};
+    gale_status status = gale__record_list("tuning", clear, s.folder, &s.files, &s.size_bytes);
+    uint64_t files = clear ? s.files : 0, bytes = clear ? s.size_bytes : 0;
+    s.files -= files;
+    s.size_bytes -= bytes;
+    return status == GALE_OK ? print_stats(&s, "records", files, bytes, gale__args_flag(a, "json"))
+                             : gale__report(status);
+}
+
 static int run(const gale__args *a)
 {
     const char *action = gale__args_text(a, "ACTION");
@@ -107,13 +124,14 @@ static int run(const gale__args *a)
         return gale__usage("cache", "unexpected argument '%s': only warm takes a MODEL", gale__args_text(a, "MODEL"));
     if (warm) return gale__cache_warm(a);
     if (!strcmp(gale__args_text(a, "kind"), "vectors")) return run_vectors(a, action);
+    if (!strcmp(gale__args_text(a, "kind"), "tuning")) return run_tuning(a, !strcmp(action, "clear"));
     gale__binary_cache_stats before, after;
     gale_status status;
     GALE_GO(gale__binary_cache_get_stats(&before));
     if (!strcmp(action, "clean")) GALE_GO(gale__binary_cache_trim(before.limit_bytes));
     if (!strcmp(action, "clear")) GALE_GO(gale__binary_cache_clear());
     GALE_GO(gale__binary_cache_get_stats(&after));
-    return print_stats(&after, before.files > after.files ? before.files - after.files : 0,
+    return print_stats(&after, "kernels", before.files > after.files ? before.files - after.files : 0,
         before.size_bytes > after.size_bytes ? before.size_bytes - after.size_bytes : 0, gale__args_flag(a, "json"));
 done:
     return gale__report(status);
@@ -122,11 +140,13 @@ done:
 const gale__command gale__command_cache = {
     .args = args,
     .run = run,
-    .about = "Compiled kernels are cached on disk, keyed by a hash of source, device, driver and options, so that "
-             "later runs start faster. `gale embed --cache` stores vectors, keyed by a hash of the text, the model and "
-             "the settings. `warm` runs a model in its usual shapes, so that the first user does not wait for the "
-             "compiler: an encoder folder, or an ONNX model with --shape or --dim. It is always safe to clear either "
-             "cache: gale recreates the contents when needed.",
+    .about =
+        "Compiled kernels are cached on disk, keyed by a hash of source, device, driver and options, so that "
+        "later runs start faster. `gale embed --cache` stores vectors, keyed by a hash of the text, the model and "
+        "the settings. `warm` runs a model in its usual shapes, so that the first user does not wait for the "
+        "compiler: an encoder folder, or an ONNX model with --shape or --dim. It is always safe to clear either "
+        "cache: gale recreates the contents when needed. `clear --kind tuning` removes what `gale tune` has recorded.",
     .examples = "  gale cache\n  gale cache clean --limit 100   # keep the newest 100 MB\n  gale cache clear\n  gale "
-                "cache stats --kind vectors\n  gale cache warm all-MiniLM-L6-v2 --precision fp16 --provider cuda",
+                "cache stats --kind vectors\n  gale cache clear --kind tuning\n  gale cache warm all-MiniLM-L6-v2 "
+                "--precision fp16 --provider cuda",
 };

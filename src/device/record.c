@@ -35,9 +35,9 @@ void gale__record_read(
     gale__bytes bytes = {0};
     *out = NULL;
     if (gale__record_path(info, kind, extra, path, sizeof path) != GALE_OK || !gale__file_exists(path)) return;
-    if (gale__file_read(path, 64 << 10, &bytes) != GALE_OK ||
+    if (gale__file_read(path, 1 << 20, &bytes) != GALE_OK ||
         gale__json_parse(arena, bytes.data, bytes.size, out) != GALE_OK)
-        gale__log(GALE__DEBUG, "%s of %s are not used: %s", kind, info->name, gale_error());
+        gale__log(GALE__WARN, "%s of %s are not used: %s", kind, info->name, gale_error());
     gale__bytes_finish(&bytes);
 }
 
@@ -60,5 +60,26 @@ gale_status gale__record_write(
     if (status == GALE_OK) status = gale__folder_make(folder);
     if (status == GALE_OK) status = gale__file_write(path, text.text, text.length);
     gale__str_finish(&text);
+    return status;
+}
+
+gale_status gale__record_list(const char *kind, bool clear, char folder[1024], uint64_t *files, uint64_t *size_bytes)
+{
+    gale__file_info *list = NULL;
+    size_t n = 0;
+    gale_status status;
+    *files = *size_bytes = 0;
+    GALE_TRY(make_folder(kind, folder, 1024));
+    if (!gale__folder_exists(folder)) return GALE_OK;
+    GALE_GO(gale__folder_list(folder, &list, &n));
+    for (size_t i = 0; i < n; i++) {
+        char path[PATH_SIZE + 256];
+        snprintf(path, sizeof path, "%s/%s", folder, list[i].name);
+        *files += 1;
+        *size_bytes += list[i].size_bytes;
+        if (clear) GALE_GO(gale__file_remove(path));
+    }
+done:
+    gale__folder_list_free(&list, n);
     return status;
 }

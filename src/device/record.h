@@ -14,4 +14,6 @@ void gale__record_read(
 typedef void gale__record_fill(gale__json_out *j, const void *user);
 gale_status gale__record_write(
     const gale_device_info *info, const char *kind, const char *extra, gale__record_fill *fill, const void *user);
+/* Counts all records of a kind and the bytes they take, and removes them if `clear` says so. */
+gale_status gale__record_list(const char *kind, bool clear, char folder[1024], uint64_t *files, uint64_t *size_bytes);
 #endif

@@ -5,6 +5,7 @@
 #include "base/hash_table.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/ir/join.h"
+#include "kernel/tuning.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ typedef struct kernels {
     gale__hash_table table; /* entries by key */
     gale_module **modules;  /* each once */
     size_t n_modules, modules_capacity;
+    gale__tuning tuning;
 } kernels;
 
 static key key_of(const void *data, size_t size) { return (key){gale__hash(data, size, 1), gale__hash(data, size, 2)}; }
@@ -50,6 +52,7 @@ static void finish_kernels(void *state)
     gale__free(t->modules);
     gale__free(t->entries);
     gale__hash_table_finish(&t->table);
+    gale__tuning_finish(&t->tuning);
     gale__free(t);
 }
 
@@ -61,6 +64,12 @@ static kernels *kernels_of(gale_device *device)
         device->kernel_state_finish = device->kernel_state ? finish_kernels : NULL;
     }
     return device->kernel_state;
+}
+
+gale__tuning *gale__kernels_tuning(gale_device *device)
+{
+    kernels *t = kernels_of(device);
+    return t ? &t->tuning : NULL;
 }
 
 static gale_kernel *find(gale_device *device, key k)
@@ -171,6 +180,7 @@ typedef struct batch {
     const gale__nest *const *nests;
     const bool *follows;
     int n;
+    const gale__schedule *as;  /* by nest; NULL: to be chosen */
     gale__schedule *schedules; /* by nest, as all below */
     key *keys;
     int *wait; /* place in the list of kernels to build, or -1 */
@@ -323,7 +333,9 @@ static gale_status prepare(batch *b, int i, gale__str *text)
     gale__schedule *s = &b->schedules[i];
     gale__runnable *r = &b->out[i];
     uint32_t words[GALE__SCHEDULE_WORDS];
-    GALE_TRY(gale__schedule_choose(nest, &b->device->info.caps, s));
+    bool tuned = !b->as && gale__tuning_choose(b->device, nest, s);
+    if (b->as) *s = b->as[i];
+    else if (!tuned) GALE_TRY(gale__schedule_choose(nest, &b->device->info.caps, s));
     text->length = 0;
     GALE_TRY(gale__schedule_key(nest, s, text));
     b->keys[i] = key_of(text->text, text->length);
@@ -332,8 +344,9 @@ static gale_status prepare(batch *b, int i, gale__str *text)
     if (!r->words) return GALE_NO_MEMORY;
     gale__schedule_grid(nest, s, r->groups);
     r->name = gale__schedule_describe(s, &b->device->info.caps);
+    if (tuned) r->name = gale__arena_printf(b->arena, "%s, tuned", r->name);
     r->parts = 1;
-    return GALE_OK;
+    return r->name ? GALE_OK : GALE_NO_MEMORY;
 }
 
 /* How many nests from `first` on become one kernel. */
@@ -563,7 +576,8 @@ static gale_status make_all_cpu(gale_device *device, const gale__nest *const *ne
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests,
     const bool *follows, int n, const gale__kernel_wants *wants, gale__runnable *out)
 {
-    batch b = {.device = device, .arena = arena, .nests = nests, .follows = follows, .n = n, .out = out};
+    batch b = {
+        .device = device, .arena = arena, .nests = nests, .follows = follows, .n = n, .as = wants->as, .out = out};
     memset(out, 0, (size_t)n * sizeof *out);
     bool host = device->info.caps.host_functions;
     gale_status status = host ? make_all_cpu(device, nests, n, out) : make_gpu(&b, wants);

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "kernel/ir/ir.h"
 #include "kernel/nest/nest.h"
+#include "kernel/schedule/schedule.h"
 
 typedef struct gale__runnable {
     gale_kernel *kernel; /* the device's, or host.kernel */
@@ -30,6 +31,7 @@ typedef struct gale__kernel_wants {
     gale_device *device;
     gale__ir *irs;
     size_t n, capacity;
+    const gale__schedule *as; /* of the nests on a GPU; NULL: to be chosen */
 } gale__kernel_wants;
 /* Whether the kernel has to be added: the device does not have it, and nobody wanted it yet. */
 bool gale__kernel_is_new(const gale__kernel_wants *w, const char *key);
@@ -43,6 +45,8 @@ gale_kernel *gale__kernel_known(gale_device *device, const char *key);
  * nothing is left behind. */
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests,
     const bool *follows, int n, const gale__kernel_wants *wants, gale__runnable *out);
+/* With the device's lock held; NULL: no memory. */
+struct gale__tuning *gale__kernels_tuning(gale_device *device);
 /* What the kernel wants in the place of a buffer that is constant: made of it once, for all kernels whose key is the
  * same. */
 typedef struct gale__panels {

@@ -34,25 +34,6 @@ static gale_status keep(void *user, const gale__onnx_net *net, int32_t value, ga
     return gale__onnx_object_to_host(object, &c->kept[value]);
 }
 
-/* Differences of two tensors of one type and shape; infinite where one of them is not finite and the other is. */
-static void differ(gale_tensor *a, gale_tensor *b, double *relative, double *largest)
-{
-    gale_type type = gale_tensor_type(a);
-    size_t size = gale_type_size(type), n = size ? gale_tensor_size_bytes(a) / size : 0;
-    const char *pa = gale_tensor_data(a), *pb = gale_tensor_data(b);
-    double sum = 0, norm = 0;
-    *largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        double x = gale__load_f64(type, pa + i * size), y = gale__load_f64(type, pb + i * size);
-        if (isnan(x) && isnan(y)) continue;
-        double d = x == y ? 0 : isfinite(x) && isfinite(y) ? fabs(x - y) : INFINITY;
-        sum += d * d;
-        norm += isfinite(y) ? y * y : 0;
-        if (d > *largest) *largest = d;
-    }
-    *relative = sum == 0 ? 0 : norm > 0 ? sqrt(sum / norm) : INFINITY;
-}
-
 static bool alike(const gale_object *a, const gale_object *b)
 {
     if (a->kind != b->kind || a->kind != GALE_OBJECT_TENSOR) return false;
@@ -71,8 +52,12 @@ static gale_status add_value(check *c, const char *node, const char *name, gale_
     gale_verify_value v = {.node = gale__arena_strdup(arena, node), .name = gale__arena_strdup(arena, name)};
     if (!v.node || !v.name) return GALE_NO_MEMORY;
     GALE_TRY(gale__onnx_object_to_host(ours, &host));
-    if (alike(host, cpu)) differ(host->tensor, cpu->tensor, &v.relative, &v.largest);
-    else v.relative = v.largest = INFINITY;
+    if (alike(host, cpu)) {
+        gale_type type = gale_tensor_type(cpu->tensor);
+        size_t size = gale_type_size(type), n = size ? gale_tensor_size_bytes(cpu->tensor) / size : 0;
+        v.relative = gale__relative_difference(
+            type, gale_tensor_data(host->tensor), gale_tensor_data(cpu->tensor), n, &v.largest);
+    } else v.relative = v.largest = INFINITY;
     gale_object_destroy(&host);
     v.exceeds = !(v.relative <= r->tolerance) && v.largest > 1e-6;
     gale_verify_value *to = gale__arena_add(arena, &c->values, &r->n_values, sizeof *to);

@@ -16,19 +16,9 @@ struct gale__cpu_kernel {
     size_t private_bytes, shared_bytes;
 };
 
-static gale_status copy_nest(gale__cpu_kernel *k, const gale__nest *nest)
-{
-    k->nest = *nest;
-    k->nest.code = gale__arena_copy(&k->arena, nest->code, sizeof *nest->code * (size_t)nest->n_code);
-    k->nest.accesses = gale__nest_accesses_copy(&k->arena, nest->accesses, nest->n_accesses);
-    k->nest.stores = gale__arena_copy(&k->arena, nest->stores, sizeof *nest->stores * (size_t)nest->n_stores);
-    k->nest.buffers = gale__arena_copy(&k->arena, nest->buffers, sizeof *nest->buffers * (size_t)nest->n_buffers);
-    return k->nest.code && k->nest.accesses && k->nest.stores && k->nest.buffers ? GALE_OK : GALE_NO_MEMORY;
-}
-
 static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
 {
-    GALE_TRY(copy_nest(k, nest));
+    GALE_TRY(gale__nest_copy(&k->arena, nest, &k->nest));
     gale__nest_trim(&k->nest);
     gale__contraction info;
     k->contracts = gale__cpu_contract_fits(&k->nest, &info);

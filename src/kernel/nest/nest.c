@@ -50,6 +50,16 @@ gale__nest_access *gale__nest_accesses_copy(gale__arena *arena, const gale__nest
     return copy;
 }
 
+gale_status gale__nest_copy(gale__arena *arena, const gale__nest *from, gale__nest *out)
+{
+    *out = *from;
+    out->code = gale__arena_copy(arena, from->code, sizeof *from->code * (size_t)from->n_code);
+    out->accesses = gale__nest_accesses_copy(arena, from->accesses, from->n_accesses);
+    out->stores = gale__arena_copy(arena, from->stores, sizeof *from->stores * (size_t)from->n_stores);
+    out->buffers = gale__arena_copy(arena, from->buffers, sizeof *from->buffers * (size_t)from->n_buffers);
+    return out->code && out->accesses && out->stores && out->buffers ? GALE_OK : GALE_NO_MEMORY;
+}
+
 static void simplify_guards(const gale__nest *nest, gale__nest_access *a)
 {
     int kept = 0;

@@ -112,6 +112,8 @@ typedef struct gale__nest {
 
 /* Copies with guards of their own; NULL when there is no memory. */
 gale__nest_access *gale__nest_accesses_copy(gale__arena *arena, const gale__nest_access *accesses, int n);
+/* A copy that lives as long as the arena. */
+gale_status gale__nest_copy(gale__arena *arena, const gale__nest *from, gale__nest *out);
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
  * accesses walk with stride 1 is last.  Everything stays in the given arena. */
 void gale__nest_canonicalize(gale__nest *nest);

@@ -75,7 +75,8 @@ static uint8_t find_settled(const gale__nest *nest, const gale_device_caps *caps
     return settled;
 }
 
-gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out)
+static gale_status choose(
+    const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *out)
 {
     gale__schedule s;
     memset(&s, 0, sizeof s);
@@ -91,7 +92,7 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     s.math = (uint8_t)((nest->fast ? GALE__IR_FAST : 0) | (caps->corners ? GALE__IR_CORNERS : 0) |
                        (caps->own_math ? GALE__IR_LOOSE : 0) | (nest->fast && caps->own_math ? GALE__IR_CONTRACT : 0));
     if (reduces) {
-        if (!gale__schedule_choose_matrix(nest, caps, &s) && !gale__schedule_choose_tile(nest, caps, &s))
+        if (!gale__schedule_choose_matrix(nest, caps, want, &s) && !gale__schedule_choose_tile(nest, caps, want, &s))
             gale__schedule_choose_reduce(nest, caps, &s);
     } else if (!gale__schedule_choose_interleave(nest, caps, &s) && !gale__schedule_choose_transpose(nest, caps, &s)) {
         gale__schedule_choose_map(nest, caps, &s);
@@ -100,6 +101,25 @@ gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps
     s.settled = find_settled(nest, caps, &s);
     *out = s;
     return GALE_OK;
+}
+
+gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out)
+{
+    return choose(nest, caps, NULL, out);
+}
+
+bool gale__schedule_choose_as(
+    const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *out)
+{
+    gale__schedule s;
+    gale__contraction c;
+    bool usual = want->how == GALE__HOW_USUAL, matrix = want->how >= GALE__HOW_MATRIX,
+         tile = !matrix && want->how >= GALE__HOW_TILE;
+    if (!gale__nest_contraction(nest, &c) || choose(nest, caps, usual ? NULL : want, &s) != GALE_OK) return false;
+    if (!usual && ((s.kind == GALE__SCHEDULE_MATRIX) != matrix || (s.kind == GALE__SCHEDULE_TILE) != tile))
+        return false;
+    *out = s;
+    return true;
 }
 
 gale_status gale__schedule_key(const gale__nest *nest, const gale__schedule *s, gale__str *key)

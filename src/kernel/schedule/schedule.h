@@ -77,6 +77,33 @@ typedef struct gale__schedule {
 
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */
 
+/* A schedule of a contraction by kind and sides of the tile: what can be measured instead of being estimated. */
+typedef enum gale__schedule_how {
+    GALE__HOW_USUAL,  /* what gale__schedule_choose chooses */
+    GALE__HOW_LOOPS,  /* ROW or COLUMN */
+    GALE__HOW_TILE,   /* TILE, one set of threads */
+    GALE__HOW_SETS,   /* TILE, several of them */
+    GALE__HOW_MATRIX, /* MATRIX, by subgroups on their own, in short steps along k */
+    GALE__HOW_LONG,   /* the same in longer steps */
+    GALE__HOW_GROUPS, /* MATRIX, by four subgroups together; a few steps ahead */
+    GALE__HOW_DEEP,   /* the same, as far ahead as work-group memory allows */
+    GALE__HOW_RELAY,
+    GALE__HOW_TEAM
+} gale__schedule_how;
+typedef struct gale__schedule_want {
+    uint8_t how;
+    uint16_t m, n;
+} gale__schedule_want;
+#define GALE__WANT_TEXT 24
+/* The i-th that there is; NULL: there are no more. */
+const gale__schedule_want *gale__schedule_want_at(int i);
+/* "groups 128x96", and back; NULL: it is none. */
+void gale__schedule_want_text(const gale__schedule_want *want, char out[GALE__WANT_TEXT]);
+const gale__schedule_want *gale__schedule_want_find(const char *text);
+/* False where the nest or the device cannot have it. */
+bool gale__schedule_choose_as(
+    const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *out);
+
 /* Fails with GALE_LIMIT when the nest asks more than a kernel can do (inner points >= 2^31, too many words). */
 gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out);
 /* Appends the shape class: equal bytes mean equal kernels. */

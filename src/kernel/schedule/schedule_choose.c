@@ -343,8 +343,13 @@ static double form_cycles(const gale__contraction *c, const gale__schedule *s, c
     return work > waits ? work : waits;
 }
 
+static bool form_is(const struct tile_form *f, const gale__schedule_want *want)
+{
+    return want->how == (f->sets > 1 ? GALE__HOW_SETS : GALE__HOW_TILE) && want->m == f->m && want->n == f->n;
+}
+
 static const struct tile_form *choose_form(const gale__nest *nest, const gale__contraction *c,
-    const gale_device_caps *caps, const gale__schedule *s, double *least)
+    const gale_device_caps *caps, const gale__schedule_want *want, const gale__schedule *s, double *least)
 {
     const struct tile_form *best = NULL;
     bool long_tail = outer_size(nest) > 60;
@@ -352,6 +357,7 @@ static const struct tile_form *choose_form(const gale__nest *nest, const gale__c
     *least = INFINITY;
     for (size_t i = 0; i < sizeof tile_forms / sizeof *tile_forms; i++) {
         const struct tile_form *f = &tile_forms[i];
+        if (want && !form_is(f, want)) continue;
         double cycles = form_fits(nest, c, caps, long_tail, f) ? form_cycles(c, s, f, units) : INFINITY;
         if (cycles >= *least) continue;
         *least = cycles;
@@ -364,15 +370,15 @@ double gale__schedule_tile_cycles(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s)
 {
     double cycles;
-    choose_form(nest, c, caps, s, &cycles);
+    choose_form(nest, c, caps, NULL, s, &cycles);
     return cycles;
 }
 
-static bool choose_tile_sizes(
-    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+static bool choose_tile_sizes(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
+    const gale__schedule_want *want, gale__schedule *s)
 {
     double cycles;
-    const struct tile_form *best = choose_form(nest, c, caps, s, &cycles);
+    const struct tile_form *best = choose_form(nest, c, caps, want, s, &cycles);
     if (!best) return false;
     s->unroll = !caps->software || (caps->loop_max && c->k + c->k / 8 > caps->loop_max);
     s->tile_m = best->m, s->tile_n = best->n, s->tile_k = best->k;
@@ -388,21 +394,22 @@ static bool stores_vectors(const gale__nest *nest, const gale__contraction *c, c
     return last >= 0 && nest->extent[last] % 4 == 0 && gale_type_size(gale__emit_acc_type(nest, c->reduce)) == 4;
 }
 
-bool gale__schedule_choose_tile(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+bool gale__schedule_choose_tile(
+    const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *s)
 {
     gale__contraction c;
     if (!gale__nest_contraction(nest, &c)) return false;
     const gale__nest_instr *mul = &nest->code[c.mul];
     gale_type type = gale__compute_type((gale_type)mul->type);
     bool small = c.m < 8 || c.n < 8 || c.m * c.n < 256; /* rows or columns are faster, and add up in another order */
-    if (c.k < 4 || (small && !nest->steady)) return false;
+    if (c.k < 4 || (small && !nest->steady && !want)) return false;
     if (type != gale__emit_acc_type(nest, c.reduce) ||
         (gale__type_is_int((gale_type)mul->type) && gale__type_table[mul->type].bits < 32))
         return false;
     gale__schedule t = *s;
     t.kind = GALE__SCHEDULE_TILE;
     t.swap = c.kind[nest->n_outer - 1] == 'M';
-    if (!choose_tile_sizes(nest, &c, caps, &t)) return false;
+    if (!choose_tile_sizes(nest, &c, caps, want, &t)) return false;
     for (int w = 0; w < 2; w++) gale__schedule_choose_operand(nest, &c, &t, w);
     t.exact = c.k % t.tile_k == 0;
     t.vector = (uint8_t)(stores_vectors(nest, &c, &t) ? 4 : 1);

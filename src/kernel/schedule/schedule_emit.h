@@ -211,12 +211,14 @@ int gale__schedule_matrix_vector_dim(const gale__nest *nest, const gale__schedul
 void gale__schedule_choose_map(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 void gale__schedule_choose_reduce(
     const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s); /* ROW or COLUMN */
+/* Both: want NULL: the fastest by estimate, false: better not. */
 bool gale__schedule_choose_tile(
-    const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s); /* false: better not */
+    const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *s);
+bool gale__schedule_choose_matrix(
+    const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *s);
 /* Cycles that TILE would take; infinite where it does not fit. */
 double gale__schedule_tile_cycles(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s);
-bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 /* Along which dimension an operand's loads find neighbours, and how many at once. */
 void gale__schedule_choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which);
 bool gale__schedule_choose_interleave(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);

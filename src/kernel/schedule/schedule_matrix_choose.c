@@ -134,24 +134,31 @@ static int tile_for(int64_t n)
 }
 
 /* How much of k is fetched at once, and how often ahead.  Tiles of 64 x 128 gain from fewer, longer steps (1024 cubed
- * in f16 on an H200: 152 TFLOP/s, and 137 with steps of 32), larger ones do not.  The smallest tiles wait for memory
- * alone: they fetch far ahead. */
-static void longest_steps(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s, int64_t *ahead)
+ * in f16 on an H200: 152 TFLOP/s, and 137 with steps of 32), larger ones do not, and smaller ones where several groups
+ * still fit a unit (3,136 x 256 x 64: 3.4 us, and 4.1).  What passes through registers does not, either (ResNet's first
+ * layer, 200,704 x 64 x 147: 195 us, and 95 with steps of 32).  The smallest tiles wait for memory alone: they fetch
+ * far ahead. */
+#define SHARED_FOR_TWO (128 << 10)
+static void longest_steps(const gale__contraction *c, const gale_device_caps *caps, const gale__schedule_want *want,
+    gale__schedule *s, int64_t *ahead)
 {
-    bool least = s->tile_m + s->tile_n == 64, middle = s->tile_m + s->tile_n == 192;
-    bool bytes = gale__schedule_matrix_bytes(s);
+    int sides = s->tile_m + s->tile_n;
+    bool bytes = gale__schedule_matrix_bytes(s), least = sides == 64, middle = sides == 192;
+    bool small = s->async == 3 && sides <= 128 && caps->shared_most_bytes >= SHARED_FOR_TWO;
+    bool longer = want ? want->how == GALE__HOW_LONG : (bytes || s->async) && (least || middle || small);
     s->tile_k = bytes ? 64 : 32;
     *ahead = 4;
-    if (caps->software || c->k < 2 * s->tile_k || !(least || middle)) return;
+    if (caps->software || c->k < 2 * s->tile_k || !longer) return;
     s->tile_k = bytes || (least && c->k >= FAR_K) ? 128 : 64;
     *ahead = least ? 8 : 3;
 }
 
-static bool choose_depth(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+static bool choose_depth(
+    const gale__contraction *c, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *s)
 {
     int64_t most;
     int least = gale__schedule_matrix_shares(s) > 1 ? 16 : 32;
-    for (longest_steps(c, caps, s, &most); s->tile_k >= least; s->tile_k /= 2) {
+    for (longest_steps(c, caps, want, s, &most); s->tile_k >= least; s->tile_k /= 2) {
         int64_t deep = up(c->k, s->tile_k) + 1;
         for (s->stages = (uint8_t)(deep < most ? deep : most); s->stages >= 2; s->stages--)
             if (fits(caps, s)) return true;
@@ -159,23 +166,26 @@ static bool choose_depth(const gale__contraction *c, const gale_device_caps *cap
     return false;
 }
 
-static bool choose_sizes(const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+static bool choose_sizes(
+    const gale__contraction *c, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *s)
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     int tm = tile_for(m), tn = tile_for(n);
     if (tn == 32 && c->b_count * up(m, 256) >= 4 * units) tm = 256;
     if (caps->software) tm = tn = 32;
     /* Nearly a group for each unit is enough: larger tiles gain more than the last units. */
-    while (tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units * 7 / 8) {
+    while (!want && tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units * 7 / 8) {
         if (tm >= tn) tm /= 2;
         else tn /= 2;
     }
+    if (want && caps->software && want->m + want->n > 96) return false; /* compilers take minutes */
+    if (want) tm = want->m, tn = want->n;
     for (;;) {
         s->tile_m = (uint16_t)tm;
         s->tile_n = (uint16_t)tn;
         divide_tile(c, s, caps->software);
-        if (choose_depth(c, caps, s)) return true;
-        if (tm + tn <= 64) return false;
+        if (choose_depth(c, caps, want, s)) return true;
+        if (want || tm + tn <= 64) return false;
         if (tm >= tn) tm /= 2;
         else tn /= 2;
     }
@@ -183,7 +193,9 @@ static bool choose_sizes(const gale__contraction *c, const gale_device_caps *cap
 
 bool gale__schedule_large_operand(int64_t m, int64_t n, int64_t k) { return (m > n ? m : n) * k >= LARGE_OPERAND; }
 
-bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k) { return m >= 48 && n >= 48 && k >= 128; }
+#define GROUPS_LEAST_K 128
+
+bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k) { return m >= 48 && n >= 48 && k >= GROUPS_LEAST_K; }
 
 /* Tiles of four subgroups, and how much longer an element takes than in the largest: they load more for each product
  * (percent; 3152 x 768 x 3072 and like sizes in f16 on an H200). */
@@ -191,9 +203,14 @@ static const struct group_tile {
     uint16_t m, n, percent;
 } group_tiles[] = {{128, 128, 100}, {128, 96, 112}, {128, 64, 140}, {64, 128, 139}, {64, 96, 145}, {64, 64, 170}};
 
-/* The tile whose rounds over all units take the least time. */
-static const struct group_tile *choose_group_tile(const gale__contraction *c, const gale__schedule *s, int64_t units)
+#define FEW_TILES_K 768
+
+/* The tile whose rounds over all units take the least time.  Where there are few tiles and k is long, smaller ones wait
+ * less for their operands (128 x 768 x 768: 3.8 us, and 4.4 in tiles of 64 x 64; 49 x 2,048 x 512: 3.9, and 3.4). */
+static struct group_tile choose_group_tile(
+    const gale__contraction *c, const gale__schedule *s, const gale__schedule_want *want, int64_t units)
 {
+    if (want) return (struct group_tile){want->m, want->how == GALE__HOW_TEAM ? want->n / 2 : want->n, 100};
     const struct group_tile *best = NULL;
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < sizeof group_tiles / sizeof *group_tiles; i++) {
@@ -201,7 +218,9 @@ static const struct group_tile *choose_group_tile(const gale__contraction *c, co
         int64_t time = up(gale__schedule_tiles(c, s, t->m, t->n), units) * t->m * t->n * t->percent;
         if (time < least) least = time, best = t;
     }
-    return best;
+    bool few = c->k >= FEW_TILES_K && 2 * gale__schedule_tiles(c, s, 64, 32) <= units;
+    if (few && best->m == 64 && best->n == 64) return (struct group_tile){64, 32, 0};
+    return *best;
 }
 
 #define RELAY_STAGES 4
@@ -221,18 +240,20 @@ static bool pads(const gale__nest *nest, const gale__contraction *c, const gale_
 /* A group for each unit that computes one tile after another, where there are tiles enough for the stores of one to
  * be hidden behind the products of the next (81,920 x 1,152 x 384 in f16 on an H200: 148 us, and 189 us with a group
  * per tile; 4,096 x 1,536 x 384: 23 us, and 21). */
-static void choose_relay(
-    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+static void choose_relay(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
+    const gale__schedule_want *want, gale__schedule *s)
 {
     int64_t tiles = gale__schedule_tiles(c, s, s->tile_m, s->tile_n), units = caps->compute_units;
     bool many = tiles >= 4 * units || (tiles > units && c->k >= RELAY_FAR_K);
+    if (want) many = want->how == GALE__HOW_RELAY || want->how == GALE__HOW_TEAM;
     if (s->tile_m != 128 || s->tile_n != 128 || !units || units > UINT16_MAX || !many || s->index64) return;
     gale__schedule t = *s;
     t.relay = (uint16_t)units;
     t.micro_m = 32;
     t.stages = RELAY_STAGES;
     int64_t wide = up(gale__schedule_tiles(c, s, 128, 256), units) * 2 * TEAM_PERCENT;
-    if (s->direct && c->k >= RELAY_FAR_K && wide < up(tiles, units) * 100) {
+    bool team = want ? want->how == GALE__HOW_TEAM : c->k >= RELAY_FAR_K && wide < up(tiles, units) * 100;
+    if (s->direct && team) {
         t.team = 1;
         t.micro_m = 16;
         t.micro_n = t.tile_n = 256;
@@ -252,33 +273,36 @@ static int64_t last_extent(const gale__nest *nest, const gale__contraction *c, c
 
 /* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 128
  * bytes.  Where each unit has one group, all of its memory serves to fetch ahead, since nothing else hides how long a
- * copy takes. */
-static bool choose_groups(
-    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+ * copy takes (2,048 x 768 x 768 in f16 on an H200: 7.3 us, and 10.7 with four stages).  Few groups meet less traffic,
+ * and do not need as much (196 x 256 x 1,024: 5.1 us, and 4.9). */
+static bool choose_groups(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
+    const gale__schedule_want *want, gale__schedule *s)
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     if (s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
     if (s->wide[0] + s->wide[1] < 2u * gale__schedule_matrix_unit(s)) return false;
-    if (!gale__schedule_groups_pay(m, n, c->k)) return false;
-    const struct group_tile *tile = choose_group_tile(c, s, units);
+    if (want ? c->k < GROUPS_LEAST_K : !gale__schedule_groups_pay(m, n, c->k)) return false;
+    struct group_tile tile = choose_group_tile(c, s, want, units);
     gale__schedule t = *s;
     t.groups = 1;
-    t.tile_m = tile->m;
-    t.micro_n = (uint16_t)(t.tile_n = tile->n);
+    t.tile_m = tile.m;
+    t.micro_n = (uint16_t)(t.tile_n = tile.n);
     t.tile_k = (uint16_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
     t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
-    bool alone = gale__schedule_tiles(c, s, tile->m, tile->n) <= units;
-    int64_t ahead = alone ? up(c->k, t.tile_k) / 4 : 0;
+    int64_t tiles = gale__schedule_tiles(c, s, tile.m, tile.n);
+    bool alone = want ? want->how == GALE__HOW_DEEP : tiles <= units, busy = want || tile.n == 32 || 5 * tiles > units;
+    int64_t ahead = alone ? up(c->k, t.tile_k) / (busy ? 1 : 4) : 0;
     if (ahead > 12) ahead = 12;
     for (t.stages = (uint8_t)(ahead > 4 ? ahead : 4); t.stages >= 3; t.stages--) {
         uint32_t parts, results;
         gale__schedule_matrix_shared(&t, &parts, &results);
         bool room = alone ? parts <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
         if (parts <= caps->shared_bytes || !room) continue;
-        choose_relay(nest, c, caps, &t);
+        choose_relay(nest, c, caps, want, &t);
         *s = t;
-        return true;
+        return !want || (t.relay ? t.team ? want->how == GALE__HOW_TEAM : want->how == GALE__HOW_RELAY
+                                 : want->how < GALE__HOW_RELAY);
     }
     return false;
 }
@@ -322,15 +346,31 @@ static const struct share_tile {
     uint16_t n, step, rest;
 } share_tiles[] = {{128, 4800, 9500}, {96, 4150, 9500}, {64, 3500, 8000}, {32, 2800, 8000}};
 
-static const struct share_tile *choose_share_tile(
-    const gale__contraction *c, const gale__schedule *s, int64_t units, double *cycles)
+/* Steps take longer where operands are padded: each of their elements is looked at (3,136 x 256 x 2,304, a convolution:
+ * 5,200 cycles a step in tiles of 64 columns). */
+#define PADDED_PERCENT 150
+
+static bool is_padded(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
+{
+    bool padded = false;
+    for (int w = 0; w < 2; w++) {
+        int access = gale__schedule_matrix_access(nest, gale__schedule_tile_operand(s, c, w));
+        padded |= access >= 0 && nest->accesses[access].n_guards;
+    }
+    return padded;
+}
+
+static const struct share_tile *choose_share_tile(const gale__contraction *c, const gale__schedule *s,
+    const gale__schedule_want *want, bool padded, int64_t units, double *cycles)
 {
     const struct share_tile *best = NULL;
     *cycles = INFINITY;
     for (size_t i = 0; i < sizeof share_tiles / sizeof *share_tiles; i++) {
         const struct share_tile *t = &share_tiles[i];
+        if (want && (want->how != GALE__HOW_GROUPS || want->m != SHARE_ROWS || want->n != t->n)) continue;
         int64_t rounds = up(gale__schedule_tiles(c, s, SHARE_ROWS, t->n), units);
-        double time = (double)rounds * (double)(up(c->k, SHARE_STEP) * t->step + t->rest);
+        int64_t steps = up(c->k, SHARE_STEP) * t->step * (padded ? PADDED_PERCENT : 100) / 100;
+        double time = (double)rounds * (double)(steps + t->rest);
         if (time < *cycles) *cycles = time, best = t;
     }
     return best;
@@ -338,15 +378,15 @@ static const struct share_tile *choose_share_tile(
 
 /* F32 in three shares: a relay whose sets compute as a team, since the sums of all steps take as many registers again.
  */
-static bool choose_shares(
-    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, gale__schedule *s)
+static bool choose_shares(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
+    const gale__schedule_want *want, gale__schedule *s)
 {
     int64_t units = caps->compute_units ? caps->compute_units : 1;
     if (units > UINT16_MAX || !s->fast[0] || !s->fast[1] || s->wide[0] + s->wide[1] < 8) return false;
     if (last_extent(nest, c, s) % 8 || s->index64) return false;
     double cycles, plain = gale__schedule_tile_cycles(nest, c, caps, s);
-    const struct share_tile *tile = choose_share_tile(c, s, units, &cycles);
-    if (cycles >= plain) return false;
+    const struct share_tile *tile = choose_share_tile(c, s, want, is_padded(nest, c, s), units, &cycles);
+    if (!tile || (!want && cycles >= plain)) return false;
     gale__schedule t = *s;
     t.groups = 1;
     t.tile_m = SHARE_ROWS;
@@ -413,13 +453,15 @@ static int choose_results(const gale_device_caps *caps, const gale__schedule *s)
     return (int)most;
 }
 
-bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s)
+bool gale__schedule_choose_matrix(
+    const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *s)
 {
     gale__contraction c;
+    if (want && want->how < GALE__HOW_MATRIX) return false;
     if ((!caps->n_matrix && !caps->matrix_emulated) || !gale__nest_contraction(nest, &c)) return false;
     bool small = c.m < LEAST_SIDE || c.n < LEAST_SIDE || c.m * c.n < LEAST_RESULTS;
     if (small) small = !gale__schedule_large_operand(c.m, c.n, c.k);
-    if (c.k < LEAST_K || (small && !nest->steady)) return false;
+    if (c.k < LEAST_K || (small && !nest->steady && !want)) return false;
     gale_type type = operand_type(nest, &c);
     bool shares = type == GALE_F32, native = !caps->matrix_emulated;
     if (type == GALE_BOOL || (shares && !caps->matrix_f32)) return false;
@@ -431,11 +473,12 @@ bool gale__schedule_choose_matrix(const gale__nest *nest, const gale_device_caps
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
-    bool able = caps->matrix_groups && native && !nest->steady;
-    bool together = able && (shares ? choose_shares : choose_groups)(nest, &c, caps, &t);
+    bool sought = !want || want->how >= GALE__HOW_GROUPS, able = caps->matrix_groups && native && !nest->steady;
+    bool together = able && sought && (shares ? choose_shares : choose_groups)(nest, &c, caps, want, &t);
+    if (want && sought && !together) return false;
     if (shares && !together && caps->matrix_groups && native) return false; /* TILE is as fast */
-    if (!together && native && !shares) together = !nest->steady && choose_sets(&c, caps, &t);
-    if ((!together && !choose_sizes(&c, caps, &t)) || !divide_parts(&t) || !loops_end(&c, caps, &t)) return false;
+    if (!together && native && !shares && !want) together = !nest->steady && choose_sets(&c, caps, &t);
+    if ((!together && !choose_sizes(&c, caps, want, &t)) || !divide_parts(&t) || !loops_end(&c, caps, &t)) return false;
     int64_t last = last_extent(nest, &c, &t);
     t.vector = (uint8_t)(t.direct ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
