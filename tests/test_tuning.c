@@ -154,6 +154,36 @@ TEST(candidates)
     nr_no_data = false;
 }
 
+/* What tuning on an H200 has shown, and the built-in choice has taken over. */
+TEST(table)
+{
+    static const struct {
+        int64_t m, n, k;
+        bool turned;
+        uint16_t tile_m, tile_n;
+        int tile_k, least_stages, most_stages;
+    } rows[] = {
+        {2048, 768, 768, true, 128, 96, 64, 7, 12}, /* a group for nearly every unit: far ahead */
+        {128, 3072, 768, true, 64, 64, 64, 10, 12}, /* the same */
+        {196, 256, 640, true, 64, 64, 64, 4, 4},    /* few of them */
+        {128, 768, 768, true, 64, 32, 64, 10, 12},  /* few, and a long way */
+        {3136, 256, 64, true, 64, 64, 64, 2, 3},    /* too short for four subgroups together: long steps */
+        {200704, 64, 147, true, 128, 64, 32, 3, 4}, /* through registers: short ones */
+    };
+    nr_no_data = true;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        nest_case c;
+        gale__schedule s;
+        product(&c, GALE_F16, rows[i].m, rows[i].n, rows[i].k, rows[i].turned);
+        CHECK_OK(gale__schedule_choose(&c.nest, &nvidia, &s));
+        bool right = CHECK(s.tile_m == rows[i].tile_m && s.tile_n == rows[i].tile_n && s.tile_k == rows[i].tile_k &&
+                           s.stages >= rows[i].least_stages && s.stages <= rows[i].most_stages);
+        if (!right) printf("  row %zu: %d x %d x %d, %d stages\n", i, s.tile_m, s.tile_n, s.tile_k, s.stages);
+        nr_finish(&c);
+    }
+    nr_no_data = false;
+}
+
 /* --- the record --- */
 
 static gale_device *open_null(void)
@@ -335,7 +365,7 @@ static void tune_on(const char *provider, gale_precision precision)
     if (CHECK_OK(gale_model_tune(network, device, &o, &r)) && CHECK(r->n_kernels == 2)) {
         for (size_t i = 0; i < r->n_kernels; i++) {
             const gale_tune_kernel *k = &r->kernels[i];
-            CHECK(k->n_candidates > (precision == GALE_PRECISION_F16) && k->usual.us > 0 && k->best.us <= k->usual.us);
+            CHECK(k->n_candidates >= 1 && k->usual.us > 0 && k->best.us <= k->usual.us);
             if (!CHECK_EQ(k->wrong, 0)) printf("  %s, %s\n", provider, k->key);
         }
         gale_verify_options v = {.model = o.job.model, .inputs = o.job.inputs};
@@ -360,7 +390,7 @@ TEST(faults)
     gale_device_close(&shared_null);
 }
 
-static const test_row rows[] = {ROW(names), ROW(classes), ROW(candidates), ROW(record), ROW(plans),
+static const test_row rows[] = {ROW(names), ROW(classes), ROW(candidates), ROW(table), ROW(record), ROW(plans),
     ROW(cpu_has_no_choice), ROW(opencl), ROW(opencl_f32), ROW(vulkan), ROW(cuda), ROW(faults)};
 int main(int argc, char **argv)
 {

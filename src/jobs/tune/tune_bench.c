@@ -227,7 +227,7 @@ static gale_status try_one(trial *t, candidate *c, char *results, double *us)
 {
     gale_stream *stream = t->bench->stream;
     uint32_t zero = 0;
-    GALE_TRY(gale_fill(stream, t->bench->results, 0, t->bench->results_bytes, &zero, sizeof zero));
+    GALE_TRY(gale_fill(stream, t->bench->results, 0, t->compared, &zero, sizeof zero));
     GALE_TRY(send(t, c, 0));
     GALE_TRY(gale_download(stream, t->bench->results, 0, results, t->compared));
     return time_row(t, c, 1, us);
