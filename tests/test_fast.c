@@ -195,8 +195,8 @@ TEST(ordinary_sizes_are_known_from_limits)
     CHECK_EQ(mark_between(GALE__DIV, 1, 1e38), 1);
 }
 
-/* Columns of the corner kernel: min and max with 1, and the casts. */
-enum { MIN_MAX = 2, CASTS = 6, ITEMS = 16 };
+/* Columns of the corner kernel: min and max with 1, the positive part up to 1, and the casts. */
+enum { MIN_MAX = 3, CASTS = 6, ITEMS = 16 };
 static const gale_type cast_types[CASTS] = {GALE_I8, GALE_U8, GALE_I16, GALE_U16, GALE_I32, GALE_U32};
 static const float corner_inputs[ITEMS] = {
     0, -0.5f, 1.9f, -1.9f, 127.5f, 128, -129, 255.9f, 256, 70000, -70000, 3e9f, -3e9f, INFINITY, -INFINITY, NAN};
@@ -208,6 +208,7 @@ static bool check_corners(const ir_job *job, const char *device)
         float x = corner_inputs[i], pair[MIN_MAX];
         memcpy(pair, have + i * (MIN_MAX + CASTS), sizeof pair);
         bool ok = isnan(x) ? isnan(pair[0]) && isnan(pair[1]) : pair[0] == fminf(x, 1) && pair[1] == fmaxf(x, 1);
+        ok = ok && pair[2] == (x > 0 ? fminf(x, 1) : 0);
         for (int k = 0; k < CASTS; k++) {
             double low = gale__type_min(cast_types[k]), high = gale__type_max(cast_types[k]),
                    want = isnan(x) ? 0 : trunc((double)x);
@@ -233,11 +234,14 @@ TEST(corners_in_single_instructions)
     gale__ir_val at = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32}),
                  x = gale__ir_load(&ir, 0, GALE_F32, 1, at);
     gale__ir_val first = gale__ir_op2(&ir, GALE__MUL, GALE_U32, at, gale__ir_u32(&ir, MIN_MAX + CASTS)),
-                 one = gale__ir_f32(&ir, 1);
+                 one = gale__ir_f32(&ir, 1), zero = gale__ir_f32(&ir, 0);
+    gale__ir_val above = gale__ir_op2(&ir, GALE__GT, GALE_BOOL, x, zero),
+                 part = gale__ir_op3(&ir, GALE__SELECT, GALE_F32, above, x, zero);
     for (uint32_t k = 0; k < MIN_MAX + CASTS; k++) {
-        gale__ir_val v = k < MIN_MAX ? gale__ir_scalar(&ir, k ? GALE__MAX : GALE__MIN, GALE_F32, x, one, 0)
-                                     : gale__ir_float_to_int(&ir, cast_types[k - MIN_MAX], x);
-        CHECK_EQ(ir.code[v].op, k == 0 ? GALE__IR_MIN_NAN : k == 1 ? GALE__IR_MAX_NAN : GALE__IR_SATURATE);
+        gale__ir_val v = k < MIN_MAX
+                             ? gale__ir_scalar(&ir, k == 1 ? GALE__MAX : GALE__MIN, GALE_F32, k == 2 ? part : x, one, 0)
+                             : gale__ir_float_to_int(&ir, cast_types[k - MIN_MAX], x);
+        CHECK_EQ(ir.code[v].op, k == 0 || k == 2 ? GALE__IR_MIN_NAN : k == 1 ? GALE__IR_MAX_NAN : GALE__IR_SATURATE);
         if (gale__ir_type(&ir, v) != GALE_I32) v = gale__ir_op1(&ir, GALE__BITCAST, GALE_I32, v);
         gale__ir_store(&ir, 1, GALE_I32, 1, gale__ir_op2(&ir, GALE__ADD, GALE_U32, first, gale__ir_u32(&ir, k)), v);
     }
@@ -247,7 +251,9 @@ TEST(corners_in_single_instructions)
     CHECK_FAILS(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &caps, &text), UNSUPPORTED);
     caps.corners = true;
     text.length = 0;
-    if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &caps, &text))) ir_nvrtc(text.text, ir.name);
+    if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &caps, &text)) &&
+        CHECK(strstr(text.text, "__saturatef(")))
+        ir_nvrtc(text.text, ir.name);
     ir_job job = {.ir = &ir,
         .groups = {1, 1, 1},
         .check = check_corners,

@@ -170,7 +170,9 @@ static void run_chunk(void *arg, size_t i, int worker)
     gale__mutex_lock(&r->lock);
     if (!atomic_exchange(&r->failed, true)) {
         r->status = status;
-        snprintf(r->message, sizeof r->message, "%s", gale_error());
+        snprintf(r->message, sizeof r->message, status == GALE_FORMAT ? "%s (in the chunk at %lld, %lld)" : "%s",
+            gale_error(), (long long)(r->about->data.x0 + (int64_t)(i % r->across) * r->step_x),
+            (long long)(r->about->data.y0 + (int64_t)(i / r->across) * r->step_y));
     }
     gale__mutex_unlock(&r->lock);
 }

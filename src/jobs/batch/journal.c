@@ -133,7 +133,7 @@ gale_status gale__journal_write(
     if (!sorted) return GALE_NO_MEMORY;
     if (count) memcpy(sorted, entries, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, by_output);
-    gale__str_add(&text, "# gale upscale: results in this folder, and the pictures they were made from\n");
+    gale__str_add(&text, "# gale: results in this folder, and the pictures they were made from\n");
     for (size_t i = 0; i < j->count; i++)
         if (!bsearch(&j->by_output[i], sorted, count, sizeof *sorted, by_output)) add_line(&text, &j->by_output[i]);
     for (size_t i = 0; i < count; i++) add_line(&text, &sorted[i]);

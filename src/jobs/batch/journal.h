@@ -4,7 +4,7 @@
 #define GALE_JOBS_JOURNAL_H
 #include "base/str.h"
 
-#define GALE__JOURNAL_NAME ".gale-upscale"
+#define GALE__JOURNAL_NAME ".gale-results"
 
 typedef struct gale__journal_entry {
     const char *output; /* below the folder */

@@ -25,6 +25,7 @@ typedef struct look {
     gale_value x; /* planes, f32, of the result's extents */
     int colours;  /* 1 or 3 */
     bool packed;  /* colours one by one */
+    bool levels;  /* the first colour is a word of bytes, of all three */
     gale_value v[3];
     int n; /* of v: 3 if packed, else 1, [channels of the result, height, width] */
 } look;
@@ -82,15 +83,27 @@ static gale_value mixed(look *l)
     return sum;
 }
 
+/* Whether colours go straight to the curve in a kernel that clamps between 0 and 1, NaN to 0, in one instruction. */
+static bool is_clamped(const look *l) { return l->p->fast && l->p->tone == GALE_EXR_LINEAR; }
+
 /* What is between 0 and the largest number stays: as whole numbers, the bits of all others are not below those of
- * infinity. */
+ * infinity.  Before a clamp it suffices to make infinity NaN, which 0 times it is. */
 static gale_value clean(look *l, gale_value v)
 {
     const gale_attr to = GALE_INT("to", gale__onnx_type_number(GALE_U32));
     gale__maker *m = &l->m;
-    gale_value bits = gale__make_op(m, "BitCast", &v, 1, &to, 1);
-    return gale__make_select(
-        m, gale__make_2(m, "Less", bits, gale__make_word(m, 0x7f800000)), v, gale__make_number(m, 0));
+    gale_value zero = gale__make_number(m, 0), bits = gale__make_op(m, "BitCast", &v, 1, &to, 1);
+    if (is_clamped(l)) return gale__make_2(m, "Add", gale__make_2(m, "Mul", v, zero), v);
+    return gale__make_select(m, gale__make_2(m, "Less", bits, gale__make_word(m, 0x7f800000)), v, zero);
+}
+
+/* Up to where their squares are numbers still, or clamped. */
+static gale_value at_most(look *l, gale_value v)
+{
+    gale__maker *m = &l->m;
+    gale_value zero = gale__make_number(m, 0);
+    if (is_clamped(l)) v = gale__make_select(m, gale__make_2(m, "Greater", v, zero), v, zero);
+    return gale__make_2(m, "Min", v, gale__make_number(m, is_clamped(l) ? 1 : 1e15));
 }
 
 static gale_value limited(look *l, gale_value v, double low, double high)
@@ -264,14 +277,14 @@ static gale_value packed(look *l, gale_value alpha)
 {
     const gale_attr left = GALE_STRING_ATTR("direction", "LEFT");
     gale__maker *m = &l->m;
-    gale_value word = GALE_NONE;
-    for (int i = 0; i < 4; i++) {
+    gale_value word = l->levels ? l->v[0] : GALE_NONE;
+    for (int i = l->levels ? 3 : 0; i < 4; i++) {
         gale_value levels = i < 3 && is_direct(l)   ? l->v[i]
                             : i < 3 && l->p->dither ? gale__make_1(m, "Floor", scaled(l, l->v[i]))
                                                     : gale__make_affine(m, i < 3 ? l->v[i] : alpha, 255, 0);
         gale_value byte = low_byte(l, levels);
         byte = gale__make_op(m, "BitShift", (gale_value[]){byte, gale__make_word(m, 8 * (uint32_t)i)}, 2, &left, 1);
-        word = i ? gale__make_2(m, "BitwiseOr", word, byte) : byte;
+        word = i ? gale__make_2(m, l->levels ? "Add" : "BitwiseOr", word, byte) : byte;
     }
     return word;
 }
@@ -309,7 +322,7 @@ static void collect(look *l, gale_value alpha)
         gale_value v = clean(l, l->packed ? mixed_colour(l, i) : mixed(l));
         if (alpha != GALE_NONE) v = gale__make_2(m, "Mul", v, inverse);
         v = gale__make_affine(m, v, exp2(l->p->exposure), 0);
-        l->v[i] = gale__make_2(m, "Min", v, gale__make_number(m, 1e15)); /* whose square is a number still */
+        l->v[i] = at_most(l, v);
     }
 }
 
@@ -319,7 +332,9 @@ static void build(look *l)
     const int64_t dims[3] = {p->channels, p->in_height, p->in_width};
     gale__maker *m = &l->m;
     bool alpha = has_alpha(p) && p->kept == p->channels && !p->padded;
+    bool leaves = p->cube && !gale__cube_stays(p->cube);
     l->packed = gale__look_is_packed(p);
+    l->levels = l->packed && p->cube && p->cube->size && !p->dither && !leaves;
     m->status = gale_graph_input(m->graph, "planes", p->type, 3, dims, NULL, &l->x);
     l->colours = p->channels > 2 ? 3 : 1;
     l->x = resized(l, gale__make_cast(m, l->x, GALE_F32));
@@ -327,11 +342,10 @@ static void build(look *l)
     collect(l, a);
     for (int i = 0; i < l->n; i++) {
         double scale = is_direct(l) ? 255 : 1, more = 0;
-        if (p->cube && l->n == 3 && !p->cube->curve_size) gale__look_cube_scale(p->cube, i, &scale, &more);
+        if (p->cube && l->n == 3 && !p->cube->curve_size) gale__look_cube_scale(p->cube, i, l->levels, &scale, &more);
         l->v[i] = encoded(l, gale__make_2(m, "Min", toned(l, l->v[i]), gale__make_number(m, 1)), scale, more);
     }
-    if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept);
-    bool leaves = p->cube && !gale__cube_stays(p->cube);
+    if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept, l->levels);
     for (int i = 0; leaves && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);
     gale_value v = l->packed ? packed(l, alpha ? a : gale__make_number(m, 1)) : interleaved(l, a);
     if (m->status == GALE_OK) m->status = gale_graph_output(m->graph, "picture", v);

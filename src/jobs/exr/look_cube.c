@@ -1,12 +1,16 @@
 /* Colours through tables: a 1D table between two entries, a 3D table between the four corners of a tetrahedron.  Where
- * the colours are values of their own, an entry is one word of three halves, which are exact to a small part of an
- * 8-bit level: four gathers a pixel.  Else each is a gather over all channels of the result at once. */
+ * the colours are values of their own, an entry is one word, so that a pixel takes four gathers: of three whole
+ * numbers, which are multiplied and added together, if levels of 8 bits are wanted, else of three halves, which are
+ * exact to a small part of such a level.  Otherwise each is a gather over all channels of the result at once. */
 #include "base/num.h"
 #include "jobs/exr/look.h"
 #include "onnx/wire/proto.h"
 #include <math.h>
 #include <string.h>
 
+/* Bits of a sum of levels: of one colour; of its weights; of what is left of them after the point of a level.  Errors
+ * of the last two add up to less than half a level in any table: 3 * 255 / 2^WEIGHT + 1 / 2^(PLACES + 1). */
+enum { FIELD = 21, WEIGHT = 11, PLACES = FIELD - 8 - WEIGHT };
 #define INWARDS 1e-5 /* of the range: more than rounding, and much less than a level of 8 bits */
 
 /* A place along an axis is the digits of a float between 2^k and 2^(k + 1): those before the point are the entry before
@@ -42,11 +46,12 @@ static gale_value bits_as(gale__maker *m, gale_value v, gale_type type)
 
 /* Of colours between 0 and 1 up to rounding: pulled inwards by a little they are known to be in the domain, and kernels
  * need not look.  Those that a 1D table made may be anywhere. */
-void gale__look_cube_scale(const gale__cube *c, int channel, double *scale, double *more)
+void gale__look_cube_scale(const gale__cube *c, int channel, bool levels, double *scale, double *more)
 {
     double by = c->curve_size ? 0 : INWARDS, size = (double)(c->size - 1) / (c->high[channel] - c->low[channel]);
+    double half = levels ? 0.5 / (1 << WEIGHT) : 0; /* weights are cut off: this rounds the first, and the last less */
     if (!c->size) return;
-    *scale = size * (1 - 2 * by), *more = (by - c->low[channel]) * size + (double)grid_of(c).top;
+    *scale = size * (1 - 2 * by) - half, *more = (by - c->low[channel]) * size + (double)grid_of(c).top + half;
 }
 
 /* The bits of a place. */
@@ -72,32 +77,36 @@ static gale_value base_of(gale__maker *m, const gale__cube *c, const grid *g, co
 /* The corners of the tetrahedron around a place: from the entry before it along the axis of the largest part, then
  * along the next, then along the last.  Of equal parts any may be first: the corner between them has no weight. */
 typedef struct corners {
-    gale_value index[4], weight[4]; /* i32 and f32, [1, height, width] */
+    gale_value index[4], weight[4]; /* i32; f32, or u32 of which 2^WEIGHT are one; [1, height, width] */
 } corners;
 
 /* Words of parts and steps are sorted: the step along the axis of the largest part lies below it. */
-static void find_corners(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], corners *out)
+static void find_corners(
+    gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], bool levels, corners *out)
 {
     const uint32_t step[3] = {1, g->row, g->plane};
     gale_value w[3], base = base_of(m, c, g, place), mask = gale__make_word(m, g->steps), part[3];
+    gale_value one = levels ? gale__make_word(m, 1 << WEIGHT) : gale__make_number(m, 2);
     for (int i = 0; i < 3; i++)
         w[i] = gale__make_2(m, "Add", shifted(m, place[i], "LEFT", 32 - g->point), gale__make_word(m, step[i]));
     gale_value high = gale__make_2(m, "Max", gale__make_2(m, "Max", w[0], w[1]), w[2]),
                low = gale__make_2(m, "Min", gale__make_2(m, "Min", w[0], w[1]), w[2]),
                sum = gale__make_2(m, "Add", gale__make_2(m, "Add", w[0], w[1]), w[2]);
     const gale_value sorted[3] = {high, gale__make_2(m, "Sub", gale__make_2(m, "Sub", sum, high), low), low};
-    for (int i = 0; i < 3; i++) /* 1 and the part, as a float */
-        part[i] = bits_as(m,
-            gale__make_2(m, "BitwiseOr", shifted(m, sorted[i], "RIGHT", 9), gale__make_word(m, 127u << 23)), GALE_F32);
+    for (int i = 0; i < 3; i++) {
+        part[i] = shifted(m, sorted[i], "RIGHT", levels ? 32 - WEIGHT : 9);
+        if (levels) continue;
+        part[i] = bits_as(m, gale__make_2(m, "BitwiseOr", part[i], gale__make_word(m, 127u << 23)), GALE_F32); /* + 1 */
+    }
     gale_value at[4] = {base};
     for (int i = 0; i < 2; i++)
         at[i + 1] = gale__make_2(m, "Add", at[i], gale__make_2(m, "BitwiseAnd", sorted[i], mask));
     at[3] = gale__make_2(m, "Add", base, gale__make_word(m, g->all));
     for (int i = 0; i < 4; i++) out->index[i] = gale__make_cast(m, at[i], GALE_I32);
-    out->weight[0] = gale__make_affine(m, part[0], -1, 2);
+    out->weight[0] = gale__make_2(m, "Sub", one, part[0]);
     out->weight[1] = gale__make_2(m, "Sub", part[0], part[1]);
     out->weight[2] = gale__make_2(m, "Sub", part[1], part[2]);
-    out->weight[3] = gale__make_affine(m, part[2], 1, -1);
+    out->weight[3] = levels ? part[2] : gale__make_affine(m, part[2], 1, -1);
 }
 
 /* The columns of all channels of the result. */
@@ -116,7 +125,7 @@ static gale_value stacked(
     gale__free(values);
     for (int i = 0; i < channels; i++) begin[i] = columns[i] * (int32_t)g->entries;
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_I32, 3, dims, begin, &column);
-    find_corners(m, c, g, place, &k);
+    find_corners(m, c, g, place, false, &k);
     for (int i = 0; i < 4; i++) {
         gale_value entry = gale__make_2(m, "Gather", table, gale__make_2(m, "Add", k.index[i], column));
         gale_value part = gale__make_2(m, "Mul", entry, k.weight[i]);
@@ -125,8 +134,9 @@ static gale_value stacked(
     return sum;
 }
 
-/* Red in the lowest 16 bits, then green and blue. */
-static gale_value word_table(gale__maker *m, const gale__cube *c, const grid *g)
+/* Halves, red in the lowest 16 bits; or levels with PLACES, half a level more to round them, red in the highest bits.
+ */
+static gale_value word_table(gale__maker *m, const gale__cube *c, const grid *g, bool levels)
 {
     const int64_t n = c->size * c->size * c->size, entries = g->entries;
     uint64_t *words = gale__calloc((size_t)entries, sizeof *words);
@@ -134,33 +144,37 @@ static gale_value word_table(gale__maker *m, const gale__cube *c, const grid *g)
     if (!words) m->status = GALE_NO_MEMORY;
     for (int64_t i = 0; words && i < 3 * n; i++) {
         float v = fminf(fmaxf(c->values[i], -65504), 65504);
-        words[i % n] |= (uint64_t)gale__f32_to_f16(v) << 16 * (i / n);
+        words[i % n] |= levels ? (uint64_t)lrintf((v * 255 + 0.5f) * (1 << PLACES)) << (1 + FIELD * (2 - i / n))
+                               : (uint64_t)gale__f32_to_f16(v) << 16 * (i / n);
     }
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U64, 1, &entries, words, &out);
     gale__free(words);
     return out;
 }
 
-/* The colours of a word: red and green are its lower half. */
-static void unpack(gale__maker *m, gale_value word, gale_value rgb[3])
+static gale_value upper(gale__maker *m, gale_value word)
 {
     const gale_attr right = GALE_STRING_ATTR("direction", "RIGHT");
     const uint64_t by = 32;
     gale_value shift = GALE_NONE;
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U64, 0, NULL, &by, &shift);
-    gale_value lower = gale__make_cast(m, word, GALE_U32),
-               upper = gale__make_op(m, "BitShift", (gale_value[]){word, shift}, 2, &right, 1);
-    rgb[0] = lower, rgb[2] = gale__make_cast(m, upper, GALE_U32);
-    rgb[1] = shifted(m, lower, "RIGHT", 16);
+    return gale__make_cast(m, gale__make_op(m, "BitShift", (gale_value[]){word, shift}, 2, &right, 1), GALE_U32);
+}
+
+/* The colours of a word: red and green are its lower half. */
+static void unpack(gale__maker *m, gale_value word, gale_value rgb[3])
+{
+    rgb[0] = gale__make_cast(m, word, GALE_U32), rgb[2] = upper(m, word);
+    rgb[1] = shifted(m, rgb[0], "RIGHT", 16);
     for (int i = 0; i < 3; i++)
         rgb[i] = gale__make_cast(m, bits_as(m, gale__make_cast(m, rgb[i], GALE_U16), GALE_F16), GALE_F32);
 }
 
 static void separate(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], gale_value v[3])
 {
-    gale_value table = word_table(m, c, g);
+    gale_value table = word_table(m, c, g, false);
     corners k;
-    find_corners(m, c, g, place, &k);
+    find_corners(m, c, g, place, false, &k);
     for (int corner = 0; corner < 4; corner++) {
         gale_value entry[3];
         unpack(m, gale__make_2(m, "Gather", table, k.index[corner]), entry);
@@ -169,6 +183,24 @@ static void separate(gale__maker *m, const gale__cube *c, const grid *g, const g
             v[i] = corner ? gale__make_2(m, "Add", v[i], part) : part;
         }
     }
+}
+
+/* The levels of all colours as one sum: a word of red, green and blue as bytes. */
+static gale_value summed(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3])
+{
+    gale_value table = word_table(m, c, g, true), sum = GALE_NONE;
+    corners k;
+    find_corners(m, c, g, place, true, &k);
+    for (int i = 0; i < 4; i++) {
+        gale_value part = gale__make_2(
+            m, "Mul", gale__make_2(m, "Gather", table, k.index[i]), gale__make_cast(m, k.weight[i], GALE_U64));
+        sum = i ? gale__make_2(m, "Add", sum, part) : part;
+    }
+    const gale_value high = upper(m, sum), red = shifted(m, high, "RIGHT", 24),
+                     green = gale__make_2(m, "BitwiseAnd", shifted(m, high, "LEFT", 5), gale__make_word(m, 0xff00)),
+                     blue = shifted(m, gale__make_cast(m, sum, GALE_U32), "LEFT", 2),
+                     two = gale__make_2(m, "BitwiseOr", red, green);
+    return gale__make_2(m, "BitwiseOr", two, gale__make_2(m, "BitwiseAnd", blue, gale__make_word(m, 0xff0000)));
 }
 
 static gale_value constants(gale__maker *m, const double *values, const int *columns, int n)
@@ -197,7 +229,7 @@ static gale_value curved(gale__maker *m, const gale__cube *c, gale_value v, cons
     return gale__make_2(m, "Add", low, gale__make_2(m, "Mul", part, gale__make_2(m, "Sub", high, low)));
 }
 
-void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels)
+void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels, bool levels)
 {
     int columns[4];
     gale_value a[3];
@@ -209,10 +241,11 @@ void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, 
     for (int i = 0; i < 3; i++) {
         int from = colours == 3 ? i : 0;
         double scale = 1, more = 0;
-        if (n == 1 || c->curve_size) gale__look_cube_scale(c, i, &scale, &more);
+        if (n == 1 || c->curve_size) gale__look_cube_scale(c, i, levels, &scale, &more);
         a[i] = n == 3 ? v[i] : gale__make_slice(m, v[0], 0, from, from + 1);
         a[i] = place(m, c, &g, gale__make_affine(m, a[i], scale, more));
     }
-    if (n == 3) separate(m, c, &g, a, v);
+    if (n == 3 && levels) v[0] = summed(m, c, &g, a);
+    else if (n == 3) separate(m, c, &g, a, v);
     else v[0] = stacked(m, c, &g, a, columns, channels);
 }

@@ -284,3 +284,13 @@ gale__ir_val gale__ir_scalar(
     if (!is_float(t) && op >= GALE__FLOOR && op <= GALE__TRUNC) return a;
     return gale__ir_op3(ir, op, type, a, b, c);
 }
+
+gale__ir_val gale__ir_clamped(const gale__ir *ir, const gale__ir_instr *min)
+{
+    const gale__ir_instr *choice = &ir->code[min->a], *test = &ir->code[choice->a];
+    uint64_t one, zero, least;
+    bool is = min->type == GALE_F32 && gale__ir_is_const(ir, min->b, &one) && one == 0x3f800000 &&
+              choice->op == GALE__SELECT && test->op == GALE__GT && test->a == choice->b &&
+              gale__ir_is_const(ir, choice->c, &zero) && !zero && gale__ir_is_const(ir, test->b, &least) && !least;
+    return is ? choice->b : 0;
+}

@@ -85,4 +85,6 @@ gale__ir_val gale__ir_half_by_bits(gale__ir *ir, int op, gale__ir_val v);
 gale__ir_val gale__ir_level(gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b, bool near);
 /* Float to integer of storage type `to`: truncates, saturates, NaN to 0. */
 gale__ir_val gale__ir_float_to_int(gale__ir *ir, gale_type to, gale__ir_val v);
+/* x, if a minimum is min(x > 0 ? x : 0, 1), which devices have as one instruction or a part of one; else 0. */
+gale__ir_val gale__ir_clamped(const gale__ir *ir, const gale__ir_instr *min);
 #endif

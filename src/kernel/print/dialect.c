@@ -287,7 +287,7 @@ const gale__dialect_table gale__dialects[] = {
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "LET_NEXT_BEGIN WAIT_FOR_LAUNCH\n", .begin_early = "LET_NEXT_BEGIN\n", .ready = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
-        .make_vector = "make_$0", .vector = C_VECTORS,
+        .make_vector = "make_$0", .clamp = "__saturatef", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),

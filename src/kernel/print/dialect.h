@@ -36,6 +36,7 @@ typedef struct gale__dialect_table {
     const char *barrier, *barrier_all, *barrier_subgroup, *unroll; /* of work-group memory; of all memory */
     const char *atomic_add;                                        /* adds a U32 to what a pointer points to */
     const char *make_vector;                                       /* before (a,b,c,d); $0: the vector type */
+    const char *clamp;                                             /* of a float between 0 and 1, NaN to 0; NULL */
     const char *vector[GALE_TYPE_COUNT];                           /* vector types by memory type, without the count */
     gale__dialect_spelling rows[GALE__IR_COUNT];
 } gale__dialect_table;

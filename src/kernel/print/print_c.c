@@ -181,6 +181,10 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
         if (!upper_half_of(p, in->a)) break;
         gale__str_addf(s, "from_upper(%s)", p->text[upper_half_of(p, in->a)]);
         return GALE_OK;
+    case GALE__IR_MIN_NAN:
+        if (!p->dialect->clamp || !gale__ir_clamped(p->ir, in)) break;
+        gale__str_addf(s, "%s(%s)", p->dialect->clamp, p->text[gale__ir_clamped(p->ir, in)]);
+        return GALE_OK;
     default: break;
     }
     gale_type by = gale__ir_is_compare(in->op) ? gale__ir_type(p->ir, in->a) : type;
