@@ -1,8 +1,8 @@
 /* What gradients are checked on: every differentiable primitive, and what networks are made of. */
 #ifndef GALE_TEST_GRAD_CASES_H
 #define GALE_TEST_GRAD_CASES_H
-#include "graph/grad/grad.h"
 #include "grad_check.h"
+#include "graph/grad/grad.h"
 
 /* --- Scalars. --- */
 

@@ -1,7 +1,7 @@
 /* Gradients by finite differences of first and second order, and their conventions at ties and kinks. */
-#include "graph/reference/reference.h"
-#include "graph/grad/grad.h"
 #include "grad_cases.h"
+#include "graph/grad/grad.h"
+#include "graph/reference/reference.h"
 
 static void check_group(const char *name)
 {
