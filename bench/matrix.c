@@ -4,9 +4,9 @@
  *
  * prints a line per size and tile, TFLOP/s of the best of several runs, and marks the tile that the schedule chooses;
  * `dump` prints the CUDA text of the chosen kernels instead, on any machine. */
-#include "kernel/print/print.h"
 #include "../tests/ir_run.h"
 #include "../tests/nest_random.h"
+#include "kernel/print/print.h"
 #include "kernel/schedule/schedule.h"
 
 static int target = 2;

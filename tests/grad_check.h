@@ -3,10 +3,10 @@
  * itself. */
 #ifndef GALE_TEST_GRAD_CHECK_H
 #define GALE_TEST_GRAD_CHECK_H
-#include "graph/reference/reference.h"
-#include "graph/grad/grad.h"
 #include "test.h"
 #include "graph/build/build.h"
+#include "graph/grad/grad.h"
+#include "graph/reference/reference.h"
 #include <math.h>
 
 #define DIMS(...) \

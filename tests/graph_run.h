@@ -1,8 +1,8 @@
 /* Runs a primitive graph through the planner on a device and compares with the scalar reference. */
 #ifndef GALE_TEST_GRAPH_RUN_H
 #define GALE_TEST_GRAPH_RUN_H
-#include "graph/reference/reference.h"
 #include "graph/run/run.h"
+#include "graph/reference/reference.h"
 #include "test.h"
 #include <math.h>
 #include <stdlib.h>

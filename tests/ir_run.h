@@ -2,9 +2,9 @@
  * installed, and on every device of every generating backend that this machine has. */
 #ifndef GALE_TEST_IR_RUN_H
 #define GALE_TEST_IR_RUN_H
-#include "kernel/print/print.h"
 #include "device/device.h"
 #include "kernel/ir/ir.h"
+#include "kernel/print/print.h"
 #include "test.h"
 #include <stdlib.h>
 #include <unistd.h>

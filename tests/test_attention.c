@@ -1,11 +1,11 @@
 /* Attention in one kernel: many shapes, masks and layouts, built for each device that is here with its own matrix
  * instructions or written for plain threads; run, and compared with a model in double precision.  The form with CUDA's
  * instructions goes through NVRTC, the one with Vulkan's as far through spirv-val as that knows them. */
-#include "kernel/print/print.h"
 #include "base/num.h"
 #include "base/thread.h"
 #include "graph/run/program.h"
 #include "ir_run.h"
+#include "kernel/print/print.h"
 #include "kernel/routines/routine.h"
 #include "op_graph.h"
 #include <math.h>

@@ -1,9 +1,9 @@
 /* f32 division where a device's own is not exact (ir_lower.c), against C's to the last bit: corners by corners, random
  * bits, quotients next to halfway between two numbers, quotients below the normal numbers.  The devices at hand divide
  * well, so the reciprocal that the rewritten kernel asks for is also put several units off. */
-#include "kernel/print/print.h"
 #include "ir_run.h"
 #include "kernel/ir/ir_util.h"
+#include "kernel/print/print.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* The device's own mathematics (gale_program_options.fast), and its own instructions for corners: what kernels are made
  * of, and that results stay near the reference on every device of this machine. */
-#include "kernel/print/print.h"
 #include "graph_run.h"
 #include "ir_run.h"
 #include "kernel/ir/ir_util.h"
+#include "kernel/print/print.h"
 
 static gale__node number(gale__prim_graph *g, double v) { return gale__prim_scalar(g, GALE_F32, v); }
 

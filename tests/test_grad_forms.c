@@ -1,7 +1,7 @@
 /* The form that gradients of products take, which the fuser relies on; loops that run once; gradients when memory runs
  * out. */
-#include "graph/grad/grad.h"
 #include "grad_cases.h"
+#include "graph/grad/grad.h"
 
 /* --- The form of products' gradients: one sum of one product, and only views around and between sums. --- */
 

@@ -1,7 +1,7 @@
 /* Gradients on devices: the gradients of first and second order of every case, planned and run, against the scalar
  * reference. */
-#include "graph/grad/grad.h"
 #include "grad_cases.h"
+#include "graph/grad/grad.h"
 #include "graph_run.h"
 
 static void run_case(const grad_case *c, gale_device *device)

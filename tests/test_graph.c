@@ -1,8 +1,8 @@
 /* The primitive graph: building, simplification, folding, and the scalar reference. */
-#include "graph/reference/reference.h"
 #include "test.h"
 #include "graph/build/build.h"
 #include "base/str.h"
+#include "graph/reference/reference.h"
 #include <math.h>
 
 #define DIMS(...) \

@@ -1,8 +1,8 @@
 /* Kernel IR itself: folding, validation, both printers, and on every device control flow, work-group arrays, vectors,
  * parameters of all kinds and 64-bit indices. */
-#include "kernel/print/print.h"
 #include "ir_run.h"
 #include "base/mem.h"
+#include "kernel/print/print.h"
 
 #define N 1024
 

@@ -1,8 +1,8 @@
 /* Kernel IR for matrix units, piece by piece: small elements and vectors in work-group memory, arrays that take over
  * memory, copies, 16 x 16 products in every layout and of bytes; and what the validator refuses. */
-#include "kernel/print/print.h"
 #include "ir_run.h"
 #include "base/num.h"
+#include "kernel/print/print.h"
 #include <math.h>
 
 static gale__ir_instr shared(gale_type type, uint64_t n, gale__ir_val over)

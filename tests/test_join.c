@@ -1,9 +1,9 @@
 /* Small kernels made one: results against the scalar reference on every GPU that is there, how many launches are left,
  * and the IR itself. */
-#include "kernel/print/print.h"
 #include "device/registry.h"
 #include "graph_run.h"
 #include "kernel/ir/join.h"
+#include "kernel/print/print.h"
 
 static gale_device *device;
 

@@ -1,8 +1,8 @@
 /* Contractions by matrix units: chosen and random ones, built for each device that is here with its own instructions
  * or, where it has none, written for plain threads; run, and compared with their meaning.  The form with CUDA's
  * instructions goes through NVRTC, the one with Vulkan's as far through spirv-val as that knows them. */
-#include "kernel/print/print.h"
 #include "kernel/ir/ir_util.h"
+#include "kernel/print/print.h"
 #include "kernel/schedule/schedule_emit.h"
 #include "nest_launch.h"
 

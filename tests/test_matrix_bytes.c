@@ -1,8 +1,8 @@
 /* Contractions of bytes by matrix units, with whole sums: built for each device that is here with its own instructions
  * or, where it has none, written for plain threads; run, and compared with their meaning, which they must equal.  The
  * forms with CUDA's instructions go through NVRTC. */
-#include "kernel/print/print.h"
 #include "kernel/ir/ir_util.h"
+#include "kernel/print/print.h"
 #include "kernel/schedule/schedule_emit.h"
 #include "nest_launch.h"
 

@@ -1,10 +1,10 @@
 /* Recognisers and fast paths: every chain that exporters write is found, what only looks like one is not, results stay
  * the same with and without, and networks come to a fixed number of kernels. */
-#include "graph/reference/reference.h"
 #include "op_graph.h"
 #include "graph/plan/paths.h"
 #include "graph/run/program.h"
 #include "graph/rewrite/recognise.h"
+#include "graph/reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* The n-th allocation fails, alone or with all after it, on the host or on the device, for every n of a run that has
  * something of everything: the status says so, nothing crashes, nothing is left behind, and a run that could do without
  * that memory gives the right result. */
-#include "graph/grad/grad.h"
 #include "test.h"
 #include "device/null/null.h"
 #include "device/registry.h"
+#include "graph/grad/grad.h"
 #include "graph/run/run.h"
 #include "ops/cases/cases.h"
 #include "program_graphs.h"

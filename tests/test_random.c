@@ -1,11 +1,11 @@
 /* Random numbers on every backend: another set in each run, the same for the same seed and on every device, and never
  * the same for two operators, or two steps of a loop. */
-#include "graph/reference/reference.h"
 #include "onnx_made.h"
 #include "device_suite.h"
 #include "graph/run/program.h"
 #include "gale/model.h"
 #include "program_graphs.h"
+#include "graph/reference/reference.h"
 
 enum { N = 1000, OUTPUTS = 4 };
 

@@ -1,8 +1,8 @@
 /* Schedules: nests of every kind, random and chosen, built for each device that is here, run, and compared with their
  * meaning point by point. */
-#include "kernel/print/print.h"
 #include "nest_launch.h"
 #include "base/thread.h"
+#include "kernel/print/print.h"
 
 /* --- cases -----------------------------------------------------------------------------------------------------------
  */

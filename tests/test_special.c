@@ -1,8 +1,8 @@
 /* Sort, scan and scatter on every device that is here, against the CPU's plain loops. */
-#include "kernel/print/print.h"
 #include "ir_run.h"
 #include "kernel/cpu/cpu_special.h"
 #include "kernel/kernels.h"
+#include "kernel/print/print.h"
 #include "kernel/routines/routine.h"
 #include "kernel/schedule/special.h"
 #include "nest_random.h"

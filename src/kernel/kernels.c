@@ -1,10 +1,10 @@
 /* The device's table of built kernels, keyed by shape class, and the builds that fill it. */
-#include "kernel/print/print.h"
 #include "kernel/kernels.h"
 #include "base/hash.h"
 #include "base/hash_table.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/ir/join.h"
+#include "kernel/print/print.h"
 #include "kernel/tuning.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -549,27 +549,25 @@ static key nest_key(const gale__nest *nest)
 /* Layers repeat: nests that are the same in every number share the first one's kernel. */
 static gale_status make_all_cpu(gale_device *device, const gale__nest *const *nests, int n, gale__runnable *out)
 {
-    size_t size = 16;
-    while (size < (size_t)n * 2) size *= 2;
-    struct {
-        key key;
-        int at;
-    } *seen = gale__calloc(size, sizeof *seen); /* at: place + 1 */
-    gale_status status = seen ? GALE_OK : GALE_NO_MEMORY;
+    gale__hash_table seen = {0};
+    key *keys = gale__calloc((size_t)n + 1, sizeof *keys);
+    gale_status status = keys ? gale__hash_table_reserve(&seen, (size_t)n) : GALE_NO_MEMORY;
     for (int i = 0; i < n && status == GALE_OK; i++) {
-        key k = nest_key(nests[i]);
-        size_t slot = k.a & (size - 1);
-        while (seen[slot].at && (seen[slot].key.a != k.a || seen[slot].key.b != k.b)) slot = (slot + 1) & (size - 1);
-        if (seen[slot].at) {
-            out[i] = out[seen[slot].at - 1];
+        keys[i] = nest_key(nests[i]);
+        gale__hash_table_probe probe = gale__hash_table_look(keys[i].a);
+        int64_t same;
+        do same = gale__hash_table_next(&seen, &probe);
+        while (same >= 0 && (keys[same].a != keys[i].a || keys[same].b != keys[i].b));
+        if (same >= 0) {
+            out[i] = out[same];
             out[i].host = NULL;
             continue;
         }
-        seen[slot].key = k;
-        seen[slot].at = i + 1;
-        status = make_cpu(device, nests[i], &out[i]);
+        status = gale__hash_table_add(&seen, keys[i].a, (uint32_t)i);
+        if (status == GALE_OK) status = make_cpu(device, nests[i], &out[i]);
     }
-    gale__free(seen);
+    gale__hash_table_finish(&seen);
+    gale__free(keys);
     return status;
 }
 

@@ -3,25 +3,20 @@
  * function, which does not diffuse errors, out of the library, and libimagequant's licence (GPL or commercial) does not
  * fit. */
 #include "media/animation.h"
+#include "base/hash_table.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLOURS_MOST = 255, SLOTS = 1024, BINS = 1 << 15 };
+enum { COLOURS_MOST = 255, BINS = 1 << 15 };
 
-/* Distinct colours in a table of slots; false: there are too many. */
-typedef struct exact {
-    uint32_t keys[SLOTS]; /* colour + 1; 0: free */
-    uint8_t index[SLOTS];
-} exact;
-
-static int exact_find(exact *e, gale__gif_colours *out, const uint8_t *c)
+/* The number of a colour in the palette, added where it is new; -1: there are too many. */
+static int exact_find(gale__hash_table *table, gale__gif_colours *out, const uint8_t *c)
 {
-    uint32_t key = ((uint32_t)c[0] | (uint32_t)c[1] << 8 | (uint32_t)c[2] << 16) + 1, at = key * 2654435761u % SLOTS;
-    while (e->keys[at] && e->keys[at] != key) at = (at + 1) % SLOTS;
-    if (e->keys[at]) return e->index[at];
-    if (out->count == COLOURS_MOST) return -1;
-    e->keys[at] = key;
-    e->index[at] = (uint8_t)out->count;
+    uint64_t hash = ((uint64_t)c[0] | (uint64_t)c[1] << 8 | (uint64_t)c[2] << 16) * 0x9e3779b97f4a7c15u;
+    gale__hash_table_probe probe = gale__hash_table_look(hash);
+    for (int64_t i; (i = gale__hash_table_next(table, &probe)) >= 0;)
+        if (!memcmp(out->palette[i], c, 3)) return (int)i;
+    if (out->count == COLOURS_MOST || gale__hash_table_add(table, hash, (uint32_t)out->count) != GALE_OK) return -1;
     memcpy(out->palette[out->count], c, 3);
     return out->count++;
 }
@@ -31,16 +26,16 @@ static bool is_clear(const gale_picture *p, const uint8_t *pixel) { return p->ch
 static gale_status take_exact(const gale_picture *p, gale__gif_colours *out, bool *fits)
 {
     size_t n = (size_t)p->width * (size_t)p->height;
-    exact *e = gale__calloc(1, sizeof *e);
-    if (!e) return GALE_NO_MEMORY;
+    gale__hash_table table = {0};
+    GALE_TRY(gale__hash_table_reserve(&table, COLOURS_MOST));
     *fits = true;
     for (size_t i = 0; i < n && *fits; i++) {
         const uint8_t *pixel = (const uint8_t *)p->data + i * (size_t)p->channels;
-        int index = is_clear(p, pixel) ? COLOURS_MOST : exact_find(e, out, pixel);
+        int index = is_clear(p, pixel) ? COLOURS_MOST : exact_find(&table, out, pixel);
         *fits = index >= 0;
         out->indices[i] = (uint8_t)index;
     }
-    gale__free(e);
+    gale__hash_table_finish(&table);
     return GALE_OK;
 }
 

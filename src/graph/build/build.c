@@ -1,9 +1,9 @@
 /* The builder's core: nodes, hash-consing and folding.  A new node is compared with the existing ones by everything
  * that defines it, so that equal work is done once without a separate pass. */
-#include "graph/reference/reference.h"
 #include "graph/build/build.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "graph/reference/reference.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* The operator graph: built by gale_graph_*, and lowered to primitives for one set of input shapes.  Nodes are in
  * topological order by construction, since an operator can only read existing values. */
-#include "graph/grad/grad.h"
 #include "graph/build/opgraph.h"
 #include "base/thread.h"
+#include "graph/grad/grad.h"
 #include "graph/plan/paths.h"
 #include "graph/rewrite/precision.h"
 #include "graph/run/tensor.h"

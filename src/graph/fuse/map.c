@@ -140,17 +140,17 @@ static gale__map_result digits_to_axes(
     return GALE__MAP_OK;
 }
 
-/* Output axes [oa, ob) and input axes [ia, ib) of equal product. */
-static gale__map_result reshape_group(const gale__map_domain *domain, const gale__map *m, const int64_t *od, int oa,
-    int ob, const int64_t *id, int ia, int ib, gale__map *out, gale__map_split *split)
+/* Output axes [out_first, out_end) and input axes [in_first, in_end) of equal product. */
+static gale__map_result reshape_group(const gale__map_domain *domain, const gale__map *m, const int64_t *od,
+    int out_first, int out_end, const int64_t *id, int in_first, int in_end, gale__map *out, gale__map_split *split)
 {
-    int out_real = 0, in_real = 0, o1 = oa, i1 = ia;
-    for (int a = oa; a < ob; a++)
+    int out_real = 0, in_real = 0, o1 = out_first, i1 = in_first;
+    for (int a = out_first; a < out_end; a++)
         if (od[a] != 1) {
             out_real++;
             o1 = a;
         }
-    for (int a = ia; a < ib; a++) {
+    for (int a = in_first; a < in_end; a++) {
         axis_constant(&out->axis[a], 0);
         if (id[a] != 1) {
             in_real++;
@@ -165,7 +165,7 @@ static gale__map_result reshape_group(const gale__map_domain *domain, const gale
     if (in_real == 1) { /* merging is always affine */
         gale__map_axis *x = &out->axis[i1];
         int64_t weight = 1;
-        for (int a = ob - 1; a >= oa; a--) {
+        for (int a = out_end - 1; a >= out_first; a--) {
             if (m->axis[a].div != 1) return GALE__MAP_FAIL;
             x->c0 += m->axis[a].c0 * weight;
             for (int d = 0; d < m->n; d++) x->coef[d] += m->axis[a].coef[d] * weight;
@@ -175,32 +175,33 @@ static gale__map_result reshape_group(const gale__map_domain *domain, const gale
     }
     digit digits[GALE__NEST_DIMS + GALE_MAX_RANK];
     int count = 0;
-    for (int a = oa; a < ob; a++)
+    for (int a = out_first; a < out_end; a++)
         if (od[a] != 1 && !axis_digits(m, a, od[a], domain, digits, &count)) return GALE__MAP_FAIL;
-    return digits_to_axes(digits, count, id, ia, ib, out, split);
+    return digits_to_axes(digits, count, id, in_first, in_end, out, split);
 }
 
 static gale__map_result map_reshape(const gale__map_domain *domain, const gale__prim_node *n, const gale__prim_node *in,
     const gale__map *m, gale__map *out, gale__map_split *split)
 {
-    int oa = 0, ia = 0;
-    while (oa < n->rank || ia < in->rank) {
-        int ob = oa, ib = ia;
+    int out_first = 0, in_first = 0;
+    while (out_first < n->rank || in_first < in->rank) {
+        int out_end = out_first, in_end = in_first;
         int64_t po = 1, pi = 1;
         do {
-            if (po <= pi && ob < n->rank) po *= n->dims[ob++];
-            else if (ib < in->rank) pi *= in->dims[ib++];
-            else if (ob < n->rank) po *= n->dims[ob++];
+            if (po <= pi && out_end < n->rank) po *= n->dims[out_end++];
+            else if (in_end < in->rank) pi *= in->dims[in_end++];
+            else if (out_end < n->rank) po *= n->dims[out_end++];
             else break;
-        } while (po != pi || ((ob < n->rank || ib < in->rank) && po == 1 && pi == 1));
+        } while (po != pi || ((out_end < n->rank || in_end < in->rank) && po == 1 && pi == 1));
         if (po != pi) return GALE__MAP_FAIL;
         /* trailing ones belong to the last group */
-        if (ob == n->rank) ib = in->rank;
-        if (ib == in->rank) ob = n->rank;
-        gale__map_result r = reshape_group(domain, m, n->dims, oa, ob, in->dims, ia, ib, out, split);
+        if (out_end == n->rank) in_end = in->rank;
+        if (in_end == in->rank) out_end = n->rank;
+        gale__map_result r =
+            reshape_group(domain, m, n->dims, out_first, out_end, in->dims, in_first, in_end, out, split);
         if (r != GALE__MAP_OK) return r;
-        oa = ob;
-        ia = ib;
+        out_first = out_end;
+        in_first = in_end;
     }
     return GALE__MAP_OK;
 }

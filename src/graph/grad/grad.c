@@ -116,13 +116,3 @@ gale_status gale__prim_gradient(gale__prim_graph *g, gale__node loss, const gale
     gale__node one = gale__prim_like(g, loss, 1);
     return gale__prim_gradient_from(g, &loss, &one, 1, wrt, n, out);
 }
-
-gale__node gale__prim_stop_gradient(gale__prim_graph *g, gale__node x)
-{
-    if (!gale__prim_ok(g, x)) return GALE__NIL;
-    gale_type type = g->nodes[x].type;
-    if (!gale__type_is_float(type)) return x;
-    size_t size = gale_type_size(type);
-    gale_type bits = size == 8 ? GALE_I64 : size == 4 ? GALE_I32 : size == 2 ? GALE_I16 : GALE_I8;
-    return gale__prim_bitcast(g, gale__prim_bitcast(g, x, bits), type);
-}

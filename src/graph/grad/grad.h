@@ -34,7 +34,4 @@ gale_status gale__prim_gradient(gale__prim_graph *g, gale__node loss, const gale
 /* General form: seeds[i] is the incoming gradient of outputs[i]; NIL: none. */
 gale_status gale__prim_gradient_from(gale__prim_graph *g, const gale__node *outputs, const gale__node *seeds,
     int n_outputs, const gale__node *wrt, int n, gale__node *out);
-/* x, a constant to gradients: for a part whose gradient is known to come to nothing, like the maximum that softmax
- * takes away. */
-gale__node gale__prim_stop_gradient(gale__prim_graph *g, gale__node x);
 #endif

@@ -211,6 +211,6 @@ void gale__ir_store_as(
 /* The memory type a storage type travels in: F16 -> U16, BOOL -> U8, I4 -> I8 ... */
 gale_type gale__ir_mem_type(gale_type storage);
 
-/* Structure and types checked; the message names the instruction.  Run by tests and debug builds on every kernel. */
+/* Structure and types checked; the message names the instruction.  Tests run it on the kernels they print. */
 gale_status gale__ir_validate(const gale__ir *ir);
 #endif

@@ -1,8 +1,8 @@
 /* Spellings of CUDA C, HIP and OpenCL C.  Each head makes the same small vocabulary: types f32 ... u64, as_TYPE for
  * bits, LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element x of pointer i,
  * counted in elements of T, and AT, its address. */
-#include "kernel/print/print.h"
 #include "kernel/print/dialect.h"
+#include "kernel/print/print.h"
 #include <string.h>
 
 /* clang-format off */

@@ -1,8 +1,8 @@
 /* Prints kernel IR as C-family text, with the spellings of a dialect's table.  One short line per instruction; a value
  * used once in the same block is nested into its user, since compile time grows with the number of lines. */
-#include "kernel/print/print.h"
 #include "kernel/print/dialect.h"
 #include "kernel/ir/ir_util.h"
+#include "kernel/print/print.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

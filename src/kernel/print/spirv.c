@@ -2,9 +2,9 @@
  * types and constants are created once and looked up by their words.  Written directly, so that Vulkan needs no
  * compiler for GLSL: the kernel IR is already in SSA form, and SPIR-V is a list of its instructions. */
 #ifdef GALE_HAVE_SPIRV
-#include "kernel/print/print.h"
 #include "kernel/print/spirv.h"
 #include "base/hash.h"
+#include "kernel/print/print.h"
 #include <string.h>
 
 static void add_words(gale__ir_words *w, const uint32_t *words, size_t n)

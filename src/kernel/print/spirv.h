@@ -1,8 +1,8 @@
 /* A SPIR-V module under construction: sections, unique types and constants, and the words of an instruction. */
 #ifndef GALE_KERNEL_SPIRV_H
 #define GALE_KERNEL_SPIRV_H
-#include "kernel/print/print.h"
 #include "kernel/ir/ir_util.h"
+#include "kernel/print/print.h"
 #include <spirv/unified1/GLSL.std.450.h>
 #include <spirv/unified1/spirv.h>
 

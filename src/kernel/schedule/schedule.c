@@ -1,6 +1,6 @@
 /* The interface of schedules: choosing one, its key, its words, its grid, its kernel. */
-#include "kernel/print/print.h"
 #include "kernel/schedule/schedule_emit.h"
+#include "kernel/print/print.h"
 #include <string.h>
 
 static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }

@@ -1,8 +1,8 @@
 /* Cast to and from strings.  Numbers become the shortest decimal text that reads back as the same number of their type,
  * written as NumPy does; texts become numbers with one rounding, to the type they are for. */
+#include "base/num.h"
 #include "onnx/host/host.h"
 #include "onnx/run/session.h"
-#include "base/num.h"
 #include "onnx/run/texts.h"
 #include <ctype.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* ai.onnx.ml's operators on strings and maps: encoders, mappers, vectorizers.  Each is a lookup of values among keys.
  * */
-#include "onnx/host/host.h"
 #include "base/num.h"
+#include "onnx/host/host.h"
 #include "onnx/host/lookup.h"
 #include <stdlib.h>
 #include <string.h>

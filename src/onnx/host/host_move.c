@@ -1,8 +1,8 @@
 /* Operators that move elements, for strings: the numeric operator runs on the indices of the strings.  One function
  * serves them all, so shapes, axes and broadcasting have a single definition. */
+#include "onnx/run/texts.h"
 #include "onnx/host/host.h"
 #include "onnx/run/session.h"
-#include "onnx/run/texts.h"
 #include <string.h>
 
 /* What a call made of its arguments, to be destroyed. */

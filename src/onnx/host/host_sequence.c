@@ -1,8 +1,8 @@
 /* Sequences and optionals.  They hold references, so taking them apart or combining them moves no data; only splitting
  * and joining tensors compute, on the device. */
+#include "onnx/run/texts.h"
 #include "onnx/host/host.h"
 #include "onnx/run/session.h"
-#include "onnx/run/texts.h"
 #include <string.h>
 
 /* --- Optionals. --- */

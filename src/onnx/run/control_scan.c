@@ -1,8 +1,8 @@
 /* Scan whose body is more than numbers of fixed shapes: strings, sequences, choices, extents that depend on data.  Each
  * step runs the body as a net of its own on slices that are cut where the tensors are; other bodies are a loop of the
  * device (ops/scan.c). */
-#include "onnx/host/host.h"
 #include "onnx/run/control.h"
+#include "onnx/host/host.h"
 #include "onnx/run/texts.h"
 #include <string.h>
 

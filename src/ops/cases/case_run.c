@@ -1,6 +1,6 @@
 /* Runs a case through the scalar reference, and compares results. */
-#include "graph/reference/reference.h"
 #include "ops/cases/cases.h"
+#include "graph/reference/reference.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
