@@ -407,13 +407,20 @@ static inline void nr_write(nr_run *r, const gale__nest_store *st)
     else gale__store_i64(a->type, p, v.i);
 }
 
+static inline bool nr_stores_inner(const nest_case *c, const gale__nest_store *st)
+{
+    return c->code[st->value].inner || (st->index >= 0 && c->code[st->index].inner);
+}
+
 /* Fills c->expected. */
 static inline void nr_evaluate(nest_case *c)
 {
     const gale__nest *nest = &c->nest;
     nr_run *r = calloc(1, sizeof *r);
     int64_t outer = 1, inner = 1, dims = nest->n_outer + nest->n_inner;
+    bool inner_store = false; /* else there is a point to visit for each result, which reduces by itself */
     for (int d = 0; d < dims; d++) *(d < nest->n_outer ? &outer : &inner) *= nest->extent[d];
+    for (int s = 0; s < nest->n_stores; s++) inner_store |= nr_stores_inner(c, &nest->stores[s]);
     for (int b = 0; b < nest->n_buffers; b++) {
         if (!c->buffers[b].written) continue;
         size_t size = (size_t)c->buffers[b].elements * gale_type_size(c->buffers[b].type);
@@ -421,17 +428,14 @@ static inline void nr_evaluate(nest_case *c)
         memcpy(c->expected[b], c->data[b], size);
     }
     r->c = c;
-    for (int64_t p = 0; p < outer * inner; p++) {
+    for (int64_t p = 0; p < outer * inner; p += inner_store ? 1 : inner) {
         int64_t rest = p;
         for (int d = (int)dims - 1; d >= 0; rest /= nest->extent[d--]) r->at[d] = rest % nest->extent[d];
         if (p % inner == 0) r->outer_point = r->point = 1 + (uint64_t)(p / inner) * 2 * (uint64_t)(inner + 2);
         /* The points a reduction visits and those that are stored are kept apart. */
         r->point = r->outer_point + (uint64_t)(inner + 2) + (uint64_t)(p % inner);
-        for (int s = 0; s < nest->n_stores; s++) {
-            bool is_inner = c->code[nest->stores[s].value].inner ||
-                            (nest->stores[s].index >= 0 && c->code[nest->stores[s].index].inner);
-            if (is_inner || p % inner == 0) nr_write(r, &nest->stores[s]);
-        }
+        for (int s = 0; s < nest->n_stores; s++)
+            if (p % inner == 0 || nr_stores_inner(c, &nest->stores[s])) nr_write(r, &nest->stores[s]);
     }
     free(r);
 }

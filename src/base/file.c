@@ -301,25 +301,36 @@ bool gale__file_is_stream(const char *path)
 
 gale_status gale__file_end(gale__file_out *out)
 {
-    gale_status status =
-        fsync(out->fd) && errno != EINVAL && errno != EROFS ? fail_errno(out->path, "cannot flush to disk") : GALE_OK;
+    bool lost = !out->unflushed && fsync(out->fd) && errno != EINVAL && errno != EROFS;
+    gale_status status = lost ? fail_errno(out->path, "cannot flush to disk") : GALE_OK;
     if (close(out->fd) && status == GALE_OK) status = fail_errno(out->path, "cannot write");
     out->fd = -1;
     if (status == GALE_OK && out->name && rename(out->name, out->path))
         status = fail_errno(out->path, "cannot rename into place");
-    if (status == GALE_OK && out->name) sync_folder_of(out->path);
+    if (status == GALE_OK && out->name && !out->unflushed) sync_folder_of(out->path);
     gale__file_drop(out); /* the temporary name, if it still exists */
+    return status;
+}
+
+static gale_status write_whole(const char *path, const void *data, size_t size, bool unflushed)
+{
+    gale__file_out out = {0};
+    GALE_TRY(gale__file_begin(path, &out));
+    out.unflushed = unflushed;
+    gale_status status = gale__file_add(&out, data, size);
+    if (status == GALE_OK) return gale__file_end(&out);
+    gale__file_drop(&out);
     return status;
 }
 
 gale_status gale__file_write(const char *path, const void *data, size_t size)
 {
-    gale__file_out out = {0};
-    GALE_TRY(gale__file_begin(path, &out));
-    gale_status status = gale__file_add(&out, data, size);
-    if (status == GALE_OK) return gale__file_end(&out);
-    gale__file_drop(&out);
-    return status;
+    return write_whole(path, data, size, false);
+}
+
+gale_status gale__file_write_unflushed(const char *path, const void *data, size_t size)
+{
+    return write_whole(path, data, size, true);
 }
 
 gale_status gale__file_check(const char *path)

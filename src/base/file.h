@@ -12,10 +12,13 @@ gale_status gale__file_read(
     const char *path, size_t limit_bytes, gale__bytes *out); /* 0: no limit; followed by a spare zero byte */
 void gale__bytes_finish(gale__bytes *b);
 gale_status gale__file_write(const char *path, const void *data, size_t size); /* temporary file, fsync, rename */
+/* Without fsync, which takes milliseconds: for caches whose readers notice what a power failure has left of a file. */
+gale_status gale__file_write_unflushed(const char *path, const void *data, size_t size);
 /* The same in pieces; begin is followed by end or drop; drop after end does nothing. fd -1 and all zero: not begun. */
 typedef struct gale__file_out {
     char *path, *name;
     int fd, place; /* place: slot among the remembered names */
+    bool unflushed;
 } gale__file_out;
 gale_status gale__file_begin(const char *path, gale__file_out *out);
 gale_status gale__file_add(gale__file_out *out, const void *data, size_t size);

@@ -136,7 +136,7 @@ static gale_status write_file(const char *folder, const char *key, const void *d
     if (!whole) return GALE_NO_MEMORY;
     memcpy(whole, &head, sizeof head);
     memcpy(whole + sizeof head, data, size);
-    gale_status status = gale__file_write(path, whole, sizeof head + size);
+    gale_status status = gale__file_write_unflushed(path, whole, sizeof head + size);
     gale__free(whole);
     return status;
 }
