@@ -18,7 +18,7 @@ from counted import check, finish, skip  # noqa: E402
 import private_python  # noqa: E402
 import random_encoders  # noqa: E402
 
-LEAST = {"fp32": 0.99999, "fp16": 0.9999, "bf16": 0.995}  # 0.9999 is aimed at for bf16 too; values between layers have 8 bits, and 0.998 is what it reaches
+LEAST = {"fp32": 0.99999, "fp16": 0.9999, "bf16": 0.9999}
 ODD = ["", "  spaces around  ", "x" * 500, "word " * 300, "emoji \N{GRINNING FACE} na\u00efve cafe\u0301", "\u65e5\u672c\u8a9e\u306e\u30c6\u30ad\u30b9\u30c8", "\t"]
 
 

@@ -224,6 +224,26 @@ static void plain_product(build *b, gale_type type, int64_t m, int64_t n, int64_
     add_store(b, add(b, GALE__MAX, type, 0, sum, add_const(b, type, 0), 0), dense_access(b, type, 3, true));
 }
 
+/* Rows that are read in place: all parts of a panel, sums of several parts of k, rows that displace each other in a
+ * cache; plus a number for each lane, and plus another value. */
+TEST(rows_in_memory)
+{
+    static const int64_t shapes[][3] = {{1, 64, 48}, {5, 64, 600}, {13, 96, 1100}, {29, 32, 1024}, {31, 40, 64}};
+    for (size_t s = 0; s < 5; s++)
+        for (int addends = 0; addends < 4; addends++) {
+            build b;
+            build_init(&b, 2, 1, shapes[s]);
+            int x = add_load(&b, dense_access(&b, GALE_F32, 1 | 4, false), 1),
+                y = add_load(&b, dense_access(&b, GALE_F32, 2 | 4, false), 1);
+            x = add_reduce(&b, GALE__SUM, GALE_F32, GALE_F32, add(&b, GALE__MUL, GALE_F32, 1, x, y, 0));
+            for (int i = 0; i < addends; i++) /* one for each lane, then of all elements */
+                x = add(
+                    &b, GALE__ADD, GALE_F32, 0, x, add_load(&b, dense_access(&b, GALE_F32, i ? 3 : 2, false), 0), 0);
+            add_store(&b, x, dense_access(&b, GALE_F32, 3, true));
+            CHECK(agree(&b, "rows in memory"));
+        }
+}
+
 static gale__cpu_kernel *with_constant(build *b, gale__cpu_panels *panels)
 {
     gale__cpu_kernel *k = NULL;
@@ -813,5 +833,5 @@ static void test_keys(void)
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
-    ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps), ROW(channels), ROW(indirection), ROW(in_place),
-    ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))
+    ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps), ROW(channels),
+    ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))

@@ -124,6 +124,23 @@ TEST(norms_before_products_become_narrow)
     og_end(&t);
 }
 
+/* A sum of two values is rounded to f16, but not to bf16, where only a norm reads it. */
+TEST(sums_before_norms_keep_their_digits)
+{
+    bool wide_sums;
+    for (int others = 0; others < 2; others++) {
+        og t;
+        og_begin(&t);
+        gale_value x = OG_INPUT(&t, 4, 16), sum = op(&t, "Sum", linear(&t, x, 16, 16), linear(&t, x, 16, 16));
+        og_output(&t, linear(&t, norm(&t, sum, 16), 16, 16));
+        if (others) og_output(&t, og_op1(&t, "Relu", sum));
+        CHECK_EQ(result_type(&t, &f16, "Sum", &wide_sums), GALE_F16);
+        CHECK_EQ(result_type(&t, &bf16, "Sum", &wide_sums), others ? GALE_BF16 : GALE_F32);
+        CHECK_EQ(result_type(&t, &bf16, "LayerNormalization", &wide_sums), GALE_BF16);
+        og_end(&t);
+    }
+}
+
 /* Small and large numbers that halves do not hold, and biases that say that sums are large. */
 TEST(constants_out_of_range_stay)
 {
@@ -374,6 +391,7 @@ int main(int argc, char **argv)
     static const test_row rows[] = {
         ROW(activations_become_narrow),
         ROW(norms_before_products_become_narrow),
+        ROW(sums_before_norms_keep_their_digits),
         ROW(constants_out_of_range_stay),
         ROW(integers_are_left_alone),
         ROW(results_are_near),

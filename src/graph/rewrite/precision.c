@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP, CONTRACTION, MAP, WIDE, NARROW, LEVELS, SUMS };
+enum { KEEP, CONTRACTION, MAP, WIDE, NORM, NARROW, LEVELS, SUMS };
 enum { AS_MADE, STAYS_F32, MADE_SUM, MADE_NARROW, TO_NARROW, TO_NARROW_CLAMPED }; /* what becomes of results */
 enum { IS_NARROW = 1, IS_SUM };                                                   /* marks of values */
 
@@ -128,6 +128,7 @@ static void count_readers(gale__narrowing *s, const gale__op_node *n)
     for (int i = 0; n->op && i < n->n_in; i++) {
         if (n->in[i] < 0) continue;
         s->readers[n->in[i]]++;
+        s->normed[n->in[i]] |= class_of(n->op) == NORM && i == 0;
         s->multiplied[n->in[i]] |= class_of(n->op) == CONTRACTION && is_data(n->op, i);
     }
 }
@@ -139,7 +140,8 @@ gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, ga
     s->narrow = gale__arena_alloc(&g->arena, (size_t)graph->n_values + 1);
     s->readers = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->readers);
     s->multiplied = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->multiplied);
-    if (!s->narrow || !s->readers || !s->multiplied) return GALE_NO_MEMORY;
+    s->normed = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->normed);
+    if (!s->narrow || !s->readers || !s->multiplied || !s->normed) return GALE_NO_MEMORY;
     for (int i = 0; i < graph->n_nodes; i++) count_readers(s, &graph->nodes[i]);
     for (int i = 0; i < graph->n_outputs; i++) s->readers[graph->outputs[i]]++;
     return GALE_OK;
@@ -252,6 +254,7 @@ int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__nod
 {
     if (!s->narrow || s->g->status != GALE_OK) return AS_MADE;
     int class_ = s->off ? KEEP : class_of(n->op), how = STAYS_F32;
+    if (class_ == NORM) class_ = WIDE;
     if (class_ == LEVELS) return makes_narrow(s, in) ? TO_NARROW : STAYS_F32;
     kinds k = look(s, n, class_, in);
     if (class_ == SUMS && (strcmp(n->op->name, "Cast") || k.sums)) return MADE_SUM;
@@ -265,7 +268,11 @@ int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__nod
      * once. */
     if (class_ == WIDE && !k.unsuited && s->multiplied[n->out[0]]) how = TO_NARROW_CLAMPED;
     if (k.narrow && class_ != KEEP) how = k.wide && class_ != WIDE ? TO_NARROW_CLAMPED : TO_NARROW;
-    if (class_ == MAP) take_unrounded(s, n, in);
+    /* With 8 bits, rounding what is added costs less than rounding the sum, and as many bytes: the norm's kernel adds.
+     */
+    bool sum = class_ == MAP && k.narrow + k.wide > 1 && s->normed[n->out[0]] && s->readers[n->out[0]] == 1;
+    if (sum && s->graph->narrow == GALE_BF16) how = STAYS_F32;
+    else if (class_ == MAP) take_unrounded(s, n, in);
     widen_all(s, n, in);
     return how;
 }

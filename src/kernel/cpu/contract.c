@@ -4,9 +4,10 @@
 #include "base/thread.h"
 #include <string.h>
 
-#define K_NARROW 2048 /* steps of narrow operands; for tiles K_BYTES of them */
-#define K_WINDOW 8192 /* most of them in a window, whose rows are packed at once */
-#define K_BYTES 1024  /* of one row of a panel: what a tile's pass over k keeps in the first cache */
+#define K_NARROW 2048  /* steps of narrow operands; for tiles K_BYTES of them */
+#define K_WINDOW 8192  /* most of them in a window, whose rows are packed at once */
+#define K_BYTES 1024   /* of one row of a panel: what a tile's pass over k keeps in the first cache */
+#define K_PRODUCT 2048 /* the same of plain products, so that more tiles are finished at once */
 #define TILE_ROWS 120
 #define TILE_LANES 768
 #define LEAST_PANELS 4          /* of a tile that is made smaller for more threads; 1 where these would have none */
@@ -228,6 +229,7 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
     if (c->sum_type == GALE__SIMD_TYPE_F32)
         gale__cpu_finish_find(&c->finish, c->nest, info->reduce, c->transposed ? &c->a.rows : &c->b.rows);
+    if (c->finish.also && (c->window.access || c->transposed || !c->gemm.part[0].done_rows)) c->finish.out = NULL;
     gale__cpu_tape_init(t, c->nest);
     t->lane_dims = tail_dims(c);
     for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
@@ -255,7 +257,7 @@ static void choose_tiles(gale__cpu_contract *c)
     int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count, mr = c->gemm.mr, nr = c->gemm.nr,
             size = (int64_t)c->size;
     int64_t steps = c->gemm.b_group ? K_BYTES / ((int64_t)c->unit / c->group) : K_NARROW;
-    c->kc = c->narrow ? equal_parts(k, steps, c->group) : equal_parts(k, K_BYTES / size, 1);
+    c->kc = c->narrow ? equal_parts(k, steps, c->group) : equal_parts(k, K_PRODUCT / size, 1);
     c->mc = equal_parts(m, TILE_ROWS, mr);
     c->tile_lanes = equal_parts(n, TILE_LANES, nr);
     int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
@@ -474,8 +476,7 @@ static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bo
 {
     int rows = turned ? info->b : info->a, lanes = turned ? info->a : info->b;
     c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->sum_type));
-    c->group = 1;
-    c->unit = c->size;
+    c->group = 1, c->unit = c->size;
     if (!narrow_fits(c->nest, info, turned)) return;
     gale__cpu_window *w = &c->window;
     bool shares = c->sum_type == GALE__SIMD_TYPE_F32 &&
@@ -534,7 +535,7 @@ static bool is_better_transposed(gale__cpu_contract *c, const gale__contraction 
         padded_work(gemm, n, m) * 10 > padded_work(gemm, m, n) * 9)
         return false;
     gale__cpu_finish_find(&finish, c->nest, info->reduce, &c->b.rows);
-    return finish.out &&
+    return finish.out && !finish.also &&
            gale__cpu_window_find(&w, c->nest, turned ? info->a : info->b, &c->b.rows, &c->k, c->sum_type) &&
            w.x.tap < 0 && w.y.tap < 0 && !(gale__simd_get()->upright_done && gale__cpu_window_is_near(&w));
 }
@@ -550,8 +551,7 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     c->window = (gale__cpu_window){0};
     find_spans(c, info, turned ? 'N' : 'M');
     if (find_winograd(c, info, turned)) return init_winograd(c, info);
-    c->winograd = (gale__cpu_winograd){0};
-    c->window = (gale__cpu_window){0};
+    c->winograd = (gale__cpu_winograd){0}, c->window = (gale__cpu_window){0};
     if (is_better_transposed(c, info, turned)) {
         c->transposed = true;
         turned = !turned;

@@ -107,6 +107,16 @@ void gale__cpu_contract_pack_rows(
     const gale__cpu_contract *c, void *const *buffers, bool aliased, int64_t batch, char *to);
 /* Where the batch's panels of a begin among those that were made before. */
 size_t gale__cpu_contract_rows_at(const gale__cpu_contract *c, int64_t batch);
+/* Rows of a tile in memory, each along k (contract_rows.c); false: they must be packed. */
+typedef struct gale__cpu_row_view {
+    const float *first;
+    size_t pitch; /* elements from one to the next */
+} gale__cpu_row_view;
+bool gale__cpu_contract_open_rows(
+    const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t lanes, gale__cpu_row_view *in);
+/* Multiplies them by b's panels over kn steps from k on: sums go to the tile, those of all steps where done says. */
+void gale__cpu_contract_run_rows(const gale__cpu_contract *c, const gale__cpu_row_view *in, char *tile, const char *b,
+    int64_t rows, int64_t lanes, int64_t k, int64_t kn, const gale__simd_done *done);
 /* What follows the reduction, for rows of sums that are `pitch` elements apart; the sums may move. */
 void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, int64_t m0, int64_t rows, int64_t n0,
     int64_t lanes, char *sums, int64_t pitch);

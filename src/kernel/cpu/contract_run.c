@@ -161,7 +161,7 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
     else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
-enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 256, PANEL_AHEAD = 1024 };
+enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 512, PANEL_AHEAD = 1024 };
 
 static void fetch(const char *from, size_t bytes)
 {
@@ -257,7 +257,7 @@ void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, in
         finish_transposed(c, f, m0, rows, n0, lanes, (const float *)(const void *)sums, pitch);
         return;
     }
-    if (c->requant.out || (c->finish.out && !c->transposed && !f->aliased)) {
+    if (c->requant.out || (c->finish.out && !c->finish.also && !c->transposed && !f->aliased)) {
         finish_rows(c, f, m0, rows, n0, lanes, sums, pitch);
         return;
     }
@@ -408,10 +408,16 @@ static void tile_task(void *arg, size_t i, int worker)
     open_bench(&w, r);
     set_batch(&w, c, r->batch);
     gale__simd_done done, *at_once = open_done(r, &w, m0, r->lane_first + lane, &done) ? &done : NULL;
-    if (!at_once || c->kc < c->k.count) start_tile(r, &w, m0, rows, lane, lanes);
+    gale__cpu_row_view in_place = {0};
+    bool reads = at_once && !r->rows && gale__cpu_contract_open_rows(c, &w.a, m0, rows, lanes, &in_place);
+    if (!at_once || (c->kc < c->k.count && !reads)) start_tile(r, &w, m0, rows, lane, lanes);
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
         const char *a = w.pack_a;
+        if (reads) {
+            gale__cpu_contract_run_rows(c, &in_place, w.tile, packed_at(r, k, kn, lane), rows, lanes, k, kn, at_once);
+            continue;
+        }
         if (r->rows)
             a = r->rows + (size_t)gale__cpu_contract_padded_rows(c) * gale__cpu_contract_steps(c, k) +
                 (size_t)m0 * gale__cpu_contract_steps(c, kn);

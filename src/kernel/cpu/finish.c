@@ -111,8 +111,8 @@ void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int redu
         if (!load && value == before) break;
         if (!load) continue;
         bool same = is_same_along(load, lanes);
-        if (q->bias || ((q->other || q->scale) && !same)) return;
-        *(same ? &q->bias : &q->other) = load;
+        if (q->bias || (!same && (q->also || q->scale))) return;
+        *(same ? &q->bias : q->other ? &q->also : &q->other) = load;
         int64_t run = same ? q->run : gale__cpu_run_of(load, lanes);
         if (run < q->run) q->run = run;
     }
@@ -166,6 +166,7 @@ bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows
     if (!q->out || q->run != lanes->count || !find_pitch(q->out, rows, &d->out_pitch) ||
         (q->bias && !find_pitch(q->bias, rows, &d->bias_pitch)) ||
         (q->scale && !find_pitch(q->scale, rows, &d->scale_pitch)) ||
+        (q->also && !find_pitch(q->also, rows, &d->also_pitch)) ||
         (q->other && !find_pitch(q->other, rows, &d->other_pitch)))
         return false;
     memcpy(first, at, (size_t)n_dims * sizeof *first);
@@ -174,6 +175,7 @@ bool gale__cpu_finish_open(const gale__cpu_finish *q, const gale__cpu_span *rows
     d->out = (float *)buffers[q->out->buffer] + gale__cpu_address(q->out, first, n_dims);
     if (q->bias) d->bias = base_of(q->bias, buffers, first, n_dims);
     if (q->scale) d->scale = base_of(q->scale, buffers, first, n_dims);
+    if (q->also) d->also = base_of(q->also, buffers, first, n_dims);
     if (q->other) d->other = base_of(q->other, buffers, first, n_dims);
     return true;
 }

@@ -1,4 +1,5 @@
-/* What follows most products and convolutions in f32: plus a bias, by a scale, plus other values, between two limits,
+/* What follows most products and convolutions in f32: plus a bias, by a scale, plus other values, in products by rows
+ * twice (a bias for each lane, then the sum with another value), between two limits,
  * then an activation, to elements that are adjacent in memory.  A row of results is then one call of a function,
  * without a tape. */
 #ifndef GALE_KERNEL_CPU_FINISH_H
@@ -8,6 +9,7 @@
 typedef struct gale__cpu_finish {
     const gale__nest_access *out;                  /* NULL: something else follows */
     const gale__nest_access *bias, *scale, *other; /* NULL: none; bias, scale: the same along a row */
+    const gale__nest_access *also;                 /* added before other; only tiles that are finished at once do so */
     float lo, hi;
     gale__simd_activate *activate; /* NULL: none.  Over results in memory, while they are in the first cache */
     int64_t run;                   /* results that are adjacent, from a multiple of it on */
@@ -33,6 +35,7 @@ static inline void gale__cpu_finish_advance(gale__simd_done *d, int64_t m, int64
     d->out += m * d->out_pitch + n;
     if (d->bias) d->bias += m * d->bias_pitch;
     if (d->scale) d->scale += m * d->scale_pitch;
+    if (d->also) d->also += m * d->also_pitch + n;
     if (d->other) d->other += m * d->other_pitch + n;
 }
 /* Multiplies a tile of so many rows and lanes, from m and n on, and finishes it; start: sums of the steps before. */

@@ -30,18 +30,21 @@ typedef void gale__simd_arg_fold(void *best, int64_t *index, const void *a, int6
 typedef void gale__simd_tile(void *c, size_t ldc, const void *a, const void *b, size_t k);
 /* The same, row k of b being b + offset[k] elements. */
 typedef void gale__simd_tile_at(void *c, size_t ldc, const void *a, const void *b, const int32_t *offset, size_t k);
-/* Where a tile of f32 goes at once: out = min(max((start + its sums + bias) scale + other, lo), hi). */
+/* Where a tile of f32 goes at once: out = min(max((start + its sums + bias) scale + also + other, lo), hi). */
 typedef struct gale__simd_done {
     float *out;
-    const float *start, *bias, *scale,
+    const float *start, *bias, *scale, *also,
         *other; /* start: the sums of the steps before; each may be NULL, but bias only of upright tiles */
-    int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, other_pitch; /* from one row to the next */
+    int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, also_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
     int64_t next;        /* lanes so far ahead are fetched */
 } gale__simd_done;
 typedef void gale__simd_done_at(
     const gale__simd_done *d, const void *a, const void *b, const int32_t *offset, size_t k);
+/* The same of rows of a that are `pitch` elements apart and along k, as many as the part has, by a panel of nr lanes.
+ */
+typedef void gale__simd_done_rows(const gale__simd_done *d, const void *a, size_t pitch, const void *b, size_t k);
 enum { GALE__DONE_FULL, GALE__DONE_SOME, GALE__DONE_SLIM, GALE__DONES }; /* nr lanes, fewer, and `slim` or fewer */
 /* One that computes the first `rows` of mr rows only, for the last rows of a product, to the same bits. */
 typedef struct gale__simd_part {
@@ -50,6 +53,7 @@ typedef struct gale__simd_part {
     gale__simd_tile_at *tile_at;
     gale__simd_tile_at *slim_at;              /* the first `slim` lanes only; NULL: there is none */
     gale__simd_done_at *done_at[GALE__DONES]; /* NULL: there are none */
+    gale__simd_done_rows *done_rows;          /* NULL: there is none */
     gale__simd_tile *fresh;                   /* c = a b; NULL: there is none */
 } gale__simd_part;
 enum { GALE__SIMD_PARTS = 4, GALE__SIMD_GEMMS = 24 };

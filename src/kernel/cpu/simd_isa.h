@@ -41,12 +41,13 @@ void SIMD(dot)(gale__simd *t);
 /* The same with those that finish their tile. */
 #define PART_DONE2(name, rows, form) name##_done_##form##_##rows
 #define PART_DONE(name, rows, form) PART_DONE2(name, rows, form)
-#define ROW_DONE(name, rows)                                                                      \
-    {                                                                                             \
-        rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows),                       \
-        {                                                                                         \
-            PART_DONE(name, rows, full), PART_DONE(name, rows, some), PART_DONE(name, rows, slim) \
-        }                                                                                         \
+#define PART_ROWS2(name, rows) name##_rows_##rows
+#define PART_ROWS(name, rows) PART_ROWS2(name, rows)
+#define ROW_DONE(name, rows)                                                                         \
+    {                                                                                                \
+        rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows),                          \
+            {PART_DONE(name, rows, full), PART_DONE(name, rows, some), PART_DONE(name, rows, slim)}, \
+            PART_ROWS(name, rows)                                                                    \
     }
 
 /* Blocks are equal or apart: no element depends on one before it. */
