@@ -45,6 +45,14 @@ static void add_pair(
     c->set[first_of(c, from)] = first_of(c, to);
 }
 
+/* Bytes of an item of a batch.  No choice depends on the number of items, and so no result does. */
+static double per_item(const gale__prim_graph *g, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(g, n);
+    return (double)gale__prim_elements(g, n) * (double)gale_type_size((gale_type)p->type) /
+           (double)(p->rank && p->dims[0] ? p->dims[0] : 1);
+}
+
 /* What this kernel reads: a map that it multiplies, or something else. */
 static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *in, gale__cpu_last_kind kind,
     const double time[2], double work)
@@ -53,7 +61,7 @@ static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *i
     gale__node from = k->buffers[k->nest.accesses[in->access].buffer], to = k->root;
     const gale__prim_node *p = gale__prim_at(g, from);
     if (p->op == GALE__PRIM_CONST || p->rank < 3 || gale__layout_plane(p) == 1) return;
-    double across = ACROSS * (double)gale__prim_elements(g, from) * (double)gale_type_size((gale_type)p->type),
+    double read = per_item(g, from), written = per_item(g, to), across = ACROSS * (read > written ? read : written),
            unfit = UNFIT * work;
     if (kind == GALE__CPU_LAST_POINT && in->inner) add_pair(c, from, to, time[0], time[1], time[1], time[1]);
     else if (kind == GALE__CPU_LAST_DEPTH && in->inner) add_pair(c, from, to, time[0], unfit, unfit, time[1]);
@@ -77,6 +85,9 @@ static void add_kernel(chooser *c, gale__fused *k)
         work = (double)info.b_count * (double)info.m * (double)info.n * (double)info.k;
         kind = gale__cpu_last_could(nest, time);
     }
+    const gale__prim_node *root = gale__prim_at(c->f->g, k->root);
+    double items = (double)(root->rank && root->dims[0] ? root->dims[0] : 1);
+    work /= items, time[0] /= items, time[1] /= items;
     for (int i = 0; i < nest->n_code; i++)
         if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE)
             add_load(c, k, &nest->code[i], kind, time, work);
