@@ -19,6 +19,7 @@ enum {
     TASKS_EACH = 4,
     TAPS_MOST = 49,
     POINT_COLUMNS = 256, /* of a map whose rows are one: as declared, wider ones are better */
+    PANEL = 32,          /* pixels of a panel, which maps as declared should fill */
     NARROW_COLUMNS = 8,
     WIDE_COLUMNS = 32,
     LEAST_CHANNELS = 8 /* fewer leave most of a vector empty */
@@ -156,7 +157,7 @@ static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double n
 {
     double work = (double)l->channels * (double)l->columns * (double)l->rows.count * (double)l->k;
     if (kind == GALE__CPU_LAST_POINT) {
-        bool small = l->columns < POINT_COLUMNS;
+        bool small = l->columns < POINT_COLUMNS && l->columns % PANEL;
         ns[0] = work * (small ? 0.0138 : 0.0110);
         ns[1] = work * (small ? 0.0125 : 0.0130);
         return;
