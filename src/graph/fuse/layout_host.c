@@ -20,7 +20,10 @@ typedef struct chooser {
     gale__fusion *f;
     pair *pairs;
     int n_pairs;
-    gale__node *set; /* by node: another of those that are turned together, nearer to their first; itself: the first */
+    gale__node *set;  /* by node: another of those that are turned together, nearer to their first; itself: the first */
+    gale__node *list; /* those that have a choice */
+    int n_list;
+    bool any; /* some kernel has a form for channels-last values */
 } chooser;
 
 /* Layouts of values whose channels have one element are the same. */
@@ -84,6 +87,7 @@ static void add_kernel(chooser *c, gale__fused *k)
     if (gale__nest_contraction(nest, &info)) {
         work = (double)info.b_count * (double)info.m * (double)info.n * (double)info.k;
         kind = gale__cpu_last_could(nest, time);
+        c->any |= kind != GALE__CPU_LAST_NONE;
     }
     const gale__prim_node *root = gale__prim_at(c->f->g, k->root);
     double items = (double)(root->rank && root->dims[0] ? root->dims[0] : 1);
@@ -103,8 +107,8 @@ static double total(const chooser *c)
 
 static void turn(const chooser *c, gale__node first)
 {
-    for (gale__node n = 0; n < c->f->g->count; n++)
-        if (first_of(c, n) == first) c->f->last[n] = !c->f->last[n];
+    for (int i = 0; i < c->n_list; i++)
+        if (first_of(c, c->list[i]) == first) c->f->last[c->list[i]] = !c->f->last[c->list[i]];
 }
 
 static double settle(const chooser *c)
@@ -113,8 +117,9 @@ static double settle(const chooser *c)
     bool changed = true;
     for (int sweep = 0; changed && sweep < SWEEPS; sweep++) {
         changed = false;
-        for (gale__node n = 0; n < c->f->g->count; n++) {
-            if (c->set[n] != n || !may_choose(c->f, n)) continue;
+        for (int i = 0; i < c->n_list; i++) {
+            gale__node n = c->list[i];
+            if (c->set[n] != n) continue;
             turn(c, n);
             double now = total(c);
             if (now >= best) turn(c, n);
@@ -132,8 +137,12 @@ static gale_status collect(chooser *c)
         if (f->kernels[i].kind == GALE__FUSED_NEST) loads += (size_t)f->kernels[i].nest.n_code;
     c->pairs = gale__calloc(loads, sizeof *c->pairs);
     c->set = gale__calloc((size_t)f->g->count + 1, sizeof *c->set);
-    if (!c->pairs || !c->set) return GALE_NO_MEMORY;
-    for (gale__node n = 0; n < f->g->count; n++) c->set[n] = n;
+    c->list = gale__calloc((size_t)f->g->count + 1, sizeof *c->list);
+    if (!c->pairs || !c->set || !c->list) return GALE_NO_MEMORY;
+    for (gale__node n = 0; n < f->g->count; n++) {
+        c->set[n] = n;
+        if (may_choose(f, n)) c->list[c->n_list++] = n;
+    }
     for (int i = 0; i < f->n_kernels; i++)
         if (f->kernels[i].kind == GALE__FUSED_NEST) add_kernel(c, &f->kernels[i]);
     return GALE_OK;
@@ -145,15 +154,17 @@ gale_status gale__layout_choose_host(gale__fusion *f, bool *any)
     gale_status status;
     *any = false;
     GALE_GO(collect(&c));
+    if (!c.any) goto done;
     double declared = total(&c);
-    for (gale__node n = 0; n < f->g->count; n++) f->last[n] = may_choose(f, n);
+    for (int i = 0; i < c.n_list; i++) f->last[c.list[i]] = 1;
     bool worth = settle(&c) < WORTH_IT * declared;
-    for (gale__node n = 0; n < f->g->count; n++) {
-        f->last[n] &= worth;
-        *any |= f->last[n] != 0;
+    for (int i = 0; i < c.n_list; i++) {
+        f->last[c.list[i]] &= worth;
+        *any |= f->last[c.list[i]] != 0;
     }
 done:
     gale__free(c.pairs);
     gale__free(c.set);
+    gale__free(c.list);
     return status;
 }
