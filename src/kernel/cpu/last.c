@@ -184,15 +184,16 @@ static int64_t step_of(const gale__cpu_last *l, const gale__nest_access *a)
     return a && l->pixel >= 0 ? a->stride[l->pixel] : 0;
 }
 
+/* Tasks share channels before they share pixels: each panel is then read by few of them. */
 static void divide_points(gale__cpu_last *l)
 {
-    int64_t wanted = TASKS_EACH * (int64_t)gale__parallel_now(), all;
-    bool alone = gale__parallel_now() < 2;
+    int64_t width = gale__parallel_now(), panels = parts(l->channels, CHANNELS);
     l->tiles = parts(l->columns, PIXELS);
-    all = l->tiles * l->rows.count;
-    for (l->block = BLOCK_TILES; !alone && l->block > 1 && parts(all, l->block) < wanted;) l->block /= 2;
-    l->blocks = parts(all, l->block);
-    l->groups = alone ? 1 : least(parts(l->channels, CHANNELS), parts(wanted, l->blocks));
+    for (l->block = BLOCK_TILES;; l->block /= 2) {
+        l->blocks = parts(l->tiles * l->rows.count, l->block);
+        l->groups = width < 2 ? 1 : least(panels, parts(TASKS_EACH * width, l->blocks));
+        if (width < 2 || l->block == 1 || l->blocks * l->groups >= 2 * width) break;
+    }
     l->copies = l->x->stride[l->nest->n_outer] % SETS_FLOATS == 0 && step_of(l, l->x) == 1;
     l->private_bytes =
         (size_t)(GALE__UPRIGHT_SUMS + (l->copies ? l->block * PIXELS * l->k : 0) + VECTOR) * sizeof(float);
