@@ -355,7 +355,7 @@ static void convolution(build *b, int64_t n, int64_t c, int64_t h, int64_t w, in
     gale__cpu_span lanes;
     gale__cpu_finish finish;
     gale__cpu_span_init(&lanes, &b->nest, (const uint8_t[]){2, 3}, 2);
-    gale__cpu_finish_find(&finish, &b->nest, sum, &lanes);
+    gale__cpu_finish_find(&finish, &b->nest, sum, &lanes, false);
     CHECK(finish.out && !finish.activate == !(follow / 8));
 }
 

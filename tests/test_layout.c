@@ -4,6 +4,7 @@
 #include "device/registry.h"
 #include "graph/fuse/layout.h"
 #include "graph/run/program.h"
+#include "kernel/cpu/simd.h"
 #include "nvidia_caps.h"
 #include "op_graph.h"
 #include "provider_device.h"
@@ -221,4 +222,58 @@ TEST(rows_stay)
     CHECK(count_on_nvidia(scores, GALE_PRECISION_AS_IT_IS, "row") > 0);
 }
 
-TESTS(ROW(turning), ROW(rows_stay), ROW(convolutions_copy), ROW(convolutions_cut), ROW(opencl), ROW(vulkan), ROW(cuda))
+/* Blocks of a small network for few operations: expanded, by channel, gated by its mean, and added. */
+static void mobile(og *t, int64_t items)
+{
+    gale_value x = og_op1(t, "Relu", conv(t, OG_INPUT(t, items, 3, 28, 28), 3, 24, 3, 2)), y;
+    for (int i = 0; i < 2; i++) {
+        y = og_op1(t, "Relu", conv(t, x, 24, 100, 1, 1));
+        y = og_op1(t, "HardSwish", og_conv(t, y, weight(t, 100, 1, 5), GALE_NONE, 100, 1, 2));
+        gale_value gate = og_op1(t, "Sigmoid", conv(t, og_op1(t, "GlobalAveragePool", y), 100, 100, 1, 1));
+        x = og_op2(t, "Add", conv(t, og_op2(t, "Mul", y, gate), 100, 24, 1, 1), x);
+    }
+    y = og_op1(t, "Relu", og_conv(t, x, weight(t, 24, 1, 3), GALE_NONE, 24, 2, 1));
+    og_output(t, conv(t, conv(t, y, 24, 48, 1, 1), 48, 16, 3, 1));
+    og_output(t, og_op1(t, "GlobalAveragePool", conv(t, y, 24, 200, 1, 1)));
+}
+
+static void run_mobile(gale_device *cpu, int64_t items, int layout, int threads, gale_tensor **y)
+{
+    og t;
+    og_begin(&t);
+    mobile(&t, items);
+    if (!CHECK_OK(t.status) || !CHECK_OK(og_tensors(&t, NULL))) return;
+    gale_program_options options = {.layout = layout, .threads = threads};
+    gale_program *p = NULL;
+    float *data = gale_tensor_data(t.inputs[0]); /* the same picture for every item */
+    for (int64_t i = 1; i < items; i++) memcpy(data + i * 3 * 28 * 28, data, 3 * 28 * 28 * sizeof *data);
+    if (CHECK_OK(gale_program_create(t.graph, cpu, &options, &p))) {
+        int last = count_steps(p, t.inputs, "channels last");
+        if (layout == 0 && gale__simd_get()->wide) CHECK(last >= 6);
+        CHECK_OK(gale_program_run(p, t.inputs, y, GALE_RUN_ON_HOST));
+    }
+    gale_program_destroy(&p);
+    og_end(&t);
+}
+
+/* On the CPU results are near those as declared, and the same bits for any number of threads and items. */
+TEST(cpu)
+{
+    static const int64_t ways[][3] = {{1, 1, 1}, {1, 0, 1}, {1, 0, 5}, {8, 0, 3}, {1, 2, 2}};
+    gale_tensor *y[5][2] = {{0}};
+    gale_device *cpu = NULL;
+    if (!CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu))) return;
+    for (int i = 0; i < 5; i++) run_mobile(cpu, ways[i][0], (int)ways[i][1], (int)ways[i][2], y[i]);
+    for (int i = 0; i < 2 && y[4][i]; i++) {
+        size_t bytes = gale_tensor_size_bytes(y[1][i]);
+        CHECK(distance(y[0][i], y[1][i]) < 2e-6 && distance(y[0][i], y[4][i]) < 2e-6);
+        CHECK(!memcmp(gale_tensor_data(y[1][i]), gale_tensor_data(y[2][i]), bytes));
+        for (size_t item = 0; item < 8; item++)
+            CHECK(!memcmp(gale_tensor_data(y[1][i]), (char *)gale_tensor_data(y[3][i]) + item * bytes, bytes));
+    }
+    for (int i = 0; i < 10; i++) gale_tensor_destroy(&y[i / 2][i % 2]);
+    gale_device_close(&cpu);
+}
+
+TESTS(ROW(cpu), ROW(turning), ROW(rows_stay), ROW(convolutions_copy), ROW(convolutions_cut), ROW(opencl), ROW(vulkan),
+    ROW(cuda))

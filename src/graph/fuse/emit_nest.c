@@ -162,6 +162,8 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, gale__nest_store store
         nest->buffers[i] = (gale__nest_buffer){gale__fuse_root_elements(e->g, e->buffers[i]),
             (gale_type)gale__prim_at(e->g, e->buffers[i])->type, e->buffers[i] == e->root || e->buffers[i] == e->with,
             false, e->fusion->options.bytes && is_ordinary(e->g, e->buffers[i])};
+    nest->last = false;
+    for (int i = 0; i < e->n_buffers; i++) nest->last |= e->fusion->last[e->buffers[i]] != 0;
     gale__nest_settle(nest);
     gale__nest_loosen(nest);
     if (e->fusion->options.bytes) GALE_TRY(gale__nest_requantise(nest, a));

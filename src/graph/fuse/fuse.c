@@ -136,6 +136,7 @@ static gale_status fuse(gale__fusion *f, const gale__node *outputs, int n_output
     if (f->options.layout == 2) gale__layout_force(f);
     GALE_TRY(emit_all(f));
     if (f->options.layout == 0 && f->options.matrix) GALE_TRY(gale__layout_choose(f, &again));
+    else if (f->options.layout == 0 && f->options.last) GALE_TRY(gale__layout_choose_host(f, &again));
     return again ? emit_all(f) : GALE_OK;
 }
 

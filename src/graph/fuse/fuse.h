@@ -33,6 +33,7 @@ typedef struct gale__fusion_options {
     bool matrix, groups; /* the device has matrix units; and four subgroups use them together */
     bool bytes;          /* and they multiply bytes */
     bool f32;            /* and f32 */
+    bool last;           /* host functions have kernels for values stored channels-last */
     bool wraps;          /* kernels can go round an axis (GALE__WRAPS); else what is rolled is copied in two pieces */
     int layout;          /* as in gale_program_options */
 } gale__fusion_options;

@@ -52,7 +52,7 @@ static bool has_channels(const gale__prim_node *p)
     return gale__channel_axis(p->dims, p->rank) || (p->op == GALE__PRIM_CONST && p->dims[0] > 1);
 }
 
-static bool may_turn(const gale__fusion *f, gale__node n)
+bool gale__layout_may_turn(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
     return !f->dense[n] && !gale__fuse_written_dense(p->op) && has_channels(p);
@@ -67,7 +67,7 @@ static bool multiplied_bytes(const gale__fusion *f, int type)
 static bool may_choose(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
-    if (p->op != GALE__PRIM_CONST) return f->root[n] && may_turn(f, n);
+    if (p->op != GALE__PRIM_CONST) return f->root[n] && gale__layout_may_turn(f, n);
     if (!f->live[n] || f->dense[n] || p->splat) return false;
     return has_channels(p) || (p->rank == 2 && (f->options.groups || multiplied_bytes(f, p->type)));
 }
@@ -79,14 +79,14 @@ static int64_t plane_of(const int64_t *dims, int rank)
     return size;
 }
 
-static int64_t plane(const gale__prim_node *p) { return plane_of(p->dims, p->rank); }
+int64_t gale__layout_plane(const gale__prim_node *p) { return plane_of(p->dims, p->rank); }
 
 static int64_t channels_of(const gale__prim_node *p) { return p->dims[gale__channel_axis(p->dims, p->rank)]; }
 
 /* A stride of a declared value when it is stored channels-last. */
 static int64_t turned(const gale__prim_node *p, int64_t step)
 {
-    int64_t size = plane(p), channels = channels_of(p), item = size * channels;
+    int64_t size = gale__layout_plane(p), channels = channels_of(p), item = size * channels;
     if (item <= 0) return step;
     int64_t rest = step % item;
     return step - rest + rest / size + rest % size * channels;
@@ -100,7 +100,7 @@ static int64_t step_of(const gale__fusion *f, gale__node n, int64_t step, bool l
 /* Where an access begins: padding takes it back by a part of the plane. */
 static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bool last)
 {
-    int64_t half = plane(gale__prim_at(f->g, n)) / 2;
+    int64_t half = gale__layout_plane(gale__prim_at(f->g, n)) / 2;
     if (!last) return offset;
     return offset < 0 ? -turned(gale__prim_at(f->g, n), -offset)
                       : turned(gale__prim_at(f->g, n), offset + half) - turned(gale__prim_at(f->g, n), half);
@@ -109,7 +109,7 @@ static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bo
 /* Whether a dimension of a declared value continues across channels. */
 static bool covers_channels(const gale__prim_node *p, int64_t step, int64_t extent)
 {
-    return p->rank >= 4 && step >= 1 && step < plane(p) && extent * step > plane(p);
+    return p->rank >= 4 && step >= 1 && step < gale__layout_plane(p) && extent * step > gale__layout_plane(p);
 }
 
 /* The dimension in which neighbours of what the kernel writes follow each other.  *whole: it covers channels and plane,
@@ -314,7 +314,7 @@ done:
 
 void gale__layout_force(gale__fusion *f)
 {
-    for (gale__node n = 0; n < f->g->count; n++) f->last[n] = may_turn(f, n);
+    for (gale__node n = 0; n < f->g->count; n++) f->last[n] = gale__layout_may_turn(f, n);
 }
 
 /* Squares of SIDE elements stay in the first cache while they are turned. */

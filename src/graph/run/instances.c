@@ -109,6 +109,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
         .f32 = p->device->info.caps.matrix_f32,
         .fast = p->options.fast,
         .steady = p->options.batch_invariant,
+        .last = host,
         .wraps = !p->device->info.caps.host_functions,
         .store_operands = p->device->info.caps.host_functions};
     status = gale__plan_make(p->device, &g, outputs, p->graph->n_outputs, &options, out);

@@ -228,7 +228,7 @@ static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *inf
     gale_type type = (gale_type)c->nest->code[info->reduce].type;
     gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
     if (c->sum_type == GALE__SIMD_TYPE_F32)
-        gale__cpu_finish_find(&c->finish, c->nest, info->reduce, c->transposed ? &c->a.rows : &c->b.rows);
+        gale__cpu_finish_find(&c->finish, c->nest, info->reduce, c->transposed ? &c->a.rows : &c->b.rows, false);
     if (c->finish.also && (c->window.access || c->transposed || !c->gemm.part[0].done_rows)) c->finish.out = NULL;
     gale__cpu_tape_init(t, c->nest);
     t->lane_dims = tail_dims(c);
@@ -534,7 +534,7 @@ static bool is_better_transposed(gale__cpu_contract *c, const gale__contraction 
     if (c->sum_type != GALE__SIMD_TYPE_F32 || c->batch.count > 1 || n > TRANSPOSED_LANES || !x ||
         padded_work(gemm, n, m) * 10 > padded_work(gemm, m, n) * 9)
         return false;
-    gale__cpu_finish_find(&finish, c->nest, info->reduce, &c->b.rows);
+    gale__cpu_finish_find(&finish, c->nest, info->reduce, &c->b.rows, false);
     return finish.out && !finish.also &&
            gale__cpu_window_find(&w, c->nest, turned ? info->a : info->b, &c->b.rows, &c->k, c->sum_type) &&
            w.x.tap < 0 && w.y.tap < 0 && !(gale__simd_get()->upright_done && gale__cpu_window_is_near(&w));

@@ -114,12 +114,14 @@ static void choose_blocks(gale__cpu_direct *d)
     }
 }
 
+/* Not for values stored channels-last, where the outer points of a batch share lanes: items would be summed in another
+ * order than one alone. */
 static void choose_groups(gale__cpu_direct *d, const gale__nest *nest)
 {
     int64_t inner = d->plan.inner.count, step = d->plan.inner_step;
     d->groups = 1;
     d->group_len = inner;
-    if (d->serial || d->blocks >= 16 || inner * d->lanes < 2 * GROUP_POINTS ||
+    if (d->serial || nest->last || d->blocks >= 16 || inner * d->lanes < 2 * GROUP_POINTS ||
         stores_meet(nest, nest->n_outer, nest->n_outer + nest->n_inner))
         return;
     int64_t most = GROUPS_MOST / d->blocks, by_work = inner * d->lanes / GROUP_POINTS;

@@ -89,7 +89,17 @@ static bool is_same_along(const gale__nest_access *a, const gale__cpu_span *lane
     return true;
 }
 
-void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes)
+static bool is_same_for_rows(const gale__nest *nest, const gale__nest_access *a, const gale__cpu_span *lanes)
+{
+    int64_t walked = 0;
+    for (int i = 0; i < lanes->n; i++) walked |= (int64_t)1 << lanes->dim[i];
+    for (int d = 0; d < nest->n_outer; d++)
+        if (a->stride[d] && !(walked >> d & 1)) return false;
+    return true;
+}
+
+void gale__cpu_finish_find(
+    gale__cpu_finish *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes, bool along)
 {
     *q = (gale__cpu_finish){.lo = -INFINITY, .hi = INFINITY};
     const gale__nest_access *out = nest->n_stores == 1 ? &nest->accesses[nest->stores[0].access] : NULL, *load;
@@ -111,6 +121,11 @@ void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int redu
         if (!load && value == before) break;
         if (!load) continue;
         bool same = is_same_along(load, lanes);
+        if (along && !same && !q->along && is_same_for_rows(nest, load, lanes)) {
+            q->along = load;
+            if (gale__cpu_run_of(load, lanes) < q->run) return;
+            continue;
+        }
         if (q->bias || (!same && (q->also || q->scale))) return;
         *(same ? &q->bias : q->other ? &q->also : &q->other) = load;
         int64_t run = same ? q->run : gale__cpu_run_of(load, lanes);

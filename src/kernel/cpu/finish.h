@@ -10,12 +10,15 @@ typedef struct gale__cpu_finish {
     const gale__nest_access *out;                  /* NULL: something else follows */
     const gale__nest_access *bias, *scale, *other; /* NULL: none; bias, scale: the same along a row */
     const gale__nest_access *also;                 /* added before other; only tiles that are finished at once do so */
+    const gale__nest_access *along;                /* the same for all rows */
     float lo, hi;
     gale__simd_activate *activate; /* NULL: none.  Over results in memory, while they are in the first cache */
     int64_t run;                   /* results that are adjacent, from a multiple of it on */
 } gale__cpu_finish;
-/* Whether that is what follows the reduction; lanes: the dimensions that a row of results walks. */
-void gale__cpu_finish_find(gale__cpu_finish *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes);
+/* Whether that is what follows the reduction; lanes: the dimensions that a row of results walks; along: what is added
+ * to every row is kept apart from other values. */
+void gale__cpu_finish_find(
+    gale__cpu_finish *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes, bool along);
 /* n results of lanes from n0 on; at: the coordinates of all other dimensions, 0 for the lanes'. */
 void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, void *const *buffers, const int64_t *at,
     int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const float *sums);

@@ -4,6 +4,7 @@
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/direct.h"
+#include "kernel/cpu/last.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
@@ -13,6 +14,7 @@ struct gale__cpu_kernel {
     bool contracts; /* which of the two */
     gale__cpu_direct direct;
     gale__cpu_contract contract;
+    gale__cpu_last last; /* instead of both, if it has a kind */
     size_t private_bytes, shared_bytes;
 };
 
@@ -21,6 +23,10 @@ static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
     GALE_TRY(gale__nest_copy(&k->arena, nest, &k->nest));
     gale__nest_trim(&k->nest);
     gale__contraction info;
+    if (gale__cpu_last_find(&k->last, &k->nest)) {
+        k->private_bytes = k->last.private_bytes;
+        return gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, k->private_bytes, gale__parallel_width());
+    }
     k->contracts = gale__cpu_contract_fits(&k->nest, &info);
     if (k->contracts) GALE_TRY(gale__cpu_contract_init(&k->contract, &k->nest, &info));
     else GALE_TRY(gale__cpu_direct_init(&k->direct, &k->nest));
@@ -84,23 +90,28 @@ static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
 void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
 {
     bool aliased = outputs_aliased(&k->nest, buffers);
-    if (k->contracts) gale__cpu_contract_run(&k->contract, buffers, aliased);
+    if (k->last.kind) gale__cpu_last_run(&k->last, buffers);
+    else if (k->contracts) gale__cpu_contract_run(&k->contract, buffers, aliased);
     else gale__cpu_direct_run(&k->direct, buffers, aliased);
 }
 
 gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
 {
+    if (k->last.kind) return k->last.panels;
     if (!k->contracts) return (gale__cpu_panels){.buffer = -1};
     return k->contract.panels.bytes ? k->contract.panels : k->contract.a_panels;
 }
 
 void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to)
 {
-    gale__cpu_contract_make_panels(&k->contract, from, to);
+    if (k->last.kind) gale__cpu_last_make_panels(&k->last, from, to);
+    else gale__cpu_contract_make_panels(&k->contract, from, to);
 }
 
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
+    if (k->last.kind)
+        return k->last.kind == GALE__CPU_LAST_DEPTH ? "by channel, channels last" : "pixels, channels last";
     if (k->contracts && k->contract.channel.weights) return "by channel";
     if (k->contracts && k->contract.winograd.weights) return "winograd";
     if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";

@@ -23,6 +23,15 @@ void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *t
 void gale__cpu_kernel_destroy(gale__cpu_kernel **k);
 /* Whether products of bytes have micro-kernels of their own on this processor. */
 bool gale__cpu_narrow_bytes(void);
+/* Kernels that values stored channels-last have on this processor, and which of them the nest would be: of f32, by a
+ * constant, with what follows it. */
+typedef enum gale__cpu_last_kind {
+    GALE__CPU_LAST_NONE,
+    GALE__CPU_LAST_POINT,
+    GALE__CPU_LAST_DEPTH
+} gale__cpu_last_kind;
+/* ns: its time with values as declared, and channels-last. */
+gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[2]);
 /* How it runs, for reports and tests: "map", "row", "column", "contraction" ... */
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k);
 #endif

@@ -17,6 +17,7 @@
     void gale__simd_winograd_##isa(gale__simd *t); \
     void gale__simd_upright_##isa(gale__simd *t);  \
     void gale__simd_depth_##isa(gale__simd *t);    \
+    void gale__simd_last_##isa(gale__simd *t);     \
     static void make_##isa(gale__simd *t)          \
     {                                              \
         gale__simd_ops_##isa(t);                   \
@@ -31,6 +32,7 @@
         gale__simd_winograd_##isa(t);              \
         gale__simd_upright_##isa(t);               \
         gale__simd_depth_##isa(t);                 \
+        gale__simd_last_##isa(t);                  \
     }
 ISA_PARTS(scalar)
 #ifdef GALE_HAVE_ISA_NEON

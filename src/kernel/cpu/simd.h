@@ -159,6 +159,29 @@ typedef struct gale__simd_strip {
     float lo, hi;
 } gale__simd_strip;
 
+/* Up to 14 pixels by up to 32 channels (16: `lanes` 16 or fewer), in memory channels-last: out = min(max(start + the
+ * sum over k of x w + other, lo), hi).  x: pixels are `step` apart, steps of k `k_step`; w: [k][32], or [k][16]. */
+enum { GALE__POINT_PIXELS = 14, GALE__POINT_CHANNELS = 32 };
+typedef struct gale__simd_point {
+    float *out;
+    const float *x, *w, *start, *other; /* start, other: may be NULL */
+    const float *next, *ahead;          /* what is fetched: pixels, and weights, a quarter of a panel */
+    int64_t step, k_step, k, out_pitch, other_pitch, lanes;
+    float lo, hi;
+} gale__simd_point;
+typedef void gale__simd_point_sum(const gale__simd_point *d);
+
+/* A row of results of convolutions by channel, channels-last: y = min(max(bias + the sums over taps, lo), hi).  x:
+ * where the first tap of the first result is; tap t across of result i is i step + t places further, and inside if that
+ * plus `inside` is in [0, extent).  Only taps down in [first, last) are. */
+typedef struct gale__simd_wide {
+    float *y;
+    const float *x, *w, *bias;                             /* w: [taps][channels]; bias: may be NULL */
+    int64_t y_step, place, step, hop_y, channels, columns; /* step: 1 or 2; place: elements */
+    int64_t across, first, last, inside, extent;           /* across: 3, 5 or 7 */
+    float lo, hi;
+} gale__simd_wide;
+
 enum { GALE__SIMD_SLACK = 16 }; /* elements of a vector, at most */
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
@@ -262,6 +285,9 @@ typedef struct gale__simd {
     int n_gemms;
     gale__simd_upright_sum *upright[2][GALE__UPRIGHT_LANES + 1]; /* of 16 and 32 rows, by lanes; NULL: there are none */
     void (*upright_done)(const gale__simd_done *d, const float *sums);
+    gale__simd_point_sum
+        *point[2][2][GALE__POINT_PIXELS + 1]; /* 1: k_step is 1; 16 and 32 channels; pixels.  NULL: none */
+    void (*wide)(const gale__simd_wide *d, int64_t first, int64_t channels); /* some of its channels, 16 or more */
     gale__simd_rows rows;
     gale__simd_winograd winograd[2]; /* m = 2, 4 */
 } gale__simd;

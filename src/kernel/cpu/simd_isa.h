@@ -20,6 +20,7 @@ void SIMD(bytes)(gale__simd *t);
 void SIMD(winograd)(gale__simd *t);
 void SIMD(upright)(gale__simd *t);
 void SIMD(depth)(gale__simd *t);
+void SIMD(last)(gale__simd *t);
 void SIMD(dot)(gale__simd *t);
 
 /* Names of the micro-kernels of so many rows, and their entry in a table. */

@@ -106,6 +106,7 @@ typedef struct gale__nest {
     int n_stores; /* value OUTER: once per outer point; INNER: every point */
     gale__nest_buffer *buffers;
     int n_buffers;
+    bool last;   /* values of it are stored channels-last (graph/fuse/layout.h) */
     bool fast;   /* the device's own exp, log, sin, cos, division for f32 */
     bool steady; /* sums are taken in an order that does not depend on how many outer points there are */
 } gale__nest;

@@ -1,0 +1,170 @@
+/* Chooses layouts for the CPU's kernels.  1 x 1 convolutions read and write either layout, and over small maps take
+ * less time where one of the two values is channels-last; convolutions by channel want both as declared or both
+ * channels-last; other products want values as declared.  What else a kernel connects, such as a sum with an earlier
+ * value, should have one layout: such values are turned together. */
+#include "graph/fuse/layout.h"
+#include "kernel/cpu/interp.h"
+
+enum { SWEEPS = 4 };
+#define ACROSS 0.25    /* nanoseconds of a byte that is read or written across lanes */
+#define UNFIT 0.2      /* of a multiplication by a kernel that is not made for it */
+#define WORTH_IT 0.985 /* of the time with all values as declared */
+
+/* A pair of values of one kernel, and its time by their layouts. */
+typedef struct pair {
+    gale__node from, to;
+    double ns[2][2];
+} pair;
+
+typedef struct chooser {
+    gale__fusion *f;
+    pair *pairs;
+    int n_pairs;
+    gale__node *set;  /* by node: another of those that are turned together, nearer to their first; itself: the first */
+    gale__node *list; /* those that have a choice */
+    int n_list;
+    bool any; /* some kernel has a form for channels-last values */
+} chooser;
+
+/* Layouts of values whose channels have one element are the same. */
+static bool may_choose(const gale__fusion *f, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(f->g, n);
+    return p->op != GALE__PRIM_CONST && p->type == GALE_F32 && f->root[n] && !p->invariant &&
+           gale__layout_may_turn(f, n) && gale__layout_plane(p) > 1;
+}
+
+static gale__node first_of(const chooser *c, gale__node n)
+{
+    while (c->set[n] != n) n = c->set[n] = c->set[c->set[n]];
+    return n;
+}
+
+static void add_pair(
+    chooser *c, gale__node from, gale__node to, double declared, double to_last, double from_last, double last)
+{
+    c->pairs[c->n_pairs++] = (pair){from, to, {{declared, to_last}, {from_last, last}}};
+    if (declared + last >= to_last + from_last || !may_choose(c->f, from) || !may_choose(c->f, to)) return;
+    c->set[first_of(c, from)] = first_of(c, to);
+}
+
+/* Bytes of an item of a batch.  No choice depends on the number of items, and so no result does. */
+static double per_item(const gale__prim_graph *g, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(g, n);
+    return (double)gale__prim_elements(g, n) * (double)gale_type_size((gale_type)p->type) /
+           (double)(p->rank && p->dims[0] ? p->dims[0] : 1);
+}
+
+/* What this kernel reads: a map that it multiplies, or something else. */
+static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *in, gale__cpu_last_kind kind,
+    const double time[2], double work)
+{
+    const gale__prim_graph *g = c->f->g;
+    gale__node from = k->buffers[k->nest.accesses[in->access].buffer], to = k->root;
+    const gale__prim_node *p = gale__prim_at(g, from);
+    if (p->op == GALE__PRIM_CONST || p->rank < 3 || gale__layout_plane(p) == 1) return;
+    double read = per_item(g, from), written = per_item(g, to), across = ACROSS * (read > written ? read : written),
+           unfit = UNFIT * work;
+    if (kind == GALE__CPU_LAST_POINT && in->inner) add_pair(c, from, to, time[0], time[1], time[1], time[1]);
+    else if (kind == GALE__CPU_LAST_DEPTH && in->inner) add_pair(c, from, to, time[0], unfit, unfit, time[1]);
+    else if (work > 0) add_pair(c, from, to, 0, unfit, unfit, kind && !in->inner ? 0 : unfit);
+    else if (in->op == GALE__NEST_TAKE || k->also != GALE__NIL) add_pair(c, from, to, 0, across, across, across);
+    else if (gale__layout_plane(gale__prim_at(g, to)) == 1) add_pair(c, from, to, across / 4, across / 4, 0, 0);
+    else add_pair(c, from, to, 0, across, across, 0);
+}
+
+static void add_kernel(chooser *c, gale__fused *k)
+{
+    gale__nest *nest = &k->nest;
+    gale__contraction info;
+    double time[2] = {0}, work = 0;
+    gale__cpu_last_kind kind = GALE__CPU_LAST_NONE;
+    for (int i = 0; i < nest->n_buffers; i++) {
+        const gale__prim_node *p = gale__prim_at(c->f->g, k->buffers[i]);
+        nest->buffers[i].constant = p->op == GALE__PRIM_CONST && !p->splat;
+    }
+    if (gale__nest_contraction(nest, &info)) {
+        work = (double)info.b_count * (double)info.m * (double)info.n * (double)info.k;
+        kind = gale__cpu_last_could(nest, time);
+        c->any |= kind != GALE__CPU_LAST_NONE;
+    }
+    const gale__prim_node *root = gale__prim_at(c->f->g, k->root);
+    double items = (double)(root->rank && root->dims[0] ? root->dims[0] : 1);
+    work /= items, time[0] /= items, time[1] /= items;
+    for (int i = 0; i < nest->n_code; i++)
+        if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE)
+            add_load(c, k, &nest->code[i], kind, time, work);
+}
+
+static double total(const chooser *c)
+{
+    const uint8_t *last = c->f->last;
+    double sum = 0;
+    for (const pair *p = c->pairs; p < c->pairs + c->n_pairs; p++) sum += p->ns[last[p->from] != 0][last[p->to] != 0];
+    return sum;
+}
+
+static void turn(const chooser *c, gale__node first)
+{
+    for (int i = 0; i < c->n_list; i++)
+        if (first_of(c, c->list[i]) == first) c->f->last[c->list[i]] = !c->f->last[c->list[i]];
+}
+
+static double settle(const chooser *c)
+{
+    double best = total(c);
+    bool changed = true;
+    for (int sweep = 0; changed && sweep < SWEEPS; sweep++) {
+        changed = false;
+        for (int i = 0; i < c->n_list; i++) {
+            gale__node n = c->list[i];
+            if (c->set[n] != n) continue;
+            turn(c, n);
+            double now = total(c);
+            if (now >= best) turn(c, n);
+            else best = now, changed = true;
+        }
+    }
+    return best;
+}
+
+static gale_status collect(chooser *c)
+{
+    gale__fusion *f = c->f;
+    size_t loads = 1;
+    for (int i = 0; i < f->n_kernels; i++)
+        if (f->kernels[i].kind == GALE__FUSED_NEST) loads += (size_t)f->kernels[i].nest.n_code;
+    c->pairs = gale__calloc(loads, sizeof *c->pairs);
+    c->set = gale__calloc((size_t)f->g->count + 1, sizeof *c->set);
+    c->list = gale__calloc((size_t)f->g->count + 1, sizeof *c->list);
+    if (!c->pairs || !c->set || !c->list) return GALE_NO_MEMORY;
+    for (gale__node n = 0; n < f->g->count; n++) {
+        c->set[n] = n;
+        if (may_choose(f, n)) c->list[c->n_list++] = n;
+    }
+    for (int i = 0; i < f->n_kernels; i++)
+        if (f->kernels[i].kind == GALE__FUSED_NEST) add_kernel(c, &f->kernels[i]);
+    return GALE_OK;
+}
+
+gale_status gale__layout_choose_host(gale__fusion *f, bool *any)
+{
+    chooser c = {.f = f};
+    gale_status status;
+    *any = false;
+    GALE_GO(collect(&c));
+    if (!c.any) goto done;
+    double declared = total(&c);
+    for (int i = 0; i < c.n_list; i++) f->last[c.list[i]] = 1;
+    bool worth = settle(&c) < WORTH_IT * declared;
+    for (int i = 0; i < c.n_list; i++) {
+        f->last[c.list[i]] &= worth;
+        *any |= f->last[c.list[i]] != 0;
+    }
+done:
+    gale__free(c.pairs);
+    gale__free(c.set);
+    gale__free(c.list);
+    return status;
+}

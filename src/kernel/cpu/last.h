@@ -1,0 +1,30 @@
+/* Convolutions whose values are stored channels-last: of 1 x 1, where the map, the result or both are, and by channel,
+ * where both are.  Vectors are channels, so that maps of any width and strides waste nothing, and what lies in memory
+ * is read and written in place. */
+#ifndef GALE_KERNEL_CPU_LAST_H
+#define GALE_KERNEL_CPU_LAST_H
+#include "kernel/cpu/finish.h"
+#include "kernel/cpu/interp.h"
+
+typedef struct gale__cpu_last {
+    const gale__nest *nest;
+    gale__cpu_last_kind kind;
+    const gale__nest_access *x, *w;
+    int reduce;
+    gale__cpu_finish finish;
+    int channel, pixel, tap_y, tap_x, row; /* dimensions: of the result's channels, its columns, taps, rows; -1: none */
+    gale__cpu_span rows;                   /* the other outer dimensions */
+    int64_t channels, columns, k, step;    /* step: places between columns, by channel */
+    bool to_last;                          /* the result is */
+    const gale__nest_guard *guard_y, *guard_x; /* NULL: all taps are inside */
+    int64_t tiles, block, blocks, groups;      /* of a row of pixels; of a task; tasks, by pixels and by channels */
+    bool copies;                               /* steps of k meet in a few sets of the cache: tiles are turned first */
+    bool early;                                /* activations before tiles are turned */
+    size_t private_bytes;
+    gale__cpu_panels panels;
+} gale__cpu_last;
+/* Whether the nest is one of these, and is better computed so. */
+bool gale__cpu_last_find(gale__cpu_last *l, const gale__nest *nest);
+void gale__cpu_last_run(const gale__cpu_last *l, void *const *buffers);
+void gale__cpu_last_make_panels(const gale__cpu_last *l, const void *from, void *to);
+#endif
