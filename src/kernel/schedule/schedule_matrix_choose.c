@@ -346,22 +346,8 @@ static const struct share_tile {
     uint16_t n, step, rest;
 } share_tiles[] = {{128, 4800, 9500}, {96, 4150, 9500}, {64, 3500, 8000}, {32, 2800, 8000}};
 
-/* Steps take longer where operands are padded: each of their elements is looked at (3,136 x 256 x 2,304, a convolution:
- * 5,200 cycles a step in tiles of 64 columns). */
-#define PADDED_PERCENT 150
-
-static bool is_padded(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
-{
-    bool padded = false;
-    for (int w = 0; w < 2; w++) {
-        int access = gale__schedule_matrix_access(nest, gale__schedule_tile_operand(s, c, w));
-        padded |= access >= 0 && nest->accesses[access].n_guards;
-    }
-    return padded;
-}
-
-static const struct share_tile *choose_share_tile(const gale__contraction *c, const gale__schedule *s,
-    const gale__schedule_want *want, bool padded, int64_t units, double *cycles)
+static const struct share_tile *choose_share_tile(
+    const gale__contraction *c, const gale__schedule *s, const gale__schedule_want *want, int64_t units, double *cycles)
 {
     const struct share_tile *best = NULL;
     *cycles = INFINITY;
@@ -369,8 +355,7 @@ static const struct share_tile *choose_share_tile(const gale__contraction *c, co
         const struct share_tile *t = &share_tiles[i];
         if (want && (want->how != GALE__HOW_GROUPS || want->m != SHARE_ROWS || want->n != t->n)) continue;
         int64_t rounds = up(gale__schedule_tiles(c, s, SHARE_ROWS, t->n), units);
-        int64_t steps = up(c->k, SHARE_STEP) * t->step * (padded ? PADDED_PERCENT : 100) / 100;
-        double time = (double)rounds * (double)(steps + t->rest);
+        double time = (double)rounds * (double)(up(c->k, SHARE_STEP) * t->step + t->rest);
         if (time < *cycles) *cycles = time, best = t;
     }
     return best;
@@ -385,7 +370,7 @@ static bool choose_shares(const gale__nest *nest, const gale__contraction *c, co
     if (units > UINT16_MAX || !s->fast[0] || !s->fast[1] || s->wide[0] + s->wide[1] < 8) return false;
     if (last_extent(nest, c, s) % 8 || s->index64) return false;
     double cycles, plain = gale__schedule_tile_cycles(nest, c, caps, s);
-    const struct share_tile *tile = choose_share_tile(c, s, want, is_padded(nest, c, s), units, &cycles);
+    const struct share_tile *tile = choose_share_tile(c, s, want, units, &cycles);
     if (!tile || (!want && cycles >= plain)) return false;
     gale__schedule t = *s;
     t.groups = 1;
