@@ -27,7 +27,7 @@ bool gale__counts_kernels_fit(const gale__counts_args *a, const gale_device_caps
     return a->samples > 0 && a->samples % EACH == 0 && a->rows < 65536 / 4 && a->samples < INT32_MAX / a->rows;
 }
 
-/* The first launch clears the result. */
+/* The first launch clears the result, with few groups: the second waits for all of them. */
 static bool describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out)
 {
     const gale__counts_args *a = args;
@@ -38,18 +38,18 @@ static bool describe(const void *args, const gale_device_caps *caps, int i, gale
     if (groups > most) groups = most;
     *out = (gale__routine_launch){
         .groups = {groups ? groups : 1, 1, (uint32_t)a->rows}, .n_words = WORDS, .n_refs = 2, .refs = {RESULT, SOURCE}};
-    if (i == 0) out->groups[0] = CODES / 4 / 64, out->n_refs = 1;
+    if (i == 0) out->groups[0] = CODES / 4 / threads, out->n_refs = 1;
     out->words[W_SAMPLES] = (uint32_t)a->samples;
-    snprintf(out->key, sizeof out->key, i ? "gale_counts_%d_%u" : "gale_counts_clear", keeps(caps), threads);
+    snprintf(out->key, sizeof out->key, i ? "gale_counts_%d_%u" : "gale_counts_clear_%d_%u", keeps(caps), threads);
     return true;
 }
 
-static void clear(gale__ir *ir)
+static void clear(gale__ir *ir, uint32_t threads)
 {
     gale__ir_val zero = u32(ir, 0),
-                 at = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, 64)), thread_id(ir));
+                 at = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, threads)), thread_id(ir));
     at = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 2), u32(ir, CODES)), mul(ir, at, u32(ir, 4)));
-    ir->group[0] = 64;
+    ir->group[0] = threads;
     gale__ir_store(ir, RESULT, GALE_U32, 4, at, gale__ir_pack(ir, 4, (const gale__ir_val[]){zero, zero, zero, zero}));
 }
 
@@ -149,7 +149,7 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     gale__ir_val kept = 0, zero = u32(ir, 0), tid = thread_id(ir);
     (void)args;
     if (i == 0) {
-        clear(ir);
+        clear(ir, threads);
         return;
     }
     ir->group[0] = threads;
