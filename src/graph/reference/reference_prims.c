@@ -10,6 +10,12 @@ static void coordinates(const gale__prim_node *p, int64_t i, int64_t *at)
     for (int d = p->rank - 1; d >= 0; d--) at[d] = i % p->dims[d], i /= p->dims[d];
 }
 
+/* From one element to the next, without the divisions. */
+static void advance(const gale__prim_node *p, int64_t *at)
+{
+    for (int d = p->rank - 1; d >= 0 && ++at[d] == p->dims[d]; d--) at[d] = 0;
+}
+
 static int64_t place(const gale__prim_node *p, const int64_t *at)
 {
     int64_t i = 0;
@@ -47,10 +53,9 @@ static bool unwindow_source(const gale__prim_node *p, const gale__prim_node *src
     return c >= 0 && c % stride == 0 && c / stride < src->dims[axis];
 }
 
-static bool view_source(const gale__prim_node *p, const gale__prim_node *src, int64_t i, int64_t *source)
+static bool view_source(const gale__prim_node *p, const gale__prim_node *src, const int64_t *at, int64_t *source)
 {
-    int64_t at[GALE_MAX_RANK], from[GALE_MAX_RANK] = {0};
-    coordinates(p, i, at);
+    int64_t from[GALE_MAX_RANK] = {0};
     bool there = true;
     switch (p->op) {
     case GALE__PRIM_PERMUTE:
@@ -78,11 +83,11 @@ static bool view_source(const gale__prim_node *p, const gale__prim_node *src, in
 static void view(
     const gale__prim_node *p, const gale__prim_node *src, const gale__reference_value *in, gale__reference_number *out)
 {
-    int64_t n = gale__dims_count(p->rank, p->dims), from;
+    int64_t n = gale__dims_count(p->rank, p->dims), at[GALE_MAX_RANK] = {0}, from;
     gale__reference_number fill = gale__reference_number_load(p->type, &p->imm);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++, advance(p, at)) {
         if (p->op == GALE__PRIM_RESHAPE || p->op == GALE__PRIM_COPY) out[i] = gale__reference_value_at(in, i);
-        else out[i] = view_source(p, src, i, &from) ? gale__reference_value_at(in, from) : fill;
+        else out[i] = view_source(p, src, at, &from) ? gale__reference_value_at(in, from) : fill;
     }
 }
 
@@ -110,18 +115,16 @@ static gale_status reduce(
     const gale__prim_node *p, const gale__prim_node *src, const gale__reference_value *in, gale__reference_number *out)
 {
     gale__reduce kind = (gale__reduce)p->attr[0];
-    int64_t n = gale__dims_count(src->rank, src->dims), n_out = gale__dims_count(p->rank, p->dims), at[GALE_MAX_RANK];
+    int64_t n = gale__dims_count(src->rank, src->dims), n_out = gale__dims_count(p->rank, p->dims),
+            at[GALE_MAX_RANK] = {0};
     gale__reference_number *best = gale__calloc((size_t)n_out + 1, sizeof *best);
     bool *any = gale__calloc((size_t)n_out + 1, sizeof *any);
-    for (int64_t i = 0; best && any && i < n; i++) {
-        int64_t inner = 0;
-        coordinates(src, i, at);
+    for (int64_t i = 0; best && any && i < n; i++, advance(src, at)) {
+        int64_t inner = 0, o = 0;
         for (int d = 0; d < src->rank; d++) {
-            if (!(p->attr[1] >> d & 1)) continue;
-            inner = inner * src->dims[d] + at[d];
-            at[d] = 0;
+            if (p->attr[1] >> d & 1) inner = inner * src->dims[d] + at[d];
+            else o = o * src->dims[d] + at[d];
         }
-        int64_t o = place(p, at);
         gale__reference_number v = gale__reference_value_at(in, i);
         if (kind < GALE__ARGMAX) out[o] = any[o] ? join(kind, p->type, out[o], v) : v;
         else if (!any[o] || beats(kind, src->type, v, best[o])) best[o] = v, out[o].i = inner;
