@@ -90,6 +90,9 @@ def orders_and_formats():
     check("int8", [b if b < 128 else b - 256 for b in read_npy(folder / "v8.npy")[5]] == [round(127 * x) for x in wanted[5]], "differs")
     embed(lines, "-o", folder / "v1.npy", "--type", "binary")
     check("binary", read_npy(folder / "v1.npy")[5] == [sum(128 >> k for k in range(DIMS) if wanted[5][k] > 0)], "differs")
+    for precision in ("fp16", "bf16"):
+        embed(lines, "-o", folder / "vh.npy", "--precision", precision)
+        check(f"length 1 in {precision}", all(abs(sum(x * x for x in row) - 1) < 1e-5 for row in read_npy(folder / "vh.npy")), "vectors are shorter or longer")
     check("nothing is left", not list(folder.glob("*.part")) + list(folder.glob("*.journal")), "a part or a journal")
 
 

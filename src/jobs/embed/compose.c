@@ -8,7 +8,7 @@
 const char *const gale__text_input_names[GALE__TEXT_INPUTS] = {
     "input_ids", "attention_mask", "token_type_ids", "position_ids"};
 
-enum { NODES_MORE = 16, TENSORS_MORE = 8 };
+enum { NODES_MORE = 16, TENSORS_MORE = 12 };
 
 typedef struct composer {
     gale__arena *arena;
@@ -240,8 +240,10 @@ static gale__pb_text pool(composer *c, gale__pb_text x, gale_pooling pooling)
     return binary(c, "Reshape", x, ints(c, 0, -1, 2)); /* [texts, 1, dims] to [texts, dims] */
 }
 
+/* In f32 in any precision, so that vectors have length 1: powers do not become halves. */
 static gale__pb_text normalize(composer *c, gale__pb_text x)
 {
+    x = binary(c, "Pow", x, constant(c, 1, NULL, 1, 1));
     gale__pb_text sum = reduce(c, "ReduceSum", binary(c, "Mul", x, x), 1);
     gale__pb_text length = binary(c, "Max", unary(c, "Sqrt", sum), constant(c, 1, NULL, 1e-12f, 1));
     return binary(c, "Div", x, length);
