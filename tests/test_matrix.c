@@ -198,7 +198,7 @@ static void make_cases(void)
     wish(product("tiles 32 x 64, by registers", SIZE(1, 33, 65, 67), GALE_F16, 3, 1, 0, PLAIN), 32, 64, 32, 16, 32, 3);
     wish_sets(product("four sets share k", SIZE(1, 45, 72, 328), GALE_F16, 0, 0, 0, AFTER), 32, 64, 4, 3);
     wish_sets(product("two sets share k, odd columns", SIZE(2, 20, 57, 136), GALE_BF16, 2, 0, 0, PLAIN), 16, 128, 2, 3);
-    product("few rows, long sums", SIZE(1, 20, 384, 1536), GALE_F16, 0, 0, 0, AFTER | HALF_RESULT)->sets = true;
+    product("few rows, long sums", SIZE(1, 20, 72, 776), GALE_F16, 0, 0, 0, AFTER | HALF_RESULT)->sets = true;
     for (int i = 0; i < n && n_cases < CASES; i++) random_product(i);
     for (int i = 0; i < n_cases; i++) finish_case(i);
 }
