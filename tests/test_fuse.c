@@ -56,6 +56,34 @@ static void expect(gr_graph *t, gale__node out, int kernels, double tolerance)
     gr_end(t);
 }
 
+/* Levels of 8 bits by a scale for each column: kernels know of scales of ordinary size, which they may divide by with
+ * the reciprocal, and of no others. */
+TEST(sizes_of_scales_are_known)
+{
+    static const float scales[2][4] = {{0.5f, 0.1f, 3, 0.02f}, {0.5f, 1e-30f, 3, 0.02f}};
+    const int64_t dims[1] = {4};
+    for (int i = 0; i < 2; i++) {
+        gr_graph t;
+        gale__fusion f;
+        gr_begin(&t);
+        gale__node x = GR_INPUT(&t, 5, 4), by = gale__prim_const(&t.g, GALE_F32, 1, dims, scales[i]);
+        gale__node level = gale__prim_unary(&t.g, GALE__RINT, gale__prim_div(&t.g, x, by)),
+                   out = gale__prim_cast(&t.g, level, GALE_I8);
+        const gale__fusion_options options = {.bytes = true};
+        if (CHECK_OK(gale__fuse(&t.g, &out, 1, &options, &f)) && CHECK_EQ(f.n_kernels, 1)) {
+            const gale__fused *k = &f.kernels[0];
+            int known = 0;
+            for (int b = 0; b < k->nest.n_buffers; b++) {
+                known += k->nest.buffers[b].ordinary;
+                CHECK(!k->nest.buffers[b].settled && !k->nest.buffers[b].constant); /* the planner says what is */
+            }
+            CHECK_EQ(known, !i);
+        }
+        gale__fusion_finish(&f);
+        gr_end(&t);
+    }
+}
+
 TEST(element_wise_chains_are_one_kernel)
 {
     gr_graph t;
@@ -615,6 +643,7 @@ int main(int argc, char **argv)
         return 0;
     }
     static const test_row rows[] = {
+        ROW(sizes_of_scales_are_known),
         ROW(element_wise_chains_are_one_kernel),
         ROW(softmax_is_one_kernel),
         ROW(log_sum_exp_is_one_kernel),

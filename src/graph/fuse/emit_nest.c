@@ -159,9 +159,10 @@ gale_status gale__fuse_emit_finish(gale__fuse_emitter *e, gale__nest_store store
     out->buffers = gale__arena_copy(a, e->buffers, (size_t)e->n_buffers * sizeof *e->buffers);
     if (!nest->code || !nest->accesses || !nest->stores || !nest->buffers || !out->buffers) return GALE_NO_MEMORY;
     for (int i = 0; i < e->n_buffers; i++)
-        nest->buffers[i] = (gale__nest_buffer){gale__fuse_root_elements(e->g, e->buffers[i]),
-            (gale_type)gale__prim_at(e->g, e->buffers[i])->type, e->buffers[i] == e->root || e->buffers[i] == e->with,
-            false, e->fusion->options.bytes && is_ordinary(e->g, e->buffers[i])};
+        nest->buffers[i] = (gale__nest_buffer){.elements = gale__fuse_root_elements(e->g, e->buffers[i]),
+            .type = (gale_type)gale__prim_at(e->g, e->buffers[i])->type,
+            .written = e->buffers[i] == e->root || e->buffers[i] == e->with,
+            .ordinary = e->fusion->options.bytes && is_ordinary(e->g, e->buffers[i])};
     nest->last = false;
     for (int i = 0; i < e->n_buffers; i++) nest->last |= e->fusion->last[e->buffers[i]] != 0;
     gale__nest_settle(nest);
