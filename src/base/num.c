@@ -331,3 +331,9 @@ double gale__relative_difference(gale_type type, const void *a, const void *b, s
     }
     return sum == 0 ? 0 : norm > 0 ? sqrt(sum / norm) : INFINITY;
 }
+
+int gale__by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}

@@ -38,6 +38,8 @@ void gale__store_i64(gale_type type, void *p, int64_t v); /* wraps to the width 
 /* L2 norm of a's difference from b, relative to b's; infinite where one of two elements is not finite and the other is.
  * largest: of a single element. */
 double gale__relative_difference(gale_type type, const void *a, const void *b, size_t n, double *largest);
+/* For qsort of doubles: the least first. */
+int gale__by_value(const void *a, const void *b);
 double gale__type_min(gale_type type); /* lowest finite value, as double */
 double gale__type_max(gale_type type);
 #endif

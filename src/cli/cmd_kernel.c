@@ -1,6 +1,7 @@
 /* gale kernel run: a user's own kernel, with buffers from and to .npy files. */
 #include "cli/cli.h"
 #include "base/npy.h"
+#include "base/num.h"
 #include "base/thread.h"
 #include "gale/device.h"
 #include <stdlib.h>
@@ -159,12 +160,6 @@ static gale_status upload(job *j)
     return GALE_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static gale_status launch(job *j)
 {
     int64_t repeat = gale__args_int(j->args, "repeat");
@@ -177,7 +172,7 @@ static gale_status launch(job *j)
         GALE_GO(gale_event_elapsed(j->from, j->to, &times[i]));
     }
     if (status != GALE_OK) goto done;
-    qsort(times, (size_t)repeat, sizeof *times, by_value);
+    qsort(times, (size_t)repeat, sizeof *times, gale__by_value);
     fprintf(stderr, "%s on %s: best %.2f us, median %.2f us\n", gale__args_text(j->args, "entry"),
         gale_device_get_info(j->device)->name, times[0], times[repeat / 2]);
 done:

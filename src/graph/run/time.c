@@ -1,17 +1,12 @@
 /* Timing for benchmarks: events around every run, the median of many. */
 #include "graph/run/time.h"
+#include "base/num.h"
 #include "base/thread.h"
 #include "graph/run/run.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define WARM_NS 200000000
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 typedef struct clock_pair {
     gale_event *from, *to;
@@ -66,7 +61,7 @@ static gale_status time_many(gale_device *device, gale_stream *stream, int repea
     for (int i = 0; i < repeats && status == GALE_OK; i++) status = time_one(stream, &c, send, arg, &us[i]);
     if (status == GALE_OK && row) status = time_row(stream, &c, repeats, send, arg, row);
     if (status == GALE_OK) {
-        qsort(us, (size_t)repeats, sizeof *us, by_value);
+        qsort(us, (size_t)repeats, sizeof *us, gale__by_value);
         *median = us[repeats / 2];
         *least = us[0];
     }

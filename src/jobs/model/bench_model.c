@@ -1,5 +1,6 @@
 /* Times a model: start-up, then percentiles of steady-state runs and their memory use. */
 #include "base/cpu.h"
+#include "base/num.h"
 #include "base/thread.h"
 #include "device/device.h"
 #include "graph/run/time.h"
@@ -14,12 +15,6 @@
 enum { REPEATS = 30, REPEATS_MOST = 1 << 20, BATCH_MOST = 1 << 20 };
 
 static double ms_since(uint64_t start) { return (double)(gale__time_ns() - start) / 1e6; }
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double percentile(const double *sorted, size_t n, double share)
 {
@@ -110,7 +105,7 @@ static gale_status time_on_host(gale_model *m, gale_object **inputs, int repeats
 
 static void sum_up(double *runs, int repeats, gale_bench_result *r)
 {
-    qsort(runs, (size_t)repeats, sizeof *runs, by_value);
+    qsort(runs, (size_t)repeats, sizeof *runs, gale__by_value);
     r->runs_ms = runs;
     r->n_runs = (size_t)repeats;
     r->best_ms = runs[0];

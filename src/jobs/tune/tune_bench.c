@@ -262,12 +262,6 @@ static gale_status weed(trial *t, gale__tune_choice *out)
     return GALE_OK;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static gale_status compare(trial *t, gale__tune_choice *out)
 {
     for (int i = 0; i < t->n; i++)
@@ -278,7 +272,7 @@ static gale_status compare(trial *t, gale__tune_choice *out)
     for (int i = 0; i < t->n; i++) {
         candidate *c = &t->list[i];
         if (!c->ready) continue;
-        qsort(c->us, TURNS, sizeof *c->us, by_value);
+        qsort(c->us, TURNS, sizeof *c->us, gale__by_value);
         double us = c->us[TURNS / 2];
         if (out->n && us < MARGIN * out->us[0] && us < out->us[out->best]) out->best = out->n;
         out->wants[out->n] = c->want;

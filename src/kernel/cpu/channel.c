@@ -1,6 +1,7 @@
 /* See channel.h. */
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
+#include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
 #include <math.h>
 #include <string.h>
@@ -22,9 +23,6 @@ enum {
     TASK_LANES = 4096,
     QUAD = 4
 };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 
 static const gale__nest_access *load_of(const gale__nest *nest, int value)
 {

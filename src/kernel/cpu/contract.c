@@ -2,6 +2,7 @@
 #include "kernel/cpu/contract.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "kernel/cpu/divide.h"
 #include <string.h>
 
 #define K_NARROW 2048  /* steps of narrow operands; for tiles K_BYTES of them */
@@ -33,7 +34,6 @@
 #define FEW_K 32      /* least k of a window with fewer rows than a tile is worth */
 
 static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The type sums are taken in, when its products may be taken in it as well. */
 static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__simd_type *ct)

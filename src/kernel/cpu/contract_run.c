@@ -2,6 +2,7 @@
  * order for all tile sizes, so the result does not depend on the number of threads. */
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
+#include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
@@ -24,9 +25,6 @@ typedef struct bench {
     gale__cpu_frame zero_a, zero_b;                    /* of narrow operands: */
     int32_t *point_a, *point_b, *sum_a, *sum_b, *part; /* zero points, and sums of rows; part: of some steps */
 } bench;
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 
 static char *carve(char **at, size_t bytes)
 {

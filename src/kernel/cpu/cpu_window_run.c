@@ -2,6 +2,7 @@
  * time. */
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
+#include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/walk.h"
 #include <math.h>
@@ -29,8 +30,6 @@ typedef struct block {
     int64_t at[GALE__NEST_DIMS]; /* coordinates of the batch and the far lanes */
 } block;                         /* lanes, and rows of the result */
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static block block_at(const gale__cpu_contract *c, int64_t i)
 {
     const gale__cpu_window *w = &c->window;

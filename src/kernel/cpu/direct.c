@@ -4,6 +4,7 @@
  * threads. */
 #include "kernel/cpu/direct.h"
 #include "base/thread.h"
+#include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
@@ -74,8 +75,6 @@ static int find_turn(const gale__nest *nest)
     }
     return -1;
 }
-
-static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 
 /* Rectangles of the transposed and the fastest dimension. */
 static void choose_rectangles(gale__cpu_direct *d)

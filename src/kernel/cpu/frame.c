@@ -64,14 +64,19 @@ void gale__cpu_frame_init(
     }
 }
 
-void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_t start)
+void gale__cpu_span_seek(const gale__cpu_span *span, int64_t start, int64_t *at)
 {
     for (int k = span->n - 1; k > 0; k--) {
         int64_t rest = start / span->extent[k];
-        f->at[span->dim[k]] = span->base[k] + start - rest * span->extent[k];
+        at[span->dim[k]] = span->base[k] + start - rest * span->extent[k];
         start = rest;
     }
-    if (span->n) f->at[span->dim[0]] = span->base[0] + start;
+    if (span->n) at[span->dim[0]] = span->base[0] + start;
+}
+
+void gale__cpu_frame_seek(gale__cpu_frame *f, const gale__cpu_span *span, int64_t start)
+{
+    gale__cpu_span_seek(span, start, f->at);
 }
 
 const char *gale__cpu_frame_rows(gale__cpu_frame *f, gale__cpu_section s, const gale__cpu_span *rows, int64_t r0,

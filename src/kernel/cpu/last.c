@@ -2,6 +2,7 @@
 #include "kernel/cpu/last.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/walk.h"
 #include <math.h>
@@ -25,8 +26,6 @@ enum {
     LEAST_CHANNELS = 8 /* fewer leave most of a vector empty */
 };
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static int64_t padded(int64_t channels) { return parts(channels, VECTOR) * VECTOR; }
 
 static const gale__nest_access *load_of(const gale__nest *nest, int value)
@@ -285,7 +284,7 @@ static const float *base_of(const run *r, const gale__nest_access *a, const int6
 static void seek(const gale__cpu_last *l, int64_t row, int64_t *at)
 {
     memset(at, 0, GALE__NEST_DIMS * sizeof *at);
-    for (int i = l->rows.n - 1; i >= 0; i--, row /= l->rows.extent[i + 1]) at[l->rows.dim[i]] = row % l->rows.extent[i];
+    gale__cpu_span_seek(&l->rows, row, at);
 }
 
 /* A tile whose sums are not simply stored: they go on to memory from here. */

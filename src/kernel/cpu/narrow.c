@@ -1,12 +1,11 @@
 /* See narrow.h: finds narrow operands, packs them, evaluates their zero points. */
 #include "kernel/cpu/narrow.h"
+#include "kernel/cpu/divide.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
 enum { UNIT_MOST = 8 };
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* --- Finding. --- */
 

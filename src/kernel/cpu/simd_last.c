@@ -1,6 +1,6 @@
 /* Convolutions over values that are stored channels-last: vectors are channels of the result.  Of 1 x 1 convolutions up
- * to 14 pixels by 32 channels are summed in registers, each element of a pixel broadcast where it lies.  By channel, up
- * to 8 neighbouring results of 16 channels are summed together, each tap a load. */
+ * to 14 pixels by 32 channels are summed in registers; elements of pixels are loaded from the map into all lanes.  By
+ * channel, up to 8 neighbouring results of 16 channels are summed together, with one load for each tap. */
 #include "kernel/cpu/simd_isa.h"
 
 #ifdef __AVX512F__

@@ -133,6 +133,8 @@ void gale__cpu_frame_set(gale__cpu_frame *f, const gale__cpu_span *span, int64_t
 /* Runs a section over the block. */
 void gale__cpu_frame_run(gale__cpu_frame *f, gale__cpu_section s);
 void gale__cpu_span_init(gale__cpu_span *s, const gale__nest *nest, const uint8_t *dims, int n);
+/* Coordinates of its dimensions at flat index `start`; others are left alone. */
+void gale__cpu_span_seek(const gale__cpu_span *s, int64_t start, int64_t *at);
 /* Where a section only loads n rows from r0 on, each adjacent along all of k, `pitch` elements apart: their steps from
  * k0 on, in place; else NULL, and pitch is left alone. */
 const char *gale__cpu_frame_rows(gale__cpu_frame *f, gale__cpu_section s, const gale__cpu_span *rows, int64_t r0,

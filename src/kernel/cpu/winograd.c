@@ -1,6 +1,7 @@
 /* See winograd.h: where it is worth it, how blocks are chosen, and the transform of weights. */
 #include "kernel/cpu/winograd.h"
 #include "base/env.h"
+#include "kernel/cpu/divide.h"
 #include <string.h>
 
 #define BLOCK_BYTES (512u << 10)   /* of a transformed block for each thread: half of the second cache */
@@ -22,7 +23,6 @@
 #define COST_HALF 1.25 /* upright tiles of one vector */
 #define COST_MAP 16.0  /* more of those by this over the lanes of a map: small ones fill panels poorly */
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }

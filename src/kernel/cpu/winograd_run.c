@@ -2,6 +2,7 @@
  * cores, then tasks multiply some rows of the result, transform them back and finish them. */
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
+#include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
@@ -30,8 +31,6 @@ typedef struct bench {
     int64_t at[GALE__NEST_DIMS];
 } bench;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts(int64_t v, int64_t of) { return (v + of - 1) / of; }
 static char *carve(char **at, int64_t bytes)
 {
     char *p = *at;

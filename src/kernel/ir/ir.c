@@ -90,6 +90,15 @@ void gale__ir_init(gale__ir *ir, const char *name)
     ir->group[0] = ir->group[1] = ir->group[2] = 1;
 }
 
+void gale__ir_init_like(gale__ir *ir, const gale__ir *from)
+{
+    *ir = *from;
+    ir->code = NULL;
+    ir->count = 0;
+    ir->capacity = 0;
+    ir->failed = false;
+}
+
 void gale__ir_finish(gale__ir *ir)
 {
     gale__free(ir->code);
@@ -227,19 +236,16 @@ uint32_t gale__ir_launch_bytes(const gale__ir *ir)
     return bytes > SHARED_DECLARED ? bytes : 0;
 }
 
-bool gale__ir_has_ready(const gale__ir *ir)
+static bool uses(const gale__ir *ir, int op)
 {
     for (gale__ir_val v = 1; v < ir->count; v++)
-        if (ir->code[v].op == GALE__IR_READY) return true;
+        if (ir->code[v].op == op) return true;
     return false;
 }
 
-bool gale__ir_is_together(const gale__ir *ir)
-{
-    for (gale__ir_val v = 1; v < ir->count; v++)
-        if (ir->code[v].op == GALE__IR_ARRIVE || ir->code[v].op == GALE__IR_AWAIT) return true;
-    return false;
-}
+bool gale__ir_has_ready(const gale__ir *ir) { return uses(ir, GALE__IR_READY); }
+
+bool gale__ir_is_together(const gale__ir *ir) { return uses(ir, GALE__IR_ARRIVE) || uses(ir, GALE__IR_AWAIT); }
 
 gale_type gale__ir_type(const gale__ir *ir, gale__ir_val v)
 {

@@ -155,13 +155,18 @@ typedef struct gale__ir {
     bool failed;       /* an append ran out of memory */
     uint8_t math;      /* gale__ir_math_flags; set before the first append */
     uint8_t once;      /* bit i: what pointer i (of the first 8, only read) points to need not stay in caches */
-    uint8_t settled;   /* bit i: the same, and complete before the kernel before this one begins */
+    uint8_t settled;   /* bit i: it was complete before the kernel before this one began */
 } gale__ir;
+
+/* Whether pointer i is among those that `once` or `settled` marks. */
+static inline bool gale__ir_marks(uint8_t marks, uint64_t i) { return i < 8 && marks >> i & 1; }
 
 /* Building.  Appends never fail one by one: check once with gale__ir_check.  Constant operands are folded where trivial
  * (x+0, x*1, x*0 on integers, constants). */
 void gale__ir_init(gale__ir *ir, const char *name);
 void gale__ir_finish(gale__ir *ir);
+/* A kernel without code, in other respects like `from`. */
+void gale__ir_init_like(gale__ir *ir, const gale__ir *from);
 gale_status gale__ir_check(const gale__ir *ir);
 gale__ir_val gale__ir_add(gale__ir *ir, gale__ir_instr in);
 gale__ir_val gale__ir_const(gale__ir *ir, gale_type type, uint64_t bits);

@@ -383,12 +383,8 @@ gale_status gale__ir_lower(const gale__ir *ir, gale__ir_lowering what, gale__ir 
 {
     gale__ir_val *now = gale__calloc(ir->count + 1u, sizeof *now);
     if (!now) return GALE_NO_MEMORY;
-    gale__ir_init(out, ir->name);
-    memcpy(out->group, ir->group, sizeof out->group);
-    out->n_pointers = ir->n_pointers, out->n_words = ir->n_words;
-    out->readonly = ir->readonly, out->once = ir->once, out->settled = ir->settled,
-    out->subgroup_ops = ir->subgroup_ops;
-    out->subgroup = ir->subgroup, out->at_once = ir->at_once;
+    gale__ir_init_like(out, ir);
+    out->math = 0; /* operations are spelled out */
     for (gale__ir_val v = 1; v < ir->count && !out->failed; v++) {
         gale__ir_instr in = ir->code[v];
         in.a = now[in.a], in.b = now[in.b], in.c = now[in.c], in.d = now[in.d];

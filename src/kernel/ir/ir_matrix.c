@@ -247,12 +247,8 @@ gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, ga
         .rows = ir->subgroup == 32 ? 2 : 1};
     w.now = gale__calloc(ir->count + 1u, sizeof *w.now);
     if (!w.now) return GALE_NO_MEMORY;
-    gale__ir_init(out, ir->name);
-    memcpy(out->group, ir->group, sizeof out->group);
-    out->n_pointers = ir->n_pointers, out->n_words = ir->n_words;
-    out->readonly = ir->readonly, out->once = ir->once, out->settled = ir->settled,
-    out->subgroup_ops = ir->subgroup_ops;
-    out->math = ir->math, out->subgroup = what.matrix ? 0 : ir->subgroup, out->at_once = ir->at_once;
+    gale__ir_init_like(out, ir);
+    if (what.matrix) out->subgroup = 0;
     for (gale__ir_val v = 1; v < ir->count && !out->failed; v++) {
         gale__ir_instr in = ir->code[v];
         if (replace(&w, v, &in)) continue;

@@ -290,7 +290,7 @@ static gale_status check_ready(const checker *c, gale__ir_val ready)
         bool reads = in->op == GALE__IR_LOAD || in->op == GALE__IR_COPY;
         bool writes = in->op == GALE__IR_STORE || in->op == GALE__IR_STORE_ADD;
         if (in->op == GALE__IR_READY || in->op == GALE__IR_ARRIVE || in->op == GALE__IR_AWAIT || writes ||
-            (reads && (in->imm >= 8 || !(c->ir->settled >> in->imm & 1))))
+            (reads && !gale__ir_marks(c->ir->settled, in->imm)))
             return bad(c, v, "before READY");
     }
     return GALE_OK;

@@ -254,7 +254,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     .head_together = CL_TOGETHER,                                                                                                          \
     .struct_pointers = "ulong offset", .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",                         \
     .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",                                              \
-    .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
+    .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "", .ready = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
     .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);",                  \
     .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n", .atomic_add = "atomic_add", .make_vector = "($0)",              \
     .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",                  \
@@ -284,7 +284,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
-        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "LET_NEXT_BEGIN WAIT_FOR_LAUNCH\n", .begin_early = "LET_NEXT_BEGIN\n", .ready = "WAIT_FOR_LAUNCH\n",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "LET_NEXT_BEGIN\n", .ready = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .clamp = "__saturatef", .vector = C_VECTORS,
@@ -305,7 +305,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = HIP_MATRIX, .head_bytes = "", .head_together = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
-        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "", .ready = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
         .make_vector = "make_$0", .vector = C_VECTORS,

@@ -101,8 +101,8 @@ static bool is_narrow(const printer *p, const gale__ir_instr *in)
 static const char *load_macro(const gale__ir *ir, uint64_t pointer)
 {
     if (!(ir->readonly >> pointer & 1)) return "LD";
-    if (ir->settled && pointer < 8 && ir->settled >> pointer & 1) return "LS";
-    return pointer < 8 && ir->once >> pointer & 1 ? "LO" : "LR";
+    if (gale__ir_marks(ir->settled, pointer)) return "LS";
+    return gale__ir_marks(ir->once, pointer) ? "LO" : "LR";
 }
 
 /* The word of which v is the upper half; 0: it is none. */
@@ -385,7 +385,7 @@ static gale_status emit(printer *p, gale__ir_val v)
     }
     case GALE__IR_ARRIVE:
     case GALE__IR_AWAIT: emit_meeting(p, in); return GALE_OK;
-    case GALE__IR_READY: gale__str_add(p->out, p->dialect->ready ? p->dialect->ready : ""); return GALE_OK;
+    case GALE__IR_READY: gale__str_add(p->out, p->dialect->ready); return GALE_OK;
     case GALE__IR_FOR:
     case GALE__IR_IF:
     case GALE__IR_ELSE:
@@ -460,7 +460,8 @@ static void open_kernel(printer *p)
         spell(out, d->pointer_base, NULL, GALE_F32, (uint64_t)i);
         gale__str_add(out, "\n");
     }
-    gale__str_add(out, d->ready && gale__ir_has_ready(ir) ? d->begin_early : d->begin);
+    gale__str_add(out, d->begin);
+    if (!gale__ir_has_ready(ir)) gale__str_add(out, d->ready);
     declare_shared(p);
 }
 

@@ -464,8 +464,8 @@ void gale__emit_loads(gale__emit *e, bool settled)
     for (int i = 0; i < e->nest->n_code; i++) {
         const gale__nest_instr *in = &e->nest->code[i];
         if (in->op != GALE__NEST_LOAD || (in->inner && e->schedule->kind == GALE__SCHEDULE_MATRIX)) continue;
-        int buffer = e->nest->accesses[in->access].buffer;
-        if ((buffer < 8 && e->schedule->settled >> buffer & 1) == settled) gale__emit_instr(e, i);
+        uint64_t buffer = (uint64_t)e->nest->accesses[in->access].buffer;
+        if (gale__ir_marks(e->schedule->settled, buffer) == settled) gale__emit_instr(e, i);
     }
 }
 

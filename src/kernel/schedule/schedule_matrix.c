@@ -9,8 +9,8 @@
 static bool is_settled(const gale__matrix *t, int which)
 {
     const gale__emit *e = &t->tile.tiling.emit;
-    int buffer = t->parts[which].access < 0 ? 8 : e->nest->accesses[t->parts[which].access].buffer;
-    return buffer < 8 && e->schedule->settled >> buffer & 1;
+    int access = t->parts[which].access;
+    return access >= 0 && gale__ir_marks(e->schedule->settled, (uint64_t)e->nest->accesses[access].buffer);
 }
 
 /* Sends off what both operands have for a stage; `rest`: without what went before. */
