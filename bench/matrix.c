@@ -1,9 +1,10 @@
 /* Products of f16 and bf16 by matrix units, in every tile that is worth a try, for tuning the choice.
  *
- *     build/bench/bench_matrix cuda [f16|bf16|f32] [nn|nt|tn|tt] [SIZE|MxNxK ...] [dump]
+ *     build/bench/bench_matrix cuda [f16|bf16|f32] [nn|nt|tn|tt] [SIZE|MxNxK ...] [wants=TEXT] [dump]
  *
  * prints a line per size and tile, TFLOP/s of the best of several runs, and marks the tile that the schedule chooses;
- * `dump` prints the CUDA text of the chosen kernels instead, on any machine. */
+ * `wants=relay` times the schedules of `gale tune` that are named so instead; `dump` prints the CUDA text of the chosen
+ * kernels instead, on any machine. */
 #include "../tests/ir_run.h"
 #include "../tests/nest_random.h"
 #include "kernel/print/print.h"
@@ -16,6 +17,7 @@ static gale_event *from, *to;
 static gale_type type = GALE_F16;
 static int turned; /* bit 0: the first operand lies as [k][m]; bit 1: the second as [n][k] */
 static bool dump;
+static const char *wants; /* those of `gale tune` that this is part of; NULL: none */
 
 typedef struct tile {
     int m, n, k, micro_m, micro_n, stages, groups;
@@ -131,7 +133,10 @@ static double run_kernel(const nest_case *c, const gale__schedule *s, gale_buffe
             gale__ir_launch_bytes(&ir), &kernel);
     if (status == GALE_OK && gale__schedule_params(&c->nest, s, words, &n_words) == GALE_OK) {
         for (int b = 0; b < c->nest.n_buffers; b++) refs[b] = gale__buffer_ref(buffers[b], 0);
+        gale__matrix_map maps[GALE__LAUNCH_MAPS];
         gale__launch launch = {.n_refs = ir.n_pointers, .n_words = n_words, .refs = refs, .words = words};
+        launch.n_maps = gale__schedule_maps(&c->nest, s, maps);
+        launch.maps = maps;
         gale__schedule_grid(&c->nest, s, launch.groups);
         memcpy(launch.group, ir.group, sizeof launch.group);
         us = time_launches(kernel, &launch);
@@ -148,7 +153,8 @@ static void report(const int64_t *size, const gale__schedule *s, double us, cons
     printf("%5d x %5d x %5d %s %4d x %3d x %2d, subgroups %3d x %2d, %2d stages, async %d | %10.1f us %7.1f TFLOP/s "
            "%s%s\n",
         (int)size[0], (int)size[1], (int)size[2], gale_type_name(type), s->tile_m, s->tile_n, s->tile_k, s->micro_m,
-        s->micro_n, s->stages, s->async, us, us > 0 ? flop / us / 1e6 : 0, s->groups ? "wgmma " : "", mark);
+        s->micro_n, s->stages, s->async, us, us > 0 ? flop / us / 1e6 : 0,
+        s->groups ? s->maps ? "wgmma, maps " : "wgmma " : "", mark);
     fflush(stdout);
 }
 
@@ -175,13 +181,22 @@ static void bench_size(const int64_t *n)
         fill(buffers[b], size);
     }
     report(n, &s, run_kernel(&c, &s, buffers), s.kind == GALE__SCHEDULE_MATRIX ? "chosen" : "chosen: no matrix units");
-    for (size_t i = 0; s.kind == GALE__SCHEDULE_MATRIX && i < sizeof tiles / sizeof *tiles; i++) {
+    const gale__schedule_want *want;
+    for (int i = 0; wants && (want = gale__schedule_want_at(i)); i++) {
+        char text[GALE__WANT_TEXT];
+        gale__schedule t;
+        gale__schedule_want_text(want, text);
+        if (strstr(text, wants) && gale__schedule_choose_as(&c.nest, caps, want, &t))
+            report(n, &t, run_kernel(&c, &t, buffers), text);
+    }
+    for (size_t i = 0; !wants && s.kind == GALE__SCHEDULE_MATRIX && i < sizeof tiles / sizeof *tiles; i++) {
         gale__schedule t = s;
         t.tile_m = (uint16_t)tiles[i].m, t.tile_n = (uint16_t)tiles[i].n, t.tile_k = (uint8_t)tiles[i].k;
         t.micro_m = (uint8_t)tiles[i].micro_m, t.micro_n = (uint16_t)tiles[i].micro_n;
         t.stages = (uint8_t)tiles[i].stages, t.exact = n[2] % t.tile_k == 0;
         bool wide = type == GALE_F32, copied = t.async == 3 || wide;
         if (tiles[i].groups && (!caps->matrix_groups || !copied || !t.fast[0] || !t.fast[1])) continue;
+        t.maps = 0;
         if (tiles[i].groups && wide) t.relay = caps->compute_units, t.team = 1;
         else t.relay = t.team = 0;
         if (wide && tiles[i].groups && (t.stages != 2 || t.tile_m != 128)) continue;
@@ -205,7 +220,7 @@ static void dump_size(int64_t n)
     gale__str text = {0};
     caps.arch = 90, caps.compute_units = 132, caps.shared_most_bytes = 227 << 10, caps.n_matrix = 1;
     caps.matrix[0] = (gale_matrix_shape){16, 16, 16, (uint8_t)(type == GALE_F32 ? GALE_BF16 : type), GALE_F32};
-    caps.matrix_groups = caps.matrix_quads = caps.matrix_f32 = true;
+    caps.matrix_groups = caps.matrix_maps = caps.matrix_quads = caps.matrix_f32 = true;
     make_product(&c, n, n, n);
     if (CHECK_OK(gale__schedule_choose(&c.nest, &caps, &s)) &&
         CHECK_OK(gale__schedule_build(&c.nest, &s, "product", &ir))) {
@@ -228,6 +243,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "bf16")) type = GALE_BF16;
         else if (!strcmp(argv[i], "f32")) type = GALE_F32;
         else if (!strcmp(argv[i], "dump")) dump = true;
+        else if (!strncmp(argv[i], "wants=", 6)) wants = argv[i] + 6;
         else if (!strcmp(argv[i], "nt")) turned = 2;
         else if (!strcmp(argv[i], "tn")) turned = 1;
         else if (!strcmp(argv[i], "tt")) turned = 3;

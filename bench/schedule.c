@@ -68,7 +68,10 @@ static double run_kernel(const nest_case *c, const gale__schedule *s, gale_kerne
         fill_random(buffers[b], c->buffers[b].type, size);
         refs[b] = gale__buffer_ref(buffers[b], 0);
     }
+    gale__matrix_map maps[GALE__LAUNCH_MAPS];
     gale__launch launch = {.n_refs = ir->n_pointers, .n_words = n_words, .refs = refs, .words = words};
+    launch.n_maps = gale__schedule_maps(&c->nest, s, maps);
+    launch.maps = maps;
     gale__schedule_grid(&c->nest, s, launch.groups);
     memcpy(launch.group, ir->group, sizeof launch.group);
     CHECK_OK(gale__launch_run(stream, kernel, &launch));

@@ -35,6 +35,7 @@ typedef struct ir_job {
     ir_buffer buffers[8]; /* ir->n_pointers of them */
     uint32_t words[512];
     uint32_t groups[3];
+    gale__matrix_map maps[GALE__LAUNCH_MAPS];                    /* ir->n_maps of them */
     bool (*check)(const struct ir_job *job, const char *device); /* looks at the buffers after a run */
     const void *user;
     bool narrow; /* as if the device had no 8- and 16-bit loads */
@@ -164,7 +165,12 @@ static inline gale_status ir_launch(gale_device *device, gale_module *module, co
         GALE_GO(gale_upload(stream, buffers[i], 0, job->buffers[i].data, job->buffers[i].size));
         refs[i] = gale__buffer_ref(buffers[i], 0);
     }
-    gale__launch launch = {.n_refs = ir->n_pointers, .n_words = ir->n_words, .refs = refs, .words = job->words};
+    gale__launch launch = {.n_refs = ir->n_pointers,
+        .n_words = ir->n_words,
+        .n_maps = ir->n_maps,
+        .refs = refs,
+        .words = job->words,
+        .maps = job->maps};
     memcpy(launch.groups, job->groups, sizeof launch.groups);
     memcpy(launch.group, ir->group, sizeof launch.group);
     GALE_GO(gale__launch_run(stream, kernel, &launch));

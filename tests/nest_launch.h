@@ -23,6 +23,7 @@ static inline bool nr_launch(gale_device *device, gale_module *module, const nes
     if (!CHECK(n_words <= (int)(sizeof job.words / sizeof *job.words))) return false;
     memcpy(job.words, words, sizeof job.words);
     gale__schedule_grid(&c->nest, s, job.groups);
+    CHECK_EQ(gale__schedule_maps(&c->nest, s, job.maps), ir->n_maps);
     for (int b = 0; b < c->nest.n_buffers; b++) {
         job.buffers[b] = (ir_buffer){c->data[b], nr_bytes(c, b)};
         if (c->buffers[b].written) results[b] = malloc(nr_bytes(c, b));

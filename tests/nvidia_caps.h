@@ -21,6 +21,7 @@ static const gale_device_caps nvidia = {
         {16, 16, 32, GALE_U8, GALE_I32}},
     .matrix_quads = true,
     .matrix_groups = true,
+    .matrix_maps = true,
     .begins_early = true,
     .matrix_f32 = true,
     .f16 = true,

@@ -13,6 +13,7 @@ typedef struct matrix_case {
     int async;           /* which operands must be copied directly; -1: any */
     bool relay;          /* groups compute one tile after another where the device can and has one unit */
     bool team;           /* the same, and both sets share a tile */
+    bool maps;           /* the same, and operands come as maps */
     bool sets;           /* sets of subgroups share k where the device has enough units (a card of 9.0) */
     bool along; /* f32, both along k: chosen where the device has one unit and multiplies four subgroups at once */
 } matrix_case;
@@ -140,7 +141,7 @@ static gale_device_caps caps_of(const gale_device_caps *caps)
 static bool runs(const gale_device_caps *caps, int i)
 {
     int every = test_brief() && caps->software ? 6 : test_light() ? 3 : 1;
-    return cases[i].relay || cases[i].team ? caps->matrix_groups : i % every == 0;
+    return cases[i].relay || cases[i].team || cases[i].maps ? caps->matrix_groups : i % every == 0;
 }
 
 /* The naive evaluator takes seconds: it is for the cases that a device here runs. */
@@ -192,6 +193,9 @@ static void make_cases(void)
     product("f16, tiles in turn", SIZE(5, 100, 104, 136), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->relay = true;
     product("bf16, tiles in turn, longer", SIZE(4, 70, 100, 328), GALE_BF16, 2, 0, 0, PLAIN)->relay = true;
     product("bf16, both sets on a tile", SIZE(2, 130, 504, 1096), GALE_BF16, 2, 0, 0, AFTER)->team = true;
+    product("f16, maps, tiles in turn", SIZE(1, 500, 256, 136), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->maps = true;
+    product("bf16, maps, odd rows of tiles", SIZE(1, 1100, 128, 200), GALE_BF16, 2, 8, 8, PLAIN)->maps = true;
+    product("f16, maps, both sets on a tile", SIZE(1, 250, 480, 1096), GALE_F16, 2, 0, 0, AFTER)->maps = true;
     wish(product("tiles 64 x 64", SIZE(1, 100, 136, 72), GALE_F16, 0, 0, 0, AFTER), 64, 64, 32, 32, 32, 2);
     wish(product("tiles 64 x 64, three stages", SIZE(1, 64, 72, 200), GALE_F16, 2, 0, 0, PLAIN), 64, 64, 16, 32, 32, 3);
     wish(product("tiles 64 x 32, four stages", SIZE(1, 80, 40, 104), GALE_BF16, 1, 0, 0, PLAIN), 64, 32, 32, 32, 16, 4);
@@ -221,7 +225,7 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     if (c->wish.tile_m) {
         s->tile_m = c->wish.tile_m, s->tile_n = c->wish.tile_n, s->tile_k = c->wish.tile_k;
         s->micro_m = c->wish.micro_m, s->micro_n = c->wish.micro_n, s->stages = c->wish.stages;
-        s->slice = i % 2 ? s->micro_m : 16, s->groups = s->relay = s->team = 0;
+        s->slice = i % 2 ? s->micro_m : 16, s->groups = s->relay = s->team = s->maps = 0;
         if (s->direct) s->vector = 4;
         s->direct = 0;
         if (!gale__schedule_matrix_columns(s)) s->steps = 1;
@@ -238,6 +242,7 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
         CHECK(s->rows == 8 && (!caps->begins_early || s->settled));
     if (c->relay && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->relay, 1);
     if (c->team && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->team, 1);
+    if (c->maps && caps->matrix_maps && caps->compute_units == 1) CHECK(s->maps);
     snprintf(name, sizeof name, "k%d", i);
     if (!CHECK_OK(gale__schedule_build(&c->c.nest, s, name, ir))) return false;
     if (CHECK_OK(gale__ir_validate(ir))) return true;
@@ -444,7 +449,8 @@ static void compile_cases(const gale_device_caps *caps, const char *const *wante
         if (build_case(i, caps, &s, &irs[n])) list[n] = &irs[n], n++;
     }
     if (CHECK_OK(gale__ir_print_c(list, n, dialect, caps, &text))) {
-        for (; *wanted; wanted++) CHECK(strstr(text.text, *wanted));
+        for (; *wanted; wanted++)
+            if (!CHECK(strstr(text.text, *wanted))) printf("  no %s\n", *wanted);
         for (; *targets; targets++) {
             if (!strcmp(caps->dialect, "cuda")) compile(text.text, *targets);
             else if (strcmp(caps->dialect, "hip")) compile_opencl(text.text, *targets);
@@ -472,11 +478,11 @@ TEST(nvrtc)
     compile_cases(&caps, (const char *const[]){"mma.sync", "sums_add_bf16(&v", "copy_16(&v", NULL},
         (const char *const[]){"sm_80", "sm_90", NULL});
     caps.arch = 90, caps.matrix_groups = caps.matrix_quads = true, caps.shared_most_bytes = 227 << 10;
-    caps.begins_early = true;
+    caps.begins_early = caps.matrix_maps = true;
     bool newer = archs[count - 1] >= 100;
     compile_cases(&caps,
         (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n96k16.f32.f16", "m64n128k16.f32.bf16",
-            "registers_inc(216);", "gate_copies(&v", NULL},
+            "registers_inc(216);", "gate_copies(&v", "map_copy_2(&v", "map_copy_5(&v", "registers_inc(232);", NULL},
         (const char *const[]){newer ? "sm_90a" : NULL, NULL});
 }
 

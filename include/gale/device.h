@@ -58,6 +58,7 @@ typedef struct gale_device_caps {
     uint32_t n_matrix;           /* shapes of its matrix units */
     gale_matrix_shape matrix[GALE_MATRIX_SHAPES];
     bool matrix_groups;   /* four subgroups multiply 64 rows straight from work-group memory: wgmma of Hopper */
+    bool matrix_maps;     /* one thread fetches a part of a matrix into work-group memory: bulk copies of Hopper */
     bool matrix_quads;    /* the assignment of sums of a 16 x 16 matrix to threads is known: that of mma.sync */
     bool matrix_f32;      /* f32 products as six of bf16 on matrix units are faster than the device's own */
     bool matrix_emulated; /* matrix units are emulated by ordinary threads (GALE_MATRIX=emulate) */

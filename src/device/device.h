@@ -60,16 +60,28 @@ typedef struct gale__tag {
     const char *nodes; /* of the model, as messages call them; NULL: not known */
 } gale__tag;
 
+/* A matrix that a kernel fetches parts of, where the device has matrix_maps: rows of `k` elements of 1 or 2 bytes,
+ * `pitch` bytes from row to row, in boxes of rows that are 128 bytes long. */
+typedef struct gale__matrix_map {
+    int ref; /* of the launch */
+    uint64_t offset, rows, k, pitch;
+    uint32_t box_rows, element;
+    bool spread; /* of each 32 rows of a box, those that differ in bits 3 and 4 lie where bits 1 and 2 would put them,
+                    and the other way round */
+} gale__matrix_map;
+#define GALE__LAUNCH_MAPS 2
+
 /* Arguments of a launch: the parameter block is pointers (8 bytes each), then words (4 bytes each).
- *   CUDA, HIP   one struct by value: { unsigned long long p[NP]; unsigned int w[NW]; }
+ *   CUDA, HIP   one struct by value: { unsigned long long p[NP]; unsigned int w[NW]; }, then the maps
  *   OpenCL      one (__global uchar *) per pointer, then one struct by value { ulong offset[NP]; uint w[NW]; }
  *   Vulkan      the block in push constants when it fits caps.push_bytes, else push constants hold its 8-byte address
  *   CPU         the launch itself is handed to the function */
 typedef struct gale__launch {
     uint32_t groups[3], group[3];
-    int n_refs, n_words;
+    int n_refs, n_words, n_maps;
     const gale__ref *refs;
     const uint32_t *words;
+    const gale__matrix_map *maps;
     const gale__tag *tag; /* NULL: nothing known */
 } gale__launch;
 

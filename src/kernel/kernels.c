@@ -342,6 +342,10 @@ static gale_status prepare(batch *b, int i, gale__str *text)
     GALE_TRY(gale__schedule_params(nest, s, words, &r->n_words));
     r->words = gale__arena_copy(b->arena, words, (size_t)r->n_words * sizeof *words);
     if (!r->words) return GALE_NO_MEMORY;
+    gale__matrix_map maps[GALE__LAUNCH_MAPS];
+    r->n_maps = gale__schedule_maps(nest, s, maps);
+    r->maps = gale__arena_copy(b->arena, maps, (size_t)r->n_maps * sizeof *maps);
+    if (!r->maps) return GALE_NO_MEMORY;
     gale__schedule_grid(nest, s, r->groups);
     r->name = gale__schedule_describe(s, &b->device->info.caps);
     if (tuned) r->name = gale__arena_printf(b->arena, "%s, tuned", r->name);

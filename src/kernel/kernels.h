@@ -13,7 +13,8 @@ typedef struct gale__runnable {
     gale_kernel *kernel; /* the device's, or host.kernel */
     uint32_t groups[3];
     uint32_t *words; /* in the arena given */
-    int n_words;
+    int n_words, n_maps;
+    gale__matrix_map *maps; /* in the arena given */
     const char *name;
     int parts; /* how many nests it does: this one and those after it, which have 0 and no kernel; 1 where nothing was
                   joined */

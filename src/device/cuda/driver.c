@@ -54,6 +54,7 @@ static gale_status open_with(const gale__cu_maker *maker, gale_device *device)
     device->info.caps.memory_free_bytes = free_bytes;
     device->info.caps.products_side = gale__cu_blas_side(d);
     device->info.caps.matrix_groups = device->info.caps.matrix_groups && compiles_for_hopper(d, device);
+    device->info.caps.matrix_maps = device->info.caps.matrix_maps && device->info.caps.matrix_groups;
     device->impl = d;
 done:
     if (status != GALE_OK) gale__free(d);

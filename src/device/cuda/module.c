@@ -165,11 +165,29 @@ void gale__cu_kernel_destroy(gale_kernel *kernel) { kernel->impl = NULL; } /* it
 /* The parameter block { u64 p[]; u32 w[]; } of a launch, and the driver's list of parameters over it: one for our
  * kernels, which take the block by value; one for each pointer and word for users' kernels. */
 typedef struct parameters {
+    _Alignas(64) uint64_t maps[GALE__LAUNCH_MAPS][16];
     uint64_t block[MAX_PARAMETER_BYTES / 8];
     void *list[MAX_PARAMETER_BYTES / 4];
 } parameters;
 
-static gale_status fill_parameters(const gale_kernel *kernel, const gale__launch *launch, parameters *p)
+/* The rows of a spread box are numbered by five bits: the order of the dimensions is that in work-group memory. */
+static gale_status encode_map(const gale__cu_api *api, const gale__launch *launch, const gale__matrix_map *m, void *out)
+{
+    enum { BYTES = 0, HALVES = 1, SWIZZLE_128 = 3, PROMOTE_256 = 3 };
+    const gale__ref *ref = &launch->refs[m->ref];
+    uint64_t p = m->pitch, address = ref->mem->address + ref->offset + m->offset;
+    const uint64_t spread[5] = {m->k, 2, 4, 4, m->rows / 32}, plain[2] = {m->k, m->rows};
+    const uint64_t spread_pitch[4] = {p, 8 * p, 2 * p, 32 * p};
+    const uint32_t box_k = 128 / m->element, spread_box[5] = {box_k, 2, 4, 4, m->box_rows / 32};
+    const uint32_t plain_box[2] = {box_k, m->box_rows}, step[5] = {1, 1, 1, 1, 1};
+    int code =
+        api->map_encode(out, m->element == 1 ? BYTES : HALVES, m->spread ? 5 : 2, address, m->spread ? spread : plain,
+            m->spread ? spread_pitch : &p, m->spread ? spread_box : plain_box, step, 0, SWIZZLE_128, PROMOTE_256, 0);
+    return gale__cu_check(api, code, "describing a matrix");
+}
+
+static gale_status fill_parameters(
+    const gale__cu_api *api, const gale_kernel *kernel, const gale__launch *launch, parameters *p)
 {
     size_t pointers = (size_t)launch->n_refs, words = (size_t)launch->n_words, bytes = 8 * pointers + 4 * words;
     if (bytes > MAX_PARAMETER_BYTES)
@@ -180,6 +198,10 @@ static gale_status fill_parameters(const gale_kernel *kernel, const gale__launch
     if (words) memcpy(w, launch->words, 4 * words);
     if (words % 2) w[words] = 0; /* the padding is passed along */
     p->list[0] = p->block;
+    for (int i = 0; i < launch->n_maps; i++) {
+        GALE_TRY(encode_map(api, launch, &launch->maps[i], p->maps[i]));
+        p->list[1 + i] = p->maps[i];
+    }
     if (kernel->module->source.ours) return GALE_OK;
     for (size_t i = 0; i < pointers; i++) p->list[i] = p->block + i;
     for (size_t i = 0; i < words; i++) p->list[pointers + i] = w + i;
@@ -214,7 +236,7 @@ gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale
 {
     gale__cu_device *d = of(stream->device);
     parameters p;
-    GALE_TRY(fill_parameters(kernel, launch, &p));
+    GALE_TRY(fill_parameters(d->api, kernel, launch, &p));
     GALE_TRY(gale__cu_enter(d));
     int code = send(d->api, stream, kernel, launch, p.list);
     GALE_TRY(gale__cu_check(d->api, code, kernel->entry));

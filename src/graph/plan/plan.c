@@ -336,7 +336,9 @@ static gale_status plan_nest(gale__planner *p, int at)
         .once = gale__prim_at(&p->plan->g, k->root)->invariant,
         .kernel = r->kernel,
         .words = r->words,
-        .n_words = r->n_words};
+        .n_words = r->n_words,
+        .maps = r->maps,
+        .n_maps = r->n_maps};
     memcpy(step.groups, r->groups, sizeof step.groups);
     step.tag.name = r->name;
     step.tag.op = r->parts > 1 ? name_chain(p, at, r->parts) : gale__arena_strdup(&p->plan->arena, k->op);

@@ -34,7 +34,8 @@ typedef struct gale__plan_step {
     gale__call *call; /* CALL: the plan's, or its body's */
     uint32_t groups[3];
     const uint32_t *words;
-    int n_words, n_refs;
+    const gale__matrix_map *maps;
+    int n_words, n_maps, n_refs;
     gale__plan_place *refs; /* COPY: to, from */
     uint64_t size;          /* COPY */
     const uint8_t *writer;  /* by ref: the ref that the part of the kernel writes which reads it; NULL: not known */

@@ -36,7 +36,13 @@ static gale_status send_step(const gale__plan_step *s, gale_stream *stream, cons
     if (s->kind == GALE__STEP_COPY && same_place(refs[0], refs[1])) return GALE_OK; /* updated in place */
     if (s->kind == GALE__STEP_COPY) return gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag);
     if (s->kind == GALE__STEP_CALL) return gale__call_run(stream, s->call, refs, s->n_refs, &s->tag);
-    gale__launch launch = {.n_refs = s->n_refs, .refs = refs, .n_words = s->n_words, .words = s->words, .tag = &s->tag};
+    gale__launch launch = {.n_refs = s->n_refs,
+        .refs = refs,
+        .n_words = s->n_words,
+        .words = s->words,
+        .n_maps = s->n_maps,
+        .maps = s->maps,
+        .tag = &s->tag};
     memcpy(launch.groups, s->groups, sizeof launch.groups);
     gale_status status = gale__launch_run(stream, s->kernel, &launch);
     return status == GALE_OK ? GALE_OK : gale__fail_within(status, "%s", s->tag.op);

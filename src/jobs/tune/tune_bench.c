@@ -173,8 +173,12 @@ static gale_status send(const trial *t, const candidate *c, int turn)
         size_t at = t->at[i] + (i == t->weight ? (size_t)(turn % t->places) * t->size[i] : 0);
         refs[i] = gale__buffer_ref(t->nest->buffers[i].written ? b->results : b->pool, at);
     }
-    gale__launch launch = {
-        .n_refs = t->nest->n_buffers, .refs = refs, .n_words = c->run.n_words, .words = c->run.words};
+    gale__launch launch = {.n_refs = t->nest->n_buffers,
+        .refs = refs,
+        .n_words = c->run.n_words,
+        .words = c->run.words,
+        .n_maps = c->run.n_maps,
+        .maps = c->run.maps};
     memcpy(launch.groups, c->run.groups, sizeof launch.groups);
     return gale__launch_run(b->stream, c->run.kernel, &launch);
 }

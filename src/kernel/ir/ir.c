@@ -73,6 +73,8 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(MATRIX_SUMS, READ, 2),
     ROW(ARRIVE, EFFECT, 1),
     ROW(AWAIT, EFFECT, 2),
+    ROW(GATE_EXPECT, EFFECT, 2),
+    ROW(MAP_COPY, EFFECT, 4),
     ROW(READY, EFFECT, 0),
 #undef ROW
 };

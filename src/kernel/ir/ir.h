@@ -117,6 +117,12 @@ typedef enum gale__ir_op {
                         groups_together. */
     GALE__IR_AWAIT, /* until b (U32) groups were counted in element a of pointer parameter imm; what their threads wrote
                        to the device's memory before they arrived is seen after it */
+    GALE__IR_GATE_EXPECT, /* a, b: this thread arrives, and the gate opens only when imm bytes of MAP_COPY have, too; 0:
+                             it only names the gate */
+    GALE__IR_MAP_COPY,    /* where the device has matrix_maps: a box of map (imm & 255), from element c of row d on, to
+                             work-group array a, element b, at a multiple of 1,024 bytes; arranged as GROUP_ADD wants it.
+                             It arrives at the gate of the GATE_EXPECT before it.  imm bit 8: the map is spread, and d a
+                             multiple of 32; from bit 16 on: the pointer parameter that the map is made of */
     GALE__IR_READY, /* the kernel before has ended: before this only `settled` pointers are read, and nothing is written
                        to the device's memory.  At most once, outside of all blocks; without it from the beginning */
     GALE__IR_COUNT
@@ -156,6 +162,7 @@ typedef struct gale__ir {
     uint8_t math;      /* gale__ir_math_flags; set before the first append */
     uint8_t once;      /* bit i: what pointer i (of the first 8, only read) points to need not stay in caches */
     uint8_t settled;   /* bit i: it was complete before the kernel before this one began */
+    uint8_t n_maps;    /* gale__matrix_map parameters */
 } gale__ir;
 
 /* Whether pointer i is among those that `once` or `settled` marks. */

@@ -270,6 +270,18 @@ static gale_status check_gate(const checker *c, gale__ir_val v, const gale__ir_i
     return in->op != GALE__IR_GATE_WAIT || is_index(c, in->c) ? GALE_OK : bad(c, v, "the count must be U32");
 }
 
+static gale_status check_map_copy(const checker *c, gale__ir_val v, const gale__ir_instr *in)
+{
+    gale__ir_val gate = v - 1;
+    while (gate && c->ir->code[gate].op != GALE__IR_GATE_EXPECT) gate--;
+    if (!gate) return bad(c, v, "no gate expects it");
+    if ((in->imm & 255) >= c->ir->n_maps || in->imm >> 16 >= (uint64_t)c->ir->n_pointers)
+        return bad(c, v, "no such map");
+    return is_shared(c, in->a) && is_index(c, in->b) && is_index(c, in->c) && is_index(c, in->d)
+               ? GALE_OK
+               : bad(c, v, "array or index");
+}
+
 static gale_status check_meeting(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (in->imm >= (uint64_t)c->ir->n_pointers || c->ir->readonly >> in->imm & 1)
@@ -287,10 +299,10 @@ static gale_status check_ready(const checker *c, gale__ir_val ready)
     if (c->depth) return bad(c, ready, "inside a block");
     for (gale__ir_val v = 1; v < ready; v++) {
         const gale__ir_instr *in = &c->ir->code[v];
-        bool reads = in->op == GALE__IR_LOAD || in->op == GALE__IR_COPY;
+        bool reads = in->op == GALE__IR_LOAD || in->op == GALE__IR_COPY || in->op == GALE__IR_MAP_COPY;
         bool writes = in->op == GALE__IR_STORE || in->op == GALE__IR_STORE_ADD;
         if (in->op == GALE__IR_READY || in->op == GALE__IR_ARRIVE || in->op == GALE__IR_AWAIT || writes ||
-            (reads && !gale__ir_marks(c->ir->settled, in->imm)))
+            (reads && !gale__ir_marks(c->ir->settled, in->op == GALE__IR_MAP_COPY ? in->imm >> 16 : in->imm)))
             return bad(c, v, "before READY");
     }
     return GALE_OK;
@@ -410,7 +422,9 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_GATE_INIT:
     case GALE__IR_GATE_ARRIVE:
     case GALE__IR_GATE_COPIES:
+    case GALE__IR_GATE_EXPECT:
     case GALE__IR_GATE_WAIT: return check_gate(c, v, in);
+    case GALE__IR_MAP_COPY: return check_map_copy(c, v, in);
     case GALE__IR_ARRIVE:
     case GALE__IR_AWAIT: return check_meeting(c, v, in);
     case GALE__IR_READY: return check_ready(c, v);

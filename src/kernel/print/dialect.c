@@ -197,7 +197,13 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define group_end() asm volatile(\"wgmma.commit_group.sync.aligned;\":::\"memory\")\n" \
     "#define group_wait(n) asm volatile(\"wgmma.wait_group.sync.aligned %0;\"::\"n\"(n):\"memory\")\n" \
     "#define group_fence() asm volatile(\"fence.proxy.async.shared::cta;\":::\"memory\")\n" \
-    "#define gate_init(g,n) asm volatile(\"mbarrier.init.shared.b64 [%0],%1;\"::\"r\"(shared_at(g)),\"r\"(n):\"memory\")\n" \
+    "#define gate_init(g,n) asm volatile(\"mbarrier.init.shared.b64 [%0],%1;fence.mbarrier_init.release.cluster;\"::\"r\"(shared_at(g)),\"r\"(n):\"memory\")\n" \
+    "struct __align__(64) map{u64 v[16];};\n" \
+    "#define gate_expect(g,n) asm volatile(\"{.reg .b64 t;mbarrier.arrive.expect_tx.shared.b64 t,[%0],%1;}\"::\"r\"(shared_at(g)),\"r\"(n):\"memory\")\n" \
+    "#define MAP_COPY(d,c) asm volatile(\"cp.async.bulk.tensor.\" d \".shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1,{\" c \"}],[%4];\"\n" \
+    "#define MAP_PLACE(p,m,k,r,g) ::\"r\"(shared_at(p)),\"l\"((u64)(m)),\"r\"(k),\"r\"(r),\"r\"(shared_at(g)),\"r\"(0u):\"memory\")\n" \
+    "#define map_copy_2(p,m,k,r,g) MAP_COPY(\"2d\",\"%2,%3\") MAP_PLACE(p,m,k,r,g)\n" \
+    "#define map_copy_5(p,m,k,r,g) MAP_COPY(\"5d\",\"%2,%5,%5,%5,%3\") MAP_PLACE(p,m,k,(r)>>5,g)\n" \
     "#define gate_arrive(g) asm volatile(\"{.reg .b64 t;mbarrier.arrive.shared.b64 t,[%0];}\"::\"r\"(shared_at(g)):\"memory\")\n" \
     "#define gate_copies(g) asm volatile(\"cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\"::\"r\"(shared_at(g)):\"memory\")\n" \
     "#define gate_wait(g,c) asm volatile(\"{.reg .pred p;W%=:mbarrier.try_wait.parity.shared.b64 p,[%0],%1;@!p bra W%=;}\"::\"r\"(shared_at(g)),\"r\"(c):\"memory\")\n" \

@@ -262,10 +262,21 @@ static void emit_sums_add(printer *p, const gale__ir_instr *in)
 static void emit_gate(printer *p, const gale__ir_instr *in)
 {
     static const char *const names[] = {"init", "arrive", "copies", "wait"};
-    gale__str_addf(p->out, "gate_%s(&v%u[%s]", names[in->op - GALE__IR_GATE_INIT], in->a, p->text[in->b]);
-    if (in->op == GALE__IR_GATE_INIT) gale__str_addf(p->out, ",%uu", (unsigned)in->imm);
+    bool expect = in->op == GALE__IR_GATE_EXPECT;
+    if (expect && !in->imm) return;
+    gale__str_addf(
+        p->out, "gate_%s(&v%u[%s]", expect ? "expect" : names[in->op - GALE__IR_GATE_INIT], in->a, p->text[in->b]);
+    if (in->op == GALE__IR_GATE_INIT || expect) gale__str_addf(p->out, ",%uu", (unsigned)in->imm);
     if (in->op == GALE__IR_GATE_WAIT) gale__str_addf(p->out, ",%s", p->text[in->c]);
     gale__str_add(p->out, ");\n");
+}
+
+static void emit_map_copy(printer *p, const gale__ir_instr *in)
+{
+    const gale__ir_instr *gate = in;
+    while (gate->op != GALE__IR_GATE_EXPECT) gate--;
+    gale__str_addf(p->out, "map_copy_%d(&v%u[%s],&M%u,%s,%s,&v%u[%s]);\n", in->imm >> 8 & 1 ? 5 : 2, in->a,
+        p->text[in->b], (unsigned)(in->imm & 255), p->text[in->c], p->text[in->d], gate->a, p->text[gate->b]);
 }
 
 /* Copies and matrices: calls of what the dialect's head_matrix and head_bytes define. */
@@ -294,7 +305,9 @@ static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr 
     case GALE__IR_GATE_INIT:
     case GALE__IR_GATE_ARRIVE:
     case GALE__IR_GATE_COPIES:
+    case GALE__IR_GATE_EXPECT:
     case GALE__IR_GATE_WAIT: emit_gate(p, in); break;
+    case GALE__IR_MAP_COPY: emit_map_copy(p, in); break;
     case GALE__IR_REGISTERS:
         gale__str_addf(out, "registers_%s(%u);\n", in->mem ? "inc" : "dec", (unsigned)in->imm);
         break;
@@ -367,7 +380,8 @@ static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr
 static gale_status emit(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
-    bool matrix = in->op >= GALE__IR_COPY && in->op <= GALE__IR_REGISTERS;
+    bool matrix = (in->op >= GALE__IR_COPY && in->op <= GALE__IR_REGISTERS) ||
+                  (in->op >= GALE__IR_GATE_EXPECT && in->op <= GALE__IR_MAP_COPY);
     if (matrix || in->op == GALE__IR_MATRIX_SUMS) return emit_matrix(p, v, in);
     switch (in->op) {
     case GALE__IR_STORE: emit_store(p, in); return GALE_OK;
@@ -454,7 +468,9 @@ static void open_kernel(printer *p)
         spell(out, ir->readonly >> i & 1 ? d->pointer_readonly : d->pointer, NULL, GALE_F32, (uint64_t)i);
         gale__str_add(out, ",");
     }
-    gale__str_addf(out, has_struct ? "const struct P_%s P){\n" : "){\n", ir->name);
+    if (has_struct) gale__str_addf(out, "const struct P_%s P", ir->name);
+    for (int i = 0; i < ir->n_maps; i++) gale__str_addf(out, ",const __grid_constant__ map M%d", i);
+    gale__str_add(out, "){\n");
     for (int i = 0; i < ir->n_pointers && *d->pointer_base; i++) {
         gale__str_add(out, ir->readonly >> i & 1 ? "__global const uchar*" : "__global uchar*");
         spell(out, d->pointer_base, NULL, GALE_F32, (uint64_t)i);

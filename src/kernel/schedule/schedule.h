@@ -14,6 +14,7 @@
  * the nest touches; a buffer may be read and written through accesses that are equal. */
 #ifndef GALE_KERNEL_SCHEDULE_H
 #define GALE_KERNEL_SCHEDULE_H
+#include "device/device.h"
 #include "kernel/ir/ir.h"
 #include "kernel/nest/nest.h"
 
@@ -71,6 +72,7 @@ typedef struct gale__schedule {
     uint8_t async; /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once */
     uint8_t few;   /* MATRIX: bit 0 rows, bit 1 columns: fewer than the tile has; none is fetched in place of those that
                       are missing */
+    uint16_t maps; /* MATRIX, groups: operands are fetched as maps, by one thread */
     uint16_t
         relay; /* MATRIX: groups of the launch, each of which computes one tile after another; 0: a group per tile */
 } gale__schedule;
@@ -112,6 +114,8 @@ gale_status gale__schedule_key(const gale__nest *nest, const gale__schedule *s, 
 gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s, const char *name, gale__ir *ir);
 /* words: room for GALE__SCHEDULE_WORDS. */
 gale_status gale__schedule_params(const gale__nest *nest, const gale__schedule *s, uint32_t *words, int *n_words);
+/* The maps of a launch; returns how many there are. */
+int gale__schedule_maps(const gale__nest *nest, const gale__schedule *s, gale__matrix_map out[GALE__LAUNCH_MAPS]);
 void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32_t groups[3]);
 /* Threads of a group: the `group` of the built kernel. */
 void gale__schedule_group(const gale__schedule *s, uint32_t group[3]);

@@ -151,6 +151,62 @@ static void begin_stages(gale__matrix *t)
     if (s->rows > 1) gale__emit_loads(&t->tile.tiling.emit, false);
 }
 
+static void begin_first_thread(gale__matrix *t)
+{
+    gale__emit *e = &t->tile.tiling.emit;
+    gale__emit_if(e, gale__ir_op2(e->ir, GALE__EQ, GALE_BOOL, e->tid, gale__ir_u32(e->ir, 0)));
+}
+
+/* Boxes of the first stages, asked for by the first thread: of settled operands while the kernel before this one still
+ * runs. */
+static void begin_maps(gale__matrix *t)
+{
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
+    int early = 0;
+    for (int w = 0; s->settled && w < 2; w++) early |= is_settled(t, w) << w;
+    begin_first_thread(t);
+    for (uint32_t i = 0; i < s->stages; i++)
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GATE_INIT, .a = t->gates, .b = gale__ir_u32(ir, i), .imm = 1});
+    for (int turn = 0; turn < 2; turn++) {
+        int parts = turn ? 3 & ~early : early;
+        if (turn && s->settled) {
+            gale__emit_close(&t->tile.tiling.emit);
+            effect(ir, GALE__IR_READY, 0);
+            begin_first_thread(t);
+        }
+        if (!parts) continue;
+        gale__ir_val first = loop(ir, s->stages - 1u, 1, false);
+        gale__matrix_ask(t, first, op32(ir, GALE__MUL, first, s->tile_k), parts, turn == 0 || !early);
+        gale__emit_close(&t->tile.tiling.emit);
+    }
+    gale__emit_close(&t->tile.tiling.emit);
+    effect(ir, GALE__IR_BARRIER, 0);
+}
+
+/* As walk_stages, with gates that say which stages are full. */
+static void walk_maps(gale__matrix *t)
+{
+    gale__emit *e = &t->tile.tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
+    uint32_t ahead = s->stages - 1u;
+    gale__ir_val k = gale__emit_for(e, e->layout.inner_count, s->tile_k),
+                 next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
+    gale__ir_val step = op32(ir, GALE__IR_DIV, k, s->tile_k), number = op32(ir, GALE__IR_REM, step, s->stages);
+    gale__ir_val uses = op32(ir, GALE__IR_DIV, step, s->stages);
+    gale__matrix_gate(t, GALE__IR_GATE_WAIT, number, op32(ir, GALE__AND, uses, 1));
+    effect(ir, GALE__IR_BARRIER, 0);
+    begin_first_thread(t);
+    gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, next, e->layout.inner_count));
+    gale__matrix_ask(t, op32(ir, GALE__IR_REM, op32(ir, GALE__ADD, step, ahead), s->stages), next, 3, true);
+    gale__emit_close(e);
+    gale__emit_close(e);
+    multiply(t, op32(ir, GALE__MUL, number, t->stage));
+    gale__emit_close(e);
+    effect(ir, GALE__IR_BARRIER, 0);
+}
+
 /* All stages are on their way. */
 static void multiply_stages(gale__matrix *t)
 {
@@ -195,6 +251,11 @@ static void walk_k(gale__matrix *t)
     bool shares = gale__schedule_matrix_shares(s) > 1;
     gale__matrix_zero_sums(t);
     if (shares) gale__matrix_begin_totals(t);
+    if (s->maps) {
+        begin_maps(t);
+        walk_maps(t);
+        return;
+    }
     begin_stages(t);
     if (s->unroll) multiply_stages(t);
     else walk_stages(t);
@@ -229,6 +290,11 @@ static void declare(gale__matrix *t)
                                  .type = sum,
                                  .a = s->relay ? 0 : t->shared, /* parts arrive while results are stored */
                                  .imm = results / 4});
+    if (s->maps || s->relay)
+        t->gates = gale__ir_add(ir,
+            (gale__ir_instr){
+                .op = GALE__IR_SHARED, .type = GALE_U64, .imm = s->relay ? GALE__RELAY_GATES(s->stages) : s->stages});
+    ir->n_maps = s->maps ? 2 : 0;
     t->tile.sums = gale__ir_add(
         ir, (gale__ir_instr){.op = GALE__IR_SUMS, .type = sum, .imm = (uint64_t)(s->micro_m / 16) * (s->micro_n / 16)});
 }

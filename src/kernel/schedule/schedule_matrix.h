@@ -25,6 +25,7 @@ typedef struct gale__matrix {
     gale__matrix_part parts[2];
     uint32_t stage; /* elements of a stage */
     gale__ir_val shared, read, write;
+    gale__ir_val gates;  /* of maps: a stage is full; relay: and more */
     gale__ir_val totals; /* f32: of the steps before, as this thread's sums */
 } gale__matrix;
 
@@ -34,6 +35,10 @@ gale_status gale__matrix_part_begin(gale__matrix *t, int which);
 void gale__matrix_part_place(gale__matrix *t, gale__matrix_part *p);
 /* Copies the part from k on to the stage that begins at `stage`. */
 void gale__matrix_part_copy(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage, gale__ir_val k);
+/* Asks for the boxes of the maps from k on, of the operands that `parts` has a bit for, in the stage of that number;
+ * `expect`: first that its gate waits for both. */
+void gale__matrix_ask(gale__matrix *t, gale__ir_val number, gale__ir_val k, int parts, bool expect);
+void gale__matrix_gate(gale__matrix *t, int op, gale__ir_val which, gale__ir_val count);
 /* The same through registers, in two steps: of each part that is not copied. */
 void gale__matrix_fetch(gale__matrix *t, gale__ir_val k);
 void gale__matrix_deliver(gale__matrix *t, gale__ir_val stage);

@@ -202,20 +202,69 @@ bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k) { return m >= 48
 static const struct group_tile {
     uint16_t m, n, percent;
 } group_tiles[] = {{128, 128, 100}, {128, 96, 112}, {128, 64, 140}, {64, 128, 139}, {64, 96, 145}, {64, 64, 170}};
+/* The largest, by groups that fetch their operands as maps and compute one tile after another: 77 to 98, the least
+ * where k or the rounds are many. */
+#define MAPS_PERCENT 83
+
+/* Whether an operand is a matrix of rows along k, and which. */
+static bool find_map(
+    const gale__nest *nest, const gale__contraction *c, const gale__schedule *s, int which, gale__matrix_map *out)
+{
+    const gale__nest_access *a =
+        &nest->accesses[gale__schedule_matrix_access(nest, gale__schedule_tile_operand(s, c, which))];
+    uint32_t size = which ? s->tile_n : s->tile_m, element = gale__schedule_matrix_bytes(s) ? 1 : 2;
+    int64_t pitch = 0, rows = 1, k = 1;
+    if (a->n_guards || a->offset < 0 || c->b_count != 1) return false;
+    for (int d = nest->n_outer + nest->n_inner - 1; d >= 0; d--) {
+        bool side = c->kind[d] == (uint8_t)gale__schedule_tile_kind(s, which);
+        if (nest->extent[d] == 1 || (!side && c->kind[d] != 'K')) continue;
+        if (side && rows == 1) pitch = a->stride[d];
+        if (a->stride[d] != (side ? pitch * rows : k)) return false;
+        if (side) rows *= nest->extent[d];
+        else k *= nest->extent[d];
+    }
+    *out = (gale__matrix_map){.ref = a->buffer,
+        .offset = (uint64_t)a->offset * element,
+        .rows = (uint64_t)rows,
+        .k = (uint64_t)k,
+        .pitch = (uint64_t)pitch * element,
+        .box_rows = size,
+        .element = element,
+        .spread = which && s->direct};
+    return pitch >= k && out->pitch % 16 == 0 && out->offset % 16 == 0 && (!out->spread || rows % 32 == 0);
+}
+
+int gale__schedule_maps(const gale__nest *nest, const gale__schedule *s, gale__matrix_map out[GALE__LAUNCH_MAPS])
+{
+    gale__contraction c;
+    if (!s->maps || !gale__nest_contraction(nest, &c)) return 0;
+    for (int w = 0; w < 2; w++) find_map(nest, &c, s, w, &out[w]);
+    return 2;
+}
+
+/* One thread asks for what 128 would copy (4,096 cubed in f16 on an H200: 185 us, and 216; 81,920 x 384 x 1,536: 151
+ * us, and 181). */
+static bool has_maps(
+    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s)
+{
+    gale__matrix_map map;
+    return caps->matrix_maps && find_map(nest, c, s, 0, &map) && find_map(nest, c, s, 1, &map);
+}
 
 #define FEW_TILES_K 768
 
 /* The tile whose rounds over all units take the least time.  Where there are few tiles and k is long, smaller ones wait
  * less for their operands (128 x 768 x 768: 3.8 us, and 4.4 in tiles of 64 x 64; 49 x 2,048 x 512: 3.9, and 3.4). */
 static struct group_tile choose_group_tile(
-    const gale__contraction *c, const gale__schedule *s, const gale__schedule_want *want, int64_t units)
+    const gale__contraction *c, const gale__schedule *s, const gale__schedule_want *want, int64_t units, bool maps)
 {
     if (want) return (struct group_tile){want->m, want->how == GALE__HOW_TEAM ? want->n / 2 : want->n, 100};
     const struct group_tile *best = NULL;
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < sizeof group_tiles / sizeof *group_tiles; i++) {
         const struct group_tile *t = &group_tiles[i];
-        int64_t time = up(gale__schedule_tiles(c, s, t->m, t->n), units) * t->m * t->n * t->percent;
+        int64_t percent = maps && i == 0 ? MAPS_PERCENT : t->percent;
+        int64_t time = up(gale__schedule_tiles(c, s, t->m, t->n), units) * t->m * t->n * percent;
         if (time < least) least = time, best = t;
     }
     bool few = c->k >= FEW_TILES_K && 2 * gale__schedule_tiles(c, s, 64, 32) <= units;
@@ -223,6 +272,7 @@ static struct group_tile choose_group_tile(
     return *best;
 }
 
+#define MOST_STAGES 12
 #define RELAY_STAGES 4
 #define RELAY_FAR_K 1024
 #define TEAM_PERCENT 80 /* of the time that a set of its own takes for an element, in tiles of 128 x 256 */
@@ -241,10 +291,10 @@ static bool pads(const gale__nest *nest, const gale__contraction *c, const gale_
  * be hidden behind the products of the next (81,920 x 1,152 x 384 in f16 on an H200: 148 us, and 189 us with a group
  * per tile; 4,096 x 1,536 x 384: 23 us, and 21). */
 static void choose_relay(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
-    const gale__schedule_want *want, gale__schedule *s)
+    const gale__schedule_want *want, bool maps, gale__schedule *s)
 {
     int64_t tiles = gale__schedule_tiles(c, s, s->tile_m, s->tile_n), units = caps->compute_units;
-    bool many = tiles >= 4 * units || (tiles > units && c->k >= RELAY_FAR_K);
+    bool many = maps || tiles >= 4 * units || (tiles > units && c->k >= RELAY_FAR_K);
     if (want) many = want->how == GALE__HOW_RELAY || want->how == GALE__HOW_TEAM;
     if (s->tile_m != 128 || s->tile_n != 128 || !units || units > UINT16_MAX || !many || s->index64) return;
     gale__schedule t = *s;
@@ -282,24 +332,26 @@ static bool choose_groups(const gale__nest *nest, const gale__contraction *c, co
     if (s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
     if (s->wide[0] + s->wide[1] < 2u * gale__schedule_matrix_unit(s)) return false;
     if (want ? c->k < GROUPS_LEAST_K : !gale__schedule_groups_pay(m, n, c->k)) return false;
-    struct group_tile tile = choose_group_tile(c, s, want, units);
     gale__schedule t = *s;
     t.groups = 1;
+    t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
+    bool maps = has_maps(nest, c, caps, &t);
+    struct group_tile tile = choose_group_tile(c, s, want, units, maps);
     t.tile_m = tile.m;
     t.micro_n = (uint16_t)(t.tile_n = tile.n);
     t.tile_k = (uint16_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
-    t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
     int64_t tiles = gale__schedule_tiles(c, s, tile.m, tile.n);
     bool alone = want ? want->how == GALE__HOW_DEEP : tiles <= units, busy = want || tile.n == 32 || 5 * tiles > units;
     int64_t ahead = alone ? up(c->k, t.tile_k) / (busy ? 1 : 4) : 0;
-    if (ahead > 12) ahead = 12;
+    if (ahead > MOST_STAGES) ahead = MOST_STAGES;
     for (t.stages = (uint8_t)(ahead > 4 ? ahead : 4); t.stages >= 3; t.stages--) {
         uint32_t parts, results;
         gale__schedule_matrix_shared(&t, &parts, &results);
-        bool room = alone ? parts <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
+        bool room = alone ? parts + 8 * MOST_STAGES <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
         if (parts <= caps->shared_bytes || !room) continue;
-        choose_relay(nest, c, caps, want, &t);
+        choose_relay(nest, c, caps, want, maps, &t);
+        t.maps = maps && (t.relay || tiles >= units); /* the first boxes come later than the first copies would */
         *s = t;
         return !want || (t.relay ? t.team ? want->how == GALE__HOW_TEAM : want->how == GALE__HOW_RELAY
                                  : want->how < GALE__HOW_RELAY);

@@ -8,6 +8,8 @@
 /* Registers of a thread: enough for the places of both parts, with shares for one step of them too; and for sums. */
 #define REGISTERS_COPYING 72
 #define REGISTERS_COMPUTING 216
+#define REGISTERS_ASKING 40 /* one thread asks for boxes of maps */
+#define REGISTERS_COMPUTING_ALONE 232
 #define REGISTERS_CUTTING 104
 #define REGISTERS_COMPUTING_TOTALS 152
 
@@ -15,7 +17,6 @@ typedef struct relay {
     gale__matrix *matrix;
     gale__ir *ir;
     const gale__schedule *schedule;
-    gale__ir_val gates;  /* full, by stage; free, by stage; turn, by set */
     gale__ir_val steps;  /* along k of a tile */
     gale__ir_val count;  /* variable: steps of all tiles before */
     gale__ir_val speaks; /* whether this thread speaks for its subgroup: the first lane */
@@ -23,10 +24,6 @@ typedef struct relay {
     bool team, shares;
 } relay;
 
-static void gate(relay *r, int op, gale__ir_val which, gale__ir_val count)
-{
-    gale__ir_add(r->ir, (gale__ir_instr){.op = (uint8_t)op, .a = r->gates, .b = which, .c = count});
-}
 static gale__ir_val free_again(relay *r, gale__ir_val stage)
 {
     return op32(r->ir, GALE__ADD, stage, r->schedule->stages);
@@ -43,15 +40,13 @@ static void open_gates(relay *r)
     uint32_t stages = r->schedule->stages, count = GALE__RELAY_GATES(stages);
     gale__ir_val first =
         gale__ir_op2(r->ir, GALE__EQ, GALE_BOOL, r->matrix->tile.tiling.emit.tid, gale__ir_u32(r->ir, 0));
-    r->gates = gale__ir_add(r->ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_U64, .imm = count});
     gale__emit_if(&r->matrix->tile.tiling.emit, first);
+    uint32_t full = r->schedule->maps ? 1 : gale__schedule_matrix_copiers(r->schedule), subgroups = r->team ? 8 : 4;
     for (uint32_t i = 0; i < count; i++)
         gale__ir_add(r->ir, (gale__ir_instr){.op = GALE__IR_GATE_INIT,
-                                .a = r->gates,
+                                .a = r->matrix->gates,
                                 .b = gale__ir_u32(r->ir, i),
-                                .imm = i < stages ? gale__schedule_matrix_copiers(r->schedule)
-                                       : r->team  ? 8
-                                                  : 4});
+                                .imm = i < stages ? full : subgroups});
     end_block(r);
     effect(r->ir, GALE__IR_BARRIER, 0);
 }
@@ -90,10 +85,28 @@ static void cut(relay *r, const step *s, gale__ir_val stage)
     gale__ir_val next = op32(r->ir, GALE__ADD, s->k, r->schedule->tile_k);
     gale__matrix_deliver(r->matrix, stage);
     effect(r->ir, GALE__IR_GROUP_FENCE, 0);
-    gate(r, GALE__IR_GATE_ARRIVE, s->stage, 0);
+    gale__matrix_gate(r->matrix, GALE__IR_GATE_ARRIVE, s->stage, 0);
     gale__emit_if(&r->matrix->tile.tiling.emit,
         gale__ir_op2(r->ir, GALE__LT, GALE_BOOL, next, r->matrix->tile.tiling.emit.layout.inner_count));
     gale__matrix_fetch(r->matrix, next);
+    end_block(r);
+}
+
+static void ask_for_tiles(relay *r)
+{
+    gale__ir *ir = r->ir;
+    gale__emit *e = &r->matrix->tile.tiling.emit;
+    effect(ir, GALE__IR_REGISTERS, REGISTERS_ASKING);
+    gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, e->tid, gale__ir_u32(ir, 2 * GALE__RELAY_SET)));
+    set(ir, r->count, gale__ir_u32(ir, 0));
+    begin_tiles(r, r->group, 1);
+    step s = begin_steps(r);
+    gale__matrix_gate(
+        r->matrix, GALE__IR_GATE_WAIT, free_again(r, s.stage), op32(ir, GALE__AND, op32(ir, GALE__ADD, s.uses, 1), 1));
+    gale__matrix_ask(r->matrix, s.stage, s.k, 3, true);
+    end_block(r);
+    set(ir, r->count, add32(ir, get(ir, r->count), r->steps));
+    end_block(r);
     end_block(r);
 }
 
@@ -111,12 +124,13 @@ static void copy_tiles(relay *r)
     }
     if (r->shares) gale__matrix_fetch(t, gale__ir_u32(ir, 0));
     step s = begin_steps(r);
-    gate(r, GALE__IR_GATE_WAIT, free_again(r, s.stage), op32(ir, GALE__AND, op32(ir, GALE__ADD, s.uses, 1), 1));
+    gale__matrix_gate(
+        r->matrix, GALE__IR_GATE_WAIT, free_again(r, s.stage), op32(ir, GALE__AND, op32(ir, GALE__ADD, s.uses, 1), 1));
     gale__ir_val stage = op32(ir, GALE__MUL, s.stage, t->stage);
     if (r->shares) cut(r, &s, stage);
     else {
         for (int w = 0; w < 2; w++) gale__matrix_part_copy(t, &t->parts[w], stage, s.k);
-        gate(r, GALE__IR_GATE_COPIES, s.stage, 0);
+        gale__matrix_gate(r->matrix, GALE__IR_GATE_COPIES, s.stage, 0);
     }
     end_block(r);
     set(ir, r->count, add32(ir, get(ir, r->count), r->steps));
@@ -129,7 +143,7 @@ static void copy_tiles(relay *r)
 static void arrive(relay *r, gale__ir_val which, gale__ir_val too)
 {
     gale__emit_if(&r->matrix->tile.tiling.emit, gale__emit_and(&r->matrix->tile.tiling.emit, r->speaks, too));
-    gate(r, GALE__IR_GATE_ARRIVE, which, 0);
+    gale__matrix_gate(r->matrix, GALE__IR_GATE_ARRIVE, which, 0);
     end_block(r);
 }
 
@@ -138,8 +152,8 @@ static void walk_k(relay *r)
 {
     gale__ir *ir = r->ir;
     step s = begin_steps(r);
-    gate(r, GALE__IR_GATE_WAIT, s.stage, op32(ir, GALE__AND, s.uses, 1));
-    effect(r->ir, GALE__IR_GROUP_FENCE, 0);
+    gale__matrix_gate(r->matrix, GALE__IR_GATE_WAIT, s.stage, op32(ir, GALE__AND, s.uses, 1));
+    if (!r->schedule->maps) effect(r->ir, GALE__IR_GROUP_FENCE, 0);
     gale__ir_val rows = r->team ? op32(ir, GALE__MUL, r->set, GROUP_ROWS * r->schedule->tile_k) : gale__ir_u32(ir, 0);
     gale__matrix_add_groups(r->matrix, op32(ir, GALE__MUL, s.stage, r->matrix->stage), rows);
     effect(r->ir, GALE__IR_GROUP_WAIT, r->shares ? 0 : 1);
@@ -163,15 +177,16 @@ static void compute_tiles(relay *r)
     bool team = r->team;
     uint32_t turns = team ? 1 : 2;
     gale__ir_val turn = variable(ir, GALE_U32), other = op32(ir, GALE__XOR, r->set, 1), none = gale__ir_u32(ir, 0);
-    gale__ir_add(ir,
-        (gale__ir_instr){
-            .op = GALE__IR_REGISTERS, .mem = 1, .imm = r->shares ? REGISTERS_COMPUTING_TOTALS : REGISTERS_COMPUTING});
+    uint32_t registers = r->shares ? REGISTERS_COMPUTING_TOTALS
+                         : c->maps ? REGISTERS_COMPUTING_ALONE
+                                   : REGISTERS_COMPUTING;
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_REGISTERS, .mem = 1, .imm = registers});
     set(ir, r->count, team ? none : gale__ir_op2(ir, GALE__MUL, GALE_U32, r->set, r->steps));
     set(ir, turn, other);
     begin_tiles(r, add32(ir, r->group, team ? none : op32(ir, GALE__MUL, r->set, c->relay)), turns);
     gale__matrix_zero_sums(t);
     if (r->shares) gale__matrix_begin_totals(t);
-    if (!team) gate(r, GALE__IR_GATE_WAIT, turn_of(r, r->set), get(ir, turn));
+    if (!team) gale__matrix_gate(r->matrix, GALE__IR_GATE_WAIT, turn_of(r, r->set), get(ir, turn));
     walk_k(r);
     if (!team) arrive(r, turn_of(r, other), 0); /* which begins while the last products are on their way */
     if (r->shares) gale__matrix_end_totals(t);
@@ -206,6 +221,7 @@ void gale__matrix_relay(gale__matrix *t)
     gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, r.set, gale__ir_u32(ir, 2)));
     compute_tiles(&r);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
-    copy_tiles(&r);
+    if (r.schedule->maps) ask_for_tiles(&r);
+    else copy_tiles(&r);
     end_block(&r);
 }
