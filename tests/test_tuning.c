@@ -163,12 +163,14 @@ TEST(table)
         uint16_t tile_m, tile_n;
         int tile_k, least_stages, most_stages;
     } rows[] = {
-        {2048, 768, 768, true, 128, 96, 64, 7, 12}, /* a group for nearly every unit: far ahead */
-        {128, 3072, 768, true, 64, 64, 64, 10, 12}, /* the same */
-        {196, 256, 640, true, 64, 64, 64, 4, 4},    /* few of them */
-        {128, 768, 768, true, 64, 32, 64, 10, 12},  /* few, and a long way */
-        {3136, 256, 64, true, 64, 64, 64, 2, 3},    /* too short for four subgroups together: long steps */
-        {200704, 64, 147, true, 128, 64, 32, 3, 4}, /* through registers: short ones */
+        {2048, 768, 768, true, 128, 96, 64, 4, 4},   /* a tile for nearly every unit, as maps */
+        {3152, 3072, 768, true, 128, 128, 64, 4, 4}, /* many tiles */
+        {128, 3072, 768, true, 64, 64, 64, 10, 12},  /* the same */
+        {196, 256, 640, true, 64, 64, 64, 4, 4},     /* few of them */
+        {128, 768, 768, true, 64, 32, 64, 10, 12},   /* few, and a long way */
+        {3136, 256, 32, true, 64, 64, 32, 2, 4},     /* too short for four subgroups together */
+        {50176, 256, 64, true, 128, 128, 64, 4, 4},  /* long enough as maps */
+        {200704, 64, 147, true, 128, 64, 32, 3, 4},  /* through registers: short ones */
     };
     nr_no_data = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -28,14 +28,14 @@ typedef struct gale__fused {
 
 typedef struct gale__fusion_options {
     bool no_fusion, fast;
-    bool steady;         /* gale_program_options.batch_invariant */
-    bool store_operands; /* what a contraction or a window reads several times is computed once and stored */
-    bool matrix, groups; /* the device has matrix units; and four subgroups use them together */
-    bool bytes;          /* and they multiply bytes */
-    bool f32;            /* and f32 */
-    bool last;           /* host functions have kernels for values stored channels-last */
-    bool wraps;          /* kernels can go round an axis (GALE__WRAPS); else what is rolled is copied in two pieces */
-    int layout;          /* as in gale_program_options */
+    bool steady;               /* gale_program_options.batch_invariant */
+    bool store_operands;       /* what a contraction or a window reads several times is computed once and stored */
+    bool matrix, groups, maps; /* the device has matrix units; four subgroups use them together, and fetch maps */
+    bool bytes;                /* and they multiply bytes */
+    bool f32;                  /* and f32 */
+    bool last;                 /* host functions have kernels for values stored channels-last */
+    bool wraps; /* kernels can go round an axis (GALE__WRAPS); else what is rolled is copied in two pieces */
+    int layout; /* as in gale_program_options */
 } gale__fusion_options;
 
 #define GALE__NEST_BUFFERS_MAX 64

@@ -245,7 +245,8 @@ static void add_kernel(chooser *c, const gale__fused *k)
 {
     gale__contraction found;
     double operations = product(&k->nest, &found);
-    bool grouped = operations > 0 && c->f->options.groups && gale__schedule_groups_pay(found.m, found.n, found.k);
+    bool grouped = operations > 0 && c->f->options.groups &&
+                   gale__schedule_groups_pay(found.m, found.n, found.k, c->f->options.maps && found.b_count == 1);
     for (int i = 0; i < k->nest.n_code; i++) {
         const gale__nest_instr *in = &k->nest.code[i];
         if (in->op != GALE__NEST_LOAD) continue;

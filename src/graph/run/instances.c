@@ -104,6 +104,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
     gale__fusion_options options = {.no_fusion = p->options.no_fusion,
         .layout = p->options.layout,
         .groups = p->device->info.caps.matrix_groups,
+        .maps = p->device->info.caps.matrix_maps,
         .matrix = p->device->info.caps.n_matrix > 0 || p->device->info.caps.matrix_emulated,
         .bytes = bytes,
         .f32 = p->device->info.caps.matrix_f32,

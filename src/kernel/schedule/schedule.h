@@ -123,8 +123,9 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3]);
 /* "row", for names; and for reports, with the instruction that matrix units have on this device. */
 const char *gale__schedule_name(const gale__schedule *s);
 const char *gale__schedule_describe(const gale__schedule *s, const gale_device_caps *caps);
-/* Whether a product is large enough for four subgroups together, either side being the rows. */
-bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k);
+/* Whether a product is large enough for four subgroups together, either side being the rows; `maps`: and its operands
+ * can be maps. */
+bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k, bool maps);
 /* Whether one operand is so large that reading it takes longer than any product with a single row. */
 bool gale__schedule_large_operand(int64_t m, int64_t n, int64_t k);
 /* Bytes of work-group memory: of the operands' parts and of the results on their way out, which may be where the parts

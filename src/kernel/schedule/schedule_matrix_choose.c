@@ -194,17 +194,19 @@ static bool choose_sizes(
 bool gale__schedule_large_operand(int64_t m, int64_t n, int64_t k) { return (m > n ? m : n) * k >= LARGE_OPERAND; }
 
 #define GROUPS_LEAST_K 128
+#define MAPS_LEAST_K 48
 
-bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k) { return m >= 48 && n >= 48 && k >= GROUPS_LEAST_K; }
+bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k, bool maps)
+{
+    return m >= 48 && n >= 48 && k >= (maps ? MAPS_LEAST_K : GROUPS_LEAST_K);
+}
 
 /* Tiles of four subgroups, and how much longer an element takes than in the largest: they load more for each product
  * (percent; 3152 x 768 x 3072 and like sizes in f16 on an H200). */
 static const struct group_tile {
-    uint16_t m, n, percent;
-} group_tiles[] = {{128, 128, 100}, {128, 96, 112}, {128, 64, 140}, {64, 128, 139}, {64, 96, 145}, {64, 64, 170}};
-/* The largest, by groups that fetch their operands as maps and compute one tile after another: 77 to 98, the least
- * where k or the rounds are many. */
-#define MAPS_PERCENT 83
+    uint16_t m, n, percent, maps; /* maps: by groups that fetch maps and compute one tile after another; 0: none do */
+} group_tiles[] = {{128, 128, 100, 83}, {128, 96, 112, 91}, {128, 64, 140, 105}, {64, 128, 139, 0}, {64, 96, 145, 0},
+    {64, 64, 170, 0}};
 
 /* Whether an operand is a matrix of rows along k, and which. */
 static bool find_map(
@@ -258,17 +260,17 @@ static bool has_maps(
 static struct group_tile choose_group_tile(
     const gale__contraction *c, const gale__schedule *s, const gale__schedule_want *want, int64_t units, bool maps)
 {
-    if (want) return (struct group_tile){want->m, want->how == GALE__HOW_TEAM ? want->n / 2 : want->n, 100};
+    if (want) return (struct group_tile){want->m, want->how == GALE__HOW_TEAM ? want->n / 2 : want->n, 100, 0};
     const struct group_tile *best = NULL;
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < sizeof group_tiles / sizeof *group_tiles; i++) {
         const struct group_tile *t = &group_tiles[i];
-        int64_t percent = maps && i == 0 ? MAPS_PERCENT : t->percent;
+        int64_t percent = maps && t->maps ? t->maps : t->percent;
         int64_t time = up(gale__schedule_tiles(c, s, t->m, t->n), units) * t->m * t->n * percent;
         if (time < least) least = time, best = t;
     }
     bool few = c->k >= FEW_TILES_K && 2 * gale__schedule_tiles(c, s, 64, 32) <= units;
-    if (few && best->m == 64 && best->n == 64) return (struct group_tile){64, 32, 0};
+    if (few && best->m == 64 && best->n == 64) return (struct group_tile){64, 32, 0, 0};
     return *best;
 }
 
@@ -296,14 +298,14 @@ static void choose_relay(const gale__nest *nest, const gale__contraction *c, con
     int64_t tiles = gale__schedule_tiles(c, s, s->tile_m, s->tile_n), units = caps->compute_units;
     bool many = maps || tiles >= 4 * units || (tiles > units && c->k >= RELAY_FAR_K);
     if (want) many = want->how == GALE__HOW_RELAY || want->how == GALE__HOW_TEAM;
-    if (s->tile_m != 128 || s->tile_n != 128 || !units || units > UINT16_MAX || !many || s->index64) return;
+    if (s->tile_m != 128 || (s->tile_n != 128 && !maps) || !units || units > UINT16_MAX || !many || s->index64) return;
     gale__schedule t = *s;
     t.relay = (uint16_t)units;
     t.micro_m = 32;
     t.stages = RELAY_STAGES;
     int64_t wide = up(gale__schedule_tiles(c, s, 128, 256), units) * 2 * TEAM_PERCENT;
     bool team = want ? want->how == GALE__HOW_TEAM : c->k >= RELAY_FAR_K && wide < up(tiles, units) * 100;
-    if (s->direct && team) {
+    if (s->direct && team && s->tile_n == 128) {
         t.team = 1;
         t.micro_m = 16;
         t.micro_n = t.tile_n = 256;
@@ -331,11 +333,12 @@ static bool choose_groups(const gale__nest *nest, const gale__contraction *c, co
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     if (s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
     if (s->wide[0] + s->wide[1] < 2u * gale__schedule_matrix_unit(s)) return false;
-    if (want ? c->k < GROUPS_LEAST_K : !gale__schedule_groups_pay(m, n, c->k)) return false;
     gale__schedule t = *s;
     t.groups = 1;
     t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
     bool maps = has_maps(nest, c, caps, &t);
+    if (want ? c->k < (maps ? MAPS_LEAST_K : GROUPS_LEAST_K) : !gale__schedule_groups_pay(m, n, c->k, maps))
+        return false;
     struct group_tile tile = choose_group_tile(c, s, want, units, maps);
     t.tile_m = tile.m;
     t.micro_n = (uint16_t)(t.tile_n = tile.n);

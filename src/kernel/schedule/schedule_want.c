@@ -20,7 +20,8 @@ static const gale__schedule_want wants[] = {
     {GALE__HOW_GROUPS, 64, 128}, {GALE__HOW_GROUPS, 64, 96}, {GALE__HOW_GROUPS, 64, 64},
     {GALE__HOW_DEEP, 128, 128}, {GALE__HOW_DEEP, 128, 96}, {GALE__HOW_DEEP, 128, 64}, {GALE__HOW_DEEP, 128, 32},
     {GALE__HOW_DEEP, 64, 128}, {GALE__HOW_DEEP, 64, 96}, {GALE__HOW_DEEP, 64, 64}, {GALE__HOW_DEEP, 64, 32},
-    {GALE__HOW_RELAY, 128, 128}, {GALE__HOW_TEAM, 128, 256},
+    {GALE__HOW_RELAY, 128, 128}, {GALE__HOW_RELAY, 128, 96}, {GALE__HOW_RELAY, 128, 64}, {GALE__HOW_RELAY, 128, 32},
+    {GALE__HOW_TEAM, 128, 256},
 };
 /* clang-format on */
 
