@@ -33,6 +33,8 @@ TEST(errors)
     CHECK_TEXT(gale_error(), "loading 3: a.txt: gone");
     gale__fail(GALE_IO, "again: %s", gale_error());
     CHECK_TEXT(gale_error(), "again: loading 3: a.txt: gone");
+    gale__fail(GALE_FORMAT, "no channel %s", "\x1b[2Jgr\xc3\xbcn\x7f");
+    CHECK_TEXT(gale_error(), "no channel ?[2Jgr\xc3\xbcn?");
     for (int i = 0; i < 2000; i++) gale__fail_within(GALE_IO, "deep");
     CHECK(strlen(gale_error()) < 4096);
     gale__error_clear();

@@ -306,6 +306,8 @@ static void large_tables(void)
         gale__look_plan p = plan_of(4, GALE_EXR_REINHARD);
         p.cube = &cube;
         check("large table", &p, 1);
+        p.halves = true;
+        check("large table in halves", &p, 1);
         p.kept = 3;
         check("large table without alpha", &p, 1);
         gale__cube_finish(&cube);
@@ -327,6 +329,8 @@ static void tables(void)
         gale__look_plan p = plan_of(4, GALE_EXR_REINHARD);
         p.cube = &cube;
         check("table", &p, i < 2); /* both together are too long for one kernel */
+        p.halves = true;
+        check("table in halves", &p, 0);
         p.kept = 3;
         check("table without alpha", &p, 0);
         gale__cube_finish(&cube);

@@ -324,7 +324,8 @@ static void run_type(gale_type t, char class_, const char *name)
         char k = gale__scalar_table[op].class_;
         bool bits = op == GALE__NOT || (op >= GALE__AND && op <= GALE__SHR),
              floats = op == GALE__FMA || op == GALE__SQRT;
-        if (op == GALE__CAST || op == GALE__BITCAST || op == GALE__RANDOM || (class_ == 'm') != (k == 'm')) continue;
+        bool others = op == GALE__CAST || op == GALE__BITCAST || op == GALE__RANDOM || op == GALE__FMA_HALVES;
+        if (others || (class_ == 'm') != (k == 'm')) continue;
         if (is_float(t) ? bits : floats) continue;
         bool to_bool = op >= GALE__EQ && op <= GALE__GE;
         /* Drivers owe division 2.5 ulp and the square root 3. */

@@ -34,6 +34,15 @@ const char *gale_error(void) { return slot; }
 
 void gale__error_clear(void) { slot[0] = 0; }
 
+/* Messages quote names from files, which in a hostile one may be commands for a terminal. */
+static void keep(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    memcpy(slot, text, n);
+    for (char *p = slot; p < slot + n - 1; p++)
+        if (((unsigned char)*p < ' ' && *p != '\n' && *p != '\t') || *p == 0x7f) *p = '?';
+}
+
 gale_status gale__fail(gale_status status, const char *format, ...)
 {
     /* The message may quote the slot itself, so it is formatted in another buffer. */
@@ -42,7 +51,7 @@ gale_status gale__fail(gale_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    memcpy(slot, text, strlen(text) + 1);
+    keep(text);
     return status;
 }
 
@@ -55,7 +64,7 @@ gale_status gale__fail_within(gale_status status, const char *format, ...)
     va_end(args);
     size_t used = strlen(text);
     if (used < sizeof text - 1) snprintf(text + used, sizeof text - used, ": %s", slot);
-    memcpy(slot, text, strlen(text) + 1);
+    keep(text);
     return status;
 }
 

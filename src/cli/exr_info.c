@@ -122,7 +122,10 @@ static gale_status describe(const char *path, gale__str *text, gale__json_out *j
     } else {
         gale__str_addf(text, "%s: %s, %d part%s\n", path, gale__bytes_text(gale_exr_size_bytes(f), size), count,
             count == 1 ? "" : "s");
+        size_t begin = text->length;
         for (int i = 0; i < count; i++) text_part(text, gale_exr_part_get(f, i), i, count);
+        for (size_t i = begin; i < text->length; i++) /* comments must not command the terminal */
+            if ((unsigned char)text->text[i] < ' ' && text->text[i] != '\n') text->text[i] = '?';
     }
     gale_exr_close(&f);
     return GALE_OK;

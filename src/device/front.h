@@ -34,7 +34,8 @@ bool gale__device_alloc_faulty(void);
 struct gale__staging *gale__staging_hold(struct gale__staging *s);
 void gale__staging_drop(struct gale__staging **s);
 gale_status gale__staging_create(gale_device *device, struct gale__staging **out);
-gale_status gale__staging_upload(gale_stream *stream, gale__ref to, const void *host, size_t size);
+gale_status gale__staging_upload(
+    gale_stream *stream, gale__ref to, const void *host, size_t size, const gale__tag *tag);
 gale_status gale__staging_download(gale_stream *stream, gale__ref from, void *host, size_t size);
 uint64_t gale__staging_mark(struct gale__staging *s);
 void gale__staging_complete(struct gale__staging *s, uint64_t mark); /* downloads up to mark: to the caller's memory */

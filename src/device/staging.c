@@ -254,7 +254,19 @@ static gale_status reserve(gale_stream *stream, size_t need, half **out, size_t 
     return GALE_OK;
 }
 
-gale_status gale__staging_upload(gale_stream *stream, gale__ref to, const void *host, size_t size)
+/* What a profiler sees is the transfer alone, and not that it had to wait for the copy to pinned memory. */
+static gale_status send_piece(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag)
+{
+    gale__profiler_span span = {0};
+    gale__tag piece = *tag;
+    piece.bytes = (double)size;
+    if (GALE__PROFILER(stream->device)) span = gale__profiler_span_begin(stream, GALE__SPAN_UPLOAD, &piece);
+    gale_status status = stream->device->backend->upload(stream, to, from, size);
+    if (span.profiler) gale__profiler_span_end(stream, span);
+    return status;
+}
+
+gale_status gale__staging_upload(gale_stream *stream, gale__ref to, const void *host, size_t size, const gale__tag *tag)
 {
     GALE_TRY(fit(stream, size));
     for (size_t done = 0, n; done < size; done += n) {
@@ -263,7 +275,7 @@ gale_status gale__staging_upload(gale_stream *stream, gale__ref to, const void *
         GALE_TRY(reserve(stream, size - done, &h, &at, &n));
         gale__copy_bytes((char *)h->mem.host + at, (const char *)host + done, n);
         gale__ref target = {to.mem, to.offset + done};
-        GALE_TRY(stream->device->backend->upload(stream, target, (gale__ref){&h->mem, at}, n));
+        GALE_TRY(send_piece(stream, target, (gale__ref){&h->mem, at}, n, tag));
     }
     return GALE_OK;
 }

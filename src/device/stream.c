@@ -135,15 +135,12 @@ gale_status gale__upload_tagged(
     if (!size) return GALE_OK;
     count_upload(stream->device, size);
     gale__profiler_span span = {0};
-    if (GALE__PROFILER(stream->device)) {
-        gale__tag t = plain(tag, "upload", size);
-        span = gale__profiler_span_begin(stream, GALE__SPAN_UPLOAD, &t);
-    }
+    gale__tag t = plain(tag, "upload", size);
     gale__ref target = gale__buffer_ref(to, offset);
+    if (stream->staging) return gale__staging_upload(stream, target, host, size, &t);
+    if (GALE__PROFILER(stream->device)) span = gale__profiler_span_begin(stream, GALE__SPAN_UPLOAD, &t);
     gale__mem direct = {.address = (uintptr_t)host, .host = (void *)host, .size = size};
-    gale_status status = stream->staging
-                             ? gale__staging_upload(stream, target, host, size)
-                             : stream->device->backend->upload(stream, target, (gale__ref){&direct, 0}, size);
+    gale_status status = stream->device->backend->upload(stream, target, (gale__ref){&direct, 0}, size);
     if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
 }

@@ -120,6 +120,15 @@ static void add_value(gale__str *s, const exr_attribute_t *a)
     }
 }
 
+/* Names that a terminal could take for commands are nobody's but a hostile file's. */
+static gale_status check_name(const char *name)
+{
+    for (const char *p = name; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            return gale__fail(GALE_FORMAT, "EXR: the name %s contains control characters", name);
+    return GALE_OK;
+}
+
 static gale_status list_attributes(gale_exr *f, int part, gale_exr_part *p)
 {
     int32_t count = 0;
@@ -130,6 +139,8 @@ static gale_status list_attributes(gale_exr *f, int part, gale_exr_part *p)
         const exr_attribute_t *a = NULL;
         if (exr_get_attribute_by_index(f->file, part, EXR_ATTR_LIST_FILE_ORDER, i, &a) != EXR_ERR_SUCCESS || !a)
             continue;
+        GALE_TRY(check_name(a->name));
+        GALE_TRY(check_name(a->type_name));
         gale__str s = {0};
         bool inside = a->type == EXR_ATTR_INT || a->type == EXR_ATTR_FLOAT || a->type == EXR_ATTR_DOUBLE ||
                       a->type == EXR_ATTR_COMPRESSION || a->type == EXR_ATTR_LINEORDER || a->type == EXR_ATTR_ENVMAP;
@@ -155,6 +166,7 @@ static gale_status list_channels(gale_exr *f, int part, gale_exr_part *p)
     if (!channels) return GALE_NO_MEMORY;
     for (int i = 0; i < list->num_channels; i++) {
         const exr_attr_chlist_entry_t *e = &list->entries[i];
+        GALE_TRY(check_name(e->name.str));
         if (e->x_sampling < 1 || e->y_sampling < 1)
             return gale__fail(GALE_FORMAT, "EXR: channel %s has an invalid sampling of %d x %d", e->name.str,
                 e->x_sampling, e->y_sampling);

@@ -59,6 +59,8 @@ LOWER(PictureLevels)
     if (gale__lower_good(L)) L->out[0] = gale__prim_concat(g, 0, levels, count);
 }
 
+LOWER(FmaHalves) { L->out[0] = gale__prim_fma_halves(L->g, L->in[0], L->in[1], L->in[2]); }
+
 LOWER(CodeCounts)
 {
     enum { MOST = 65536 };

@@ -171,6 +171,18 @@ gale__node gale__prim_fma(gale__prim_graph *g, gale__node x, gale__node y, gale_
     return push(g, GALE__FMA, a, in, 3);
 }
 
+gale__node gale__prim_fma_halves(gale__prim_graph *g, gale__node x, gale__node y, gale__node z)
+{
+    gale__node in[3] = {x, y, z};
+    for (int i = 0; i < 3; i++) {
+        if (!gale__prim_ok(g, in[i])) return GALE__NIL;
+        if (g->nodes[in[i]].type != GALE_U32)
+            return gale__prim_fail(g, GALE_INVALID, "fma of halves: the words have type %s instead of u32",
+                gale_type_name(g->nodes[in[i]].type));
+    }
+    return spread(g, "fma of halves", in, 3) ? push(g, GALE__FMA_HALVES, GALE_U32, in, 3) : GALE__NIL;
+}
+
 /* Every value of `from` is a value of `to`. */
 static bool holds(gale_type from, gale_type to)
 {

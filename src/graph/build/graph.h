@@ -137,6 +137,7 @@ gale__node gale__prim_unary(gale__prim_graph *g, gale__scalar op, gale__node x);
 gale__node gale__prim_binary(gale__prim_graph *g, gale__scalar op, gale__node x, gale__node y);
 gale__node gale__prim_select(gale__prim_graph *g, gale__node condition, gale__node x, gale__node y);
 gale__node gale__prim_fma(gale__prim_graph *g, gale__node x, gale__node y, gale__node z);
+gale__node gale__prim_fma_halves(gale__prim_graph *g, gale__node x, gale__node y, gale__node z);
 gale__node gale__prim_cast(gale__prim_graph *g, gale__node x, gale_type type);    /* same type: x itself */
 gale__node gale__prim_bitcast(gale__prim_graph *g, gale__node x, gale_type type); /* same size */
 static inline gale__node gale__prim_add(gale__prim_graph *g, gale__node x, gale__node y)

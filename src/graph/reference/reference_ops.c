@@ -153,6 +153,19 @@ static gale__reference_number cast(gale_type type, gale_type from, gale__referen
     return gale__reference_number_load(type, &bits);
 }
 
+static uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t sum = 0;
+    for (int i = 0; i < 32; i += 16) {
+        double v = fma((double)gale__f16_to_f32((uint16_t)(a >> i)), (double)gale__f16_to_f32((uint16_t)b),
+            (double)gale__f16_to_f32((uint16_t)(c >> i)));
+        uint16_t half;
+        gale__store_f64(GALE_F16, &half, v);
+        sum |= (uint32_t)half << i;
+    }
+    return sum;
+}
+
 gale__reference_number gale__reference_scalar(gale__scalar op, gale_type type, gale_type from, gale__reference_number a,
     gale__reference_number b, gale__reference_number c)
 {
@@ -166,6 +179,8 @@ gale__reference_number gale__reference_scalar(gale__scalar op, gale_type type, g
         return gale__reference_number_load(type, &bits);
     }
     if (op == GALE__FMA) return (gale__reference_number){.f = fma(a.f, b.f, c.f)};
+    if (op == GALE__FMA_HALVES)
+        return (gale__reference_number){.i = fma_halves((uint32_t)a.i, (uint32_t)b.i, (uint32_t)c.i)};
     if (op == GALE__RANDOM) return (gale__reference_number){.i = philox((uint64_t)a.i, (uint64_t)b.i)};
     if (op >= GALE__EQ && op <= GALE__GE)
         return (gale__reference_number){.i = f ? float_compare(op, a.f, b.f) : int_compare(op, from, a.i, b.i)};

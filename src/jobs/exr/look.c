@@ -22,10 +22,10 @@ const char *gale_exr_filter_name(int filter)
 typedef struct look {
     gale__maker m;
     const gale__look_plan *p;
-    gale_value x; /* planes, f32, of the result's extents */
-    int colours;  /* 1 or 3 */
-    bool packed;  /* colours one by one */
-    bool levels;  /* the first colour is a word of bytes, of all three */
+    gale_value x;         /* planes, f32, of the result's extents */
+    int colours;          /* 1 or 3 */
+    bool packed;          /* colours one by one */
+    gale__look_sums sums; /* of a 3D table; else FLOATS: the first colour is not a word of bytes, of all three */
     gale_value v[3];
     int n; /* of v: 3 if packed, else 1, [channels of the result, height, width] */
 } look;
@@ -210,7 +210,9 @@ static gale_value encoded(look *l, gale_value v, double scale, double more)
     const double knee = 0.0031308, slope = 12.92;
     gale__maker *m = &l->m;
     if (l->p->gamma > 0) return gale__make_affine(m, raised(l, v, 1 / l->p->gamma, 1e-30), scale, more);
-    gale_value line = gale__make_affine(m, gale__make_2(m, "Min", v, gale__make_number(m, knee)), scale * slope, 0);
+    gale_value low = is_clamped(l) ? at_most(l, gale__make_affine(m, v, 1 / knee, 0))
+                                   : gale__make_2(m, "Min", v, gale__make_number(m, knee));
+    gale_value line = gale__make_affine(m, low, scale * slope * (is_clamped(l) ? knee : 1), 0);
     gale_value curve =
         gale__make_affine(m, raised(l, v, 1 / 2.4, knee), scale * 1.055, scale * (-0.055 - slope * knee) + more);
     return gale__make_2(m, "Add", line, curve);
@@ -277,14 +279,14 @@ static gale_value packed(look *l, gale_value alpha)
 {
     const gale_attr left = GALE_STRING_ATTR("direction", "LEFT");
     gale__maker *m = &l->m;
-    gale_value word = l->levels ? l->v[0] : GALE_NONE;
-    for (int i = l->levels ? 3 : 0; i < 4; i++) {
+    gale_value word = l->sums ? l->v[0] : GALE_NONE;
+    for (int i = l->sums ? 3 : 0; i < 4; i++) {
         gale_value levels = i < 3 && is_direct(l)   ? l->v[i]
                             : i < 3 && l->p->dither ? gale__make_1(m, "Floor", scaled(l, l->v[i]))
                                                     : gale__make_affine(m, i < 3 ? l->v[i] : alpha, 255, 0);
         gale_value byte = low_byte(l, levels);
         byte = gale__make_op(m, "BitShift", (gale_value[]){byte, gale__make_word(m, 8 * (uint32_t)i)}, 2, &left, 1);
-        word = i ? gale__make_2(m, l->levels ? "Add" : "BitwiseOr", word, byte) : byte;
+        word = i ? gale__make_2(m, l->sums ? "Add" : "BitwiseOr", word, byte) : byte;
     }
     return word;
 }
@@ -334,7 +336,8 @@ static void build(look *l)
     bool alpha = has_alpha(p) && p->kept == p->channels && !p->padded;
     bool leaves = p->cube && !gale__cube_stays(p->cube);
     l->packed = gale__look_is_packed(p);
-    l->levels = l->packed && p->cube && p->cube->size && !p->dither && !leaves;
+    bool levels = l->packed && p->cube && p->cube->size && !p->dither && !leaves;
+    l->sums = levels ? p->halves ? GALE__LOOK_HALVES : GALE__LOOK_WORDS : GALE__LOOK_FLOATS;
     m->status = gale_graph_input(m->graph, "planes", p->type, 3, dims, NULL, &l->x);
     l->colours = p->channels > 2 ? 3 : 1;
     l->x = resized(l, gale__make_cast(m, l->x, GALE_F32));
@@ -342,10 +345,10 @@ static void build(look *l)
     collect(l, a);
     for (int i = 0; i < l->n; i++) {
         double scale = is_direct(l) ? 255 : 1, more = 0;
-        if (p->cube && l->n == 3 && !p->cube->curve_size) gale__look_cube_scale(p->cube, i, l->levels, &scale, &more);
+        if (p->cube && l->n == 3 && !p->cube->curve_size) gale__look_cube_scale(p->cube, i, l->sums, &scale, &more);
         l->v[i] = encoded(l, gale__make_2(m, "Min", toned(l, l->v[i]), gale__make_number(m, 1)), scale, more);
     }
-    if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept, l->levels);
+    if (p->cube) gale__look_cube(m, p->cube, l->v, l->n, l->colours, p->kept, l->sums);
     for (int i = 0; leaves && i < l->n; i++) l->v[i] = limited(l, l->v[i], 0, 1);
     gale_value v = l->packed ? packed(l, alpha ? a : gale__make_number(m, 1)) : interleaved(l, a);
     if (m->status == GALE_OK) m->status = gale_graph_output(m->graph, "picture", v);
@@ -370,7 +373,9 @@ gale_status gale__look_graph(const gale__look_plan *plan, gale_graph **out)
 gale_status gale__look_program(const gale__look_plan *plan, gale_device *device, gale_program **out)
 {
     gale__look_plan p = *plan;
-    p.fast = plan->bits == 8 && gale_device_get_info(device)->caps.own_math;
+    const gale_device_caps *caps = &gale_device_get_info(device)->caps;
+    p.fast = plan->bits == 8 && caps->own_math;
+    p.halves |= p.fast && caps->corners;
     const gale_program_options options = {.fast = p.fast};
     gale_graph *graph = NULL;
     GALE_TRY(gale__look_graph(&p, &graph));

@@ -18,6 +18,7 @@ typedef struct gale__look_plan {
     double exposure, gamma, radius, matrix[9];
     bool by_matrix, dither;
     bool fast;              /* for the device's own functions; gale__look_program decides */
+    bool halves;            /* for its arithmetic on pairs of halves; so does it if they are not asked for */
     int bits;               /* 8 or 16 */
     const gale__cube *cube; /* NULL: none; lives as long as programs for the plan are made */
 } gale__look_plan;
@@ -27,14 +28,20 @@ bool gale__look_is_packed(const gale__look_plan *plan);
 /* One input [channels, in_height, in_width], one output: packed, or [height, width, kept] of u8 or u16. */
 gale_status gale__look_graph(const gale__look_plan *plan, gale_graph **out);
 gale_status gale__look_program(const gale__look_plan *plan, gale_device *device, gale_program **out);
-/* Colours between 0 and 1 as places along an axis of the 3D table: times *scale and *more; unchanged without one.
- * levels: as below. */
-void gale__look_cube_scale(const gale__cube *c, int channel, bool levels, double *scale, double *more);
+/* What becomes of colours in a 3D table: floats, or, if the table stays between 0 and 1, levels of 8 bits in one word.
+ */
+typedef enum gale__look_sums {
+    GALE__LOOK_FLOATS,
+    GALE__LOOK_WORDS, /* levels, as one sum of 64 bits */
+    GALE__LOOK_HALVES /* levels, as sums of halves in pairs */
+} gale__look_sums;
+/* Colours between 0 and 1 as places along an axis of the 3D table: times *scale and *more; unchanged without one. */
+void gale__look_cube_scale(const gale__cube *c, int channel, gale__look_sums sums, double *scale, double *more);
 /* n values, whose colours are between 0 and 1, through the table, in place.  Three: a colour each, [1, height, width],
- * by gale__look_cube_scale unless there is a 1D table; with `levels`, of a 3D table that stays between 0 and 1, the
- * first becomes a word of three levels of 8 bits.
+ * by gale__look_cube_scale unless there is a 1D table; the first becomes the word of levels.
  * One: [channels of the result, height, width]; if that has alpha, the channel is of no use afterwards. */
-void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels, bool levels);
+void gale__look_cube(
+    gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels, gale__look_sums sums);
 /* gale_exr_viewer_run with memory for the decoded picture that the caller keeps. */
 gale_status gale__exr_viewer_run(
     gale_exr_viewer *v, gale_exr *f, gale__exr_image *image, gale_exr_report *report, gale_picture **out);

@@ -1,7 +1,8 @@
 /* Colours through tables: a 1D table between two entries, a 3D table between the four corners of a tetrahedron.  Where
  * the colours are values of their own, an entry is one word, so that a pixel takes four gathers: of three whole
  * numbers, which are multiplied and added together, if levels of 8 bits are wanted, else of three halves, which are
- * exact to a small part of such a level.  Otherwise each is a gather over all channels of the result at once. */
+ * exact to a small part of such a level.  Devices that compute with halves in pairs do so for levels, too.  Otherwise
+ * each is a gather over all channels of the result at once. */
 #include "base/num.h"
 #include "jobs/exr/look.h"
 #include "onnx/wire/proto.h"
@@ -11,7 +12,11 @@
 /* Bits of a sum of levels: of one colour; of its weights; of what is left of them after the point of a level.  Errors
  * of the last two add up to less than half a level in any table: 3 * 255 / 2^WEIGHT + 1 / 2^(PLACES + 1). */
 enum { FIELD = 21, WEIGHT = 11, PLACES = FIELD - 8 - WEIGHT };
-#define INWARDS 1e-5 /* of the range: more than rounding, and much less than a level of 8 bits */
+/* As sums of halves: weights are digits of halves between 1 and 2, and levels are taken from their middle, where halves
+ * are finer.  The errors are 3 * 255 / 2^11 of weights, 1/32 of entries and 4/32 of sums: half a level in any table. */
+enum { HALF_WEIGHT = 10, MIDDLE = 128, HALF_ONE = 0x3c00, HALF_TWO = 0x4000, HALF_MINUS_ONE = 0xbc00 };
+enum { HALF_WHOLE = 0x6400 }; /* 1024, from where on halves are whole numbers: levels are their lowest bits */
+#define INWARDS 1e-5          /* of the range: more than rounding, and much less than a level of 8 bits */
 
 /* A place along an axis is the digits of a float between 2^k and 2^(k + 1): those before the point are the entry before
  * it, the others how far it is past that.  Steps from entry to entry fit below the latter, in one word. */
@@ -46,10 +51,11 @@ static gale_value bits_as(gale__maker *m, gale_value v, gale_type type)
 
 /* Of colours between 0 and 1 up to rounding: pulled inwards by a little they are known to be in the domain, and kernels
  * need not look.  Those that a 1D table made may be anywhere. */
-void gale__look_cube_scale(const gale__cube *c, int channel, bool levels, double *scale, double *more)
+void gale__look_cube_scale(const gale__cube *c, int channel, gale__look_sums sums, double *scale, double *more)
 {
     double by = c->curve_size ? 0 : INWARDS, size = (double)(c->size - 1) / (c->high[channel] - c->low[channel]);
-    double half = levels ? 0.5 / (1 << WEIGHT) : 0; /* weights are cut off: this rounds the first, and the last less */
+    double half = 0; /* weights are cut off: this rounds the first, and the last less */
+    if (sums) half = 0.5 / (1 << (sums == GALE__LOOK_HALVES ? HALF_WEIGHT : WEIGHT));
     if (!c->size) return;
     *scale = size * (1 - 2 * by) - half, *more = (by - c->low[channel]) * size + (double)grid_of(c).top + half;
 }
@@ -77,36 +83,57 @@ static gale_value base_of(gale__maker *m, const gale__cube *c, const grid *g, co
 /* The corners of the tetrahedron around a place: from the entry before it along the axis of the largest part, then
  * along the next, then along the last.  Of equal parts any may be first: the corner between them has no weight. */
 typedef struct corners {
-    gale_value index[4], weight[4]; /* i32; f32, or u32 of which 2^WEIGHT are one; [1, height, width] */
+    gale_value index[4], weight[4]; /* i32; f32, or u32 of which 2^WEIGHT are one, or half; [1, height, width] */
 } corners;
+
+static gale_value fma_halves(gale__maker *m, gale_value a, gale_value b, gale_value c)
+{
+    return gale__make_op(m, "FmaHalves", (gale_value[]){a, b, c}, 3, NULL, 0);
+}
+
+/* Of sorted parts, each between 0 and 1, or with one more: what the corners weigh. */
+static void weigh(gale__maker *m, const gale_value sorted[3], gale__look_sums sums, gale_value weight[4])
+{
+    const bool halves = sums == GALE__LOOK_HALVES;
+    gale_value one = sums ? gale__make_word(m, halves ? HALF_TWO : 1 << WEIGHT) : gale__make_number(m, 2), part[3];
+    for (int i = 0; i < 3; i++) {
+        part[i] = shifted(m, sorted[i], "RIGHT", halves ? 32 - HALF_WEIGHT : sums ? 32 - WEIGHT : 9);
+        if (halves) part[i] = gale__make_2(m, "Add", part[i], gale__make_word(m, HALF_ONE));
+        if (!sums) /* + 1 */
+            part[i] = bits_as(m, gale__make_2(m, "BitwiseOr", part[i], gale__make_word(m, 127u << 23)), GALE_F32);
+    }
+    for (int i = 0; i < 3; i++) {
+        gale_value before = i ? part[i - 1] : one;
+        weight[i] = halves ? fma_halves(m, part[i], gale__make_word(m, HALF_MINUS_ONE), before)
+                           : gale__make_2(m, "Sub", before, part[i]);
+    }
+    weight[3] = halves ? fma_halves(m, part[2], gale__make_word(m, HALF_ONE), gale__make_word(m, HALF_MINUS_ONE))
+                : sums ? part[2]
+                       : gale__make_affine(m, part[2], 1, -1);
+}
 
 /* Words of parts and steps are sorted: the step along the axis of the largest part lies below it. */
 static void find_corners(
-    gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], bool levels, corners *out)
+    gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], gale__look_sums sums, corners *out)
 {
     const uint32_t step[3] = {1, g->row, g->plane};
-    gale_value w[3], base = base_of(m, c, g, place), mask = gale__make_word(m, g->steps), part[3];
-    gale_value one = levels ? gale__make_word(m, 1 << WEIGHT) : gale__make_number(m, 2);
-    for (int i = 0; i < 3; i++)
-        w[i] = gale__make_2(m, "Add", shifted(m, place[i], "LEFT", 32 - g->point), gale__make_word(m, step[i]));
+    gale_value w[3], base = base_of(m, c, g, place), mask = gale__make_word(m, g->steps);
+    for (int i = 0; i < 3; i++) { /* a product, since GPUs have more instructions for those in flight than for shifts */
+        gale_value part = sums == GALE__LOOK_HALVES
+                              ? gale__make_2(m, "Mul", place[i], gale__make_word(m, 1u << (32 - g->point)))
+                              : shifted(m, place[i], "LEFT", 32 - g->point);
+        w[i] = gale__make_2(m, "Add", part, gale__make_word(m, step[i]));
+    }
     gale_value high = gale__make_2(m, "Max", gale__make_2(m, "Max", w[0], w[1]), w[2]),
                low = gale__make_2(m, "Min", gale__make_2(m, "Min", w[0], w[1]), w[2]),
                sum = gale__make_2(m, "Add", gale__make_2(m, "Add", w[0], w[1]), w[2]);
     const gale_value sorted[3] = {high, gale__make_2(m, "Sub", gale__make_2(m, "Sub", sum, high), low), low};
-    for (int i = 0; i < 3; i++) {
-        part[i] = shifted(m, sorted[i], "RIGHT", levels ? 32 - WEIGHT : 9);
-        if (levels) continue;
-        part[i] = bits_as(m, gale__make_2(m, "BitwiseOr", part[i], gale__make_word(m, 127u << 23)), GALE_F32); /* + 1 */
-    }
     gale_value at[4] = {base};
     for (int i = 0; i < 2; i++)
         at[i + 1] = gale__make_2(m, "Add", at[i], gale__make_2(m, "BitwiseAnd", sorted[i], mask));
     at[3] = gale__make_2(m, "Add", base, gale__make_word(m, g->all));
     for (int i = 0; i < 4; i++) out->index[i] = gale__make_cast(m, at[i], GALE_I32);
-    out->weight[0] = gale__make_2(m, "Sub", one, part[0]);
-    out->weight[1] = gale__make_2(m, "Sub", part[0], part[1]);
-    out->weight[2] = gale__make_2(m, "Sub", part[1], part[2]);
-    out->weight[3] = levels ? part[2] : gale__make_affine(m, part[2], 1, -1);
+    weigh(m, sorted, sums, out->weight);
 }
 
 /* The columns of all channels of the result. */
@@ -125,7 +152,7 @@ static gale_value stacked(
     gale__free(values);
     for (int i = 0; i < channels; i++) begin[i] = columns[i] * (int32_t)g->entries;
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_I32, 3, dims, begin, &column);
-    find_corners(m, c, g, place, false, &k);
+    find_corners(m, c, g, place, GALE__LOOK_FLOATS, &k);
     for (int i = 0; i < 4; i++) {
         gale_value entry = gale__make_2(m, "Gather", table, gale__make_2(m, "Add", k.index[i], column));
         gale_value part = gale__make_2(m, "Mul", entry, k.weight[i]);
@@ -134,9 +161,17 @@ static gale_value stacked(
     return sum;
 }
 
-/* Halves, red in the lowest 16 bits; or levels with PLACES, half a level more to round them, red in the highest bits.
- */
-static gale_value word_table(gale__maker *m, const gale__cube *c, const grid *g, bool levels)
+/* Halves, red in the lowest 16 bits; or levels with PLACES, half a level more to round them, red in the highest bits;
+ * or halves of levels less MIDDLE: red, blue, green. */
+static uint64_t entry_of(float v, int64_t colour, gale__look_sums sums)
+{
+    if (sums == GALE__LOOK_WORDS)
+        return (uint64_t)lrintf((v * 255 + 0.5f) * (1 << PLACES)) << (1 + FIELD * (2 - colour));
+    if (sums == GALE__LOOK_HALVES) return (uint64_t)gale__f32_to_f16(v * 255 - MIDDLE) << 16 * (colour * 2 % 3);
+    return (uint64_t)gale__f32_to_f16(v) << 16 * colour;
+}
+
+static gale_value word_table(gale__maker *m, const gale__cube *c, const grid *g, gale__look_sums sums)
 {
     const int64_t n = c->size * c->size * c->size, entries = g->entries;
     uint64_t *words = gale__calloc((size_t)entries, sizeof *words);
@@ -144,8 +179,7 @@ static gale_value word_table(gale__maker *m, const gale__cube *c, const grid *g,
     if (!words) m->status = GALE_NO_MEMORY;
     for (int64_t i = 0; words && i < 3 * n; i++) {
         float v = fminf(fmaxf(c->values[i], -65504), 65504);
-        words[i % n] |= levels ? (uint64_t)lrintf((v * 255 + 0.5f) * (1 << PLACES)) << (1 + FIELD * (2 - i / n))
-                               : (uint64_t)gale__f32_to_f16(v) << 16 * (i / n);
+        words[i % n] |= entry_of(v, i / n, sums);
     }
     if (m->status == GALE_OK) m->status = gale_graph_constant(m->graph, GALE_U64, 1, &entries, words, &out);
     gale__free(words);
@@ -172,9 +206,9 @@ static void unpack(gale__maker *m, gale_value word, gale_value rgb[3])
 
 static void separate(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3], gale_value v[3])
 {
-    gale_value table = word_table(m, c, g, false);
+    gale_value table = word_table(m, c, g, GALE__LOOK_FLOATS);
     corners k;
-    find_corners(m, c, g, place, false, &k);
+    find_corners(m, c, g, place, GALE__LOOK_FLOATS, &k);
     for (int corner = 0; corner < 4; corner++) {
         gale_value entry[3];
         unpack(m, gale__make_2(m, "Gather", table, k.index[corner]), entry);
@@ -188,9 +222,9 @@ static void separate(gale__maker *m, const gale__cube *c, const grid *g, const g
 /* The levels of all colours as one sum: a word of red, green and blue as bytes. */
 static gale_value summed(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3])
 {
-    gale_value table = word_table(m, c, g, true), sum = GALE_NONE;
+    gale_value table = word_table(m, c, g, GALE__LOOK_WORDS), sum = GALE_NONE;
     corners k;
-    find_corners(m, c, g, place, true, &k);
+    find_corners(m, c, g, place, GALE__LOOK_WORDS, &k);
     for (int i = 0; i < 4; i++) {
         gale_value part = gale__make_2(
             m, "Mul", gale__make_2(m, "Gather", table, k.index[i]), gale__make_cast(m, k.weight[i], GALE_U64));
@@ -201,6 +235,24 @@ static gale_value summed(gale__maker *m, const gale__cube *c, const grid *g, con
                      blue = shifted(m, gale__make_cast(m, sum, GALE_U32), "LEFT", 2),
                      two = gale__make_2(m, "BitwiseOr", red, green);
     return gale__make_2(m, "BitwiseOr", two, gale__make_2(m, "BitwiseAnd", blue, gale__make_word(m, 0xff0000)));
+}
+
+/* The same as sums of halves.  Red and blue are where their bytes belong, and green one byte below. */
+static gale_value paired(gale__maker *m, const gale__cube *c, const grid *g, const gale_value place[3])
+{
+    const uint32_t whole = HALF_WHOLE + MIDDLE, ones = HALF_WHOLE | HALF_WHOLE << 16;
+    gale_value table = word_table(m, c, g, GALE__LOOK_HALVES), sum[2] = {gale__make_word(m, 0), gale__make_word(m, 0)};
+    corners k;
+    find_corners(m, c, g, place, GALE__LOOK_HALVES, &k);
+    for (int i = 0; i < 4; i++) {
+        gale_value entry = gale__make_2(m, "Gather", table, k.index[i]);
+        sum[0] = fma_halves(m, gale__make_cast(m, entry, GALE_U32), k.weight[i], sum[0]);
+        sum[1] = fma_halves(m, upper(m, entry), k.weight[i], sum[1]);
+    }
+    for (int i = 0; i < 2; i++)
+        sum[i] = fma_halves(m, sum[i], gale__make_word(m, HALF_ONE), gale__make_word(m, whole | whole << 16));
+    gale_value word = gale__make_2(m, "Add", sum[0], shifted(m, sum[1], "LEFT", 8));
+    return gale__make_2(m, "Sub", word, gale__make_word(m, ones + (ones + MIDDLE * 65536) * 256));
 }
 
 static gale_value constants(gale__maker *m, const double *values, const int *columns, int n)
@@ -229,7 +281,8 @@ static gale_value curved(gale__maker *m, const gale__cube *c, gale_value v, cons
     return gale__make_2(m, "Add", low, gale__make_2(m, "Mul", part, gale__make_2(m, "Sub", high, low)));
 }
 
-void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels, bool levels)
+void gale__look_cube(
+    gale__maker *m, const gale__cube *c, gale_value *v, int n, int colours, int channels, gale__look_sums sums)
 {
     int columns[4];
     gale_value a[3];
@@ -241,11 +294,11 @@ void gale__look_cube(gale__maker *m, const gale__cube *c, gale_value *v, int n, 
     for (int i = 0; i < 3; i++) {
         int from = colours == 3 ? i : 0;
         double scale = 1, more = 0;
-        if (n == 1 || c->curve_size) gale__look_cube_scale(c, i, levels, &scale, &more);
+        if (n == 1 || c->curve_size) gale__look_cube_scale(c, i, sums, &scale, &more);
         a[i] = n == 3 ? v[i] : gale__make_slice(m, v[0], 0, from, from + 1);
         a[i] = place(m, c, &g, gale__make_affine(m, a[i], scale, more));
     }
-    if (n == 3 && levels) v[0] = summed(m, c, &g, a);
+    if (n == 3 && sums) v[0] = sums == GALE__LOOK_HALVES ? paired(m, c, &g, a) : summed(m, c, &g, a);
     else if (n == 3) separate(m, c, &g, a, v);
     else v[0] = stacked(m, c, &g, a, columns, channels);
 }

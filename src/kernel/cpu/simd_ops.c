@@ -78,6 +78,13 @@ SIMD_FN2(and_bool, uint8_t, uint8_t, uint8_t, x &y)
 SIMD_FN2(or_bool, uint8_t, uint8_t, uint8_t, x | y)
 SIMD_FN2(xor_bool, uint8_t, uint8_t, uint8_t, x ^ y)
 
+static inline uint32_t half_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    return gale__f32_to_f16(
+        fmaf(gale__f16_to_f32((uint16_t)a), gale__f16_to_f32((uint16_t)b), gale__f16_to_f32((uint16_t)c)));
+}
+SIMD_FN3(fma_halves, uint32_t, uint32_t, uint32_t, uint32_t, half_fma(x, y, z) | half_fma(x >> 16, y, z >> 16) << 16)
+
 #define COMMON_ROWS(N, CT)        \
     t->op[GALE__EQ][CT] = eq_##N; \
     t->op[GALE__NE][CT] = ne_##N; \
@@ -126,6 +133,7 @@ void SIMD(ops)(gale__simd *t)
     INT_ROWS(u32, GALE__SIMD_TYPE_U32)
     INT_ROWS(i64, GALE__SIMD_TYPE_I64)
     INT_ROWS(u64, GALE__SIMD_TYPE_U64)
+    t->op[GALE__FMA_HALVES][GALE__SIMD_TYPE_U32] = fma_halves;
     FLOAT_ROWS(f32, GALE__SIMD_TYPE_F32)
     FLOAT_ROWS(f64, GALE__SIMD_TYPE_F64)
 }

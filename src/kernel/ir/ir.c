@@ -40,6 +40,7 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(MIN_NAN, VALUE, 2),
     ROW(MAX_NAN, VALUE, 2),
     ROW(SATURATE, VALUE, 1),
+    ROW(FMA_HALVES, VALUE, 3),
     ROW(FAST_EXP, VALUE, 1),
     ROW(FAST_EXP2, VALUE, 1),
     ROW(FAST_LOG, VALUE, 1),
@@ -296,7 +297,7 @@ gale__ir_needs gale__ir_get_needs(const gale__ir *ir)
         if (value && in->type == GALE_F64) needs.f64 = true;
         if (value && (in->type == GALE_I64 || in->type == GALE_U64)) needs.i64 = true;
         if (in->op == GALE__IR_F16_TO_F32 || in->op == GALE__IR_F32_TO_F16) needs.f16 = true;
-        if (in->op >= GALE__IR_MIN_NAN && in->op <= GALE__IR_SATURATE) needs.corners = true;
+        if (in->op >= GALE__IR_MIN_NAN && in->op <= GALE__IR_FMA_HALVES) needs.corners = true;
         if (in->op >= GALE__IR_FAST_EXP && in->op <= GALE__IR_FAST_QUOTIENT) needs.fast = true;
         if (in->op >= GALE__IR_COPY && in->op <= GALE__IR_WAIT) needs.copies = true;
         bool element = in->op == GALE__IR_GET || in->op == GALE__IR_SET;

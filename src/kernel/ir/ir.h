@@ -44,7 +44,7 @@ typedef enum gale__ir_op {
     GALE__IR_F16_TO_F32, /* U32 (low 16 bits) -> F32 */
     GALE__IR_F32_TO_F16, /* F32 -> U32, nearest even */
     GALE__IR_LOAD, /* a: element index (U32 or U64); imm: pointer parameter; mem: memory type; width 1, 2, 4, at most 16
-                      bytes */
+                      bytes; c 1: terms of the index need not be added with 32 bits, all of them are positive */
     GALE__IR_STORE,   /* a: element index; b: value; as above */
     GALE__IR_EXTRACT, /* a: vector; imm: lane */
     GALE__IR_PACK,    /* a, b (, c, d): scalars of one type -> vector */
@@ -64,9 +64,10 @@ typedef enum gale__ir_op {
     GALE__IR_SHUFFLE_XOR, /* a: value (32-bit types); imm: lane mask; subgroup_ops only */
     GALE__IR_MIN_NAN,     /* F32; NaN passes on (devices with corners) */
     GALE__IR_MAX_NAN,
-    GALE__IR_SATURATE, /* F32 -> I32 or U32 in the range of imm bits: truncates, saturates, NaN to 0 (devices with
-                          corners) */
-    GALE__IR_FAST_EXP, /* F32, as exactly as the device likes */
+    GALE__IR_SATURATE,   /* F32 -> I32 or U32 in the range of imm bits: truncates, saturates, NaN to 0 (devices with
+                            corners) */
+    GALE__IR_FMA_HALVES, /* as the scalar operation (devices with corners) */
+    GALE__IR_FAST_EXP,   /* F32, as exactly as the device likes */
     GALE__IR_FAST_EXP2,
     GALE__IR_FAST_LOG,
     GALE__IR_FAST_LOG2, /* of a positive normal number */

@@ -263,6 +263,24 @@ static gale__ir_val fast(gale__ir *ir, gale__scalar op, gale__ir_val a, gale__ir
     }
 }
 
+/* Two halves at once; where the device has no such instruction, each as f32. */
+static gale__ir_val fma_halves(gale__ir *ir, gale__ir_val a, gale__ir_val b, gale__ir_val c)
+{
+    const gale_type t = GALE_U32;
+    gale__ir_val sum = 0, shift = gale__ir_u32(ir, 16), low = gale__ir_u32(ir, 0xffff);
+    if (ir->math & GALE__IR_CORNERS) return gale__ir_op3(ir, GALE__IR_FMA_HALVES, t, a, b, c);
+    for (int i = 0; i < 2; i++) {
+        gale__ir_val half[3] = {i ? gale__ir_op2(ir, GALE__IR_SHR, t, a, shift) : a, b,
+            i ? gale__ir_op2(ir, GALE__IR_SHR, t, c, shift) : c};
+        for (int k = 0; k < 3; k++)
+            half[k] = gale__ir_decode(ir, GALE_F16, gale__ir_op2(ir, GALE__AND, t, half[k], low));
+        gale__ir_val v =
+            gale__ir_encode(ir, GALE_F16, gale__ir_op3(ir, GALE__FMA, GALE_F32, half[0], half[1], half[2]));
+        sum = i ? gale__ir_op2(ir, GALE__OR, t, sum, gale__ir_op2(ir, GALE__IR_SHL, t, v, shift)) : v;
+    }
+    return sum;
+}
+
 gale__ir_val gale__ir_scalar(
     gale__ir *ir, gale__scalar op, gale_type type, gale__ir_val a, gale__ir_val b, gale__ir_val c)
 {
@@ -275,6 +293,7 @@ gale__ir_val gale__ir_scalar(
     case GALE__SHL:
     case GALE__SHR: return shift(ir, op, t, a, b);
     case GALE__CAST: return cast(ir, type, a);
+    case GALE__FMA_HALVES: return fma_halves(ir, a, b, c);
     default: break;
     }
     gale__ir_val own = type == GALE_F32 && ir->math & GALE__IR_FAST ? fast(ir, op, a, b) : 0;

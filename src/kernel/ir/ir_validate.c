@@ -64,6 +64,7 @@ static bool takes(int op, gale_type t)
     case GALE__IR_REM:
     case GALE__IR_SHL:
     case GALE__IR_SHR: return is_int(t);
+    case GALE__IR_FMA_HALVES:
     case GALE__IR_MULHI: return t == GALE_U32;
     case GALE__IR_MIN_NAN:
     case GALE__IR_MAX_NAN:

@@ -68,11 +68,22 @@ static void print_vector_type(const printer *p, gale__str *s, gale_type mem, int
 }
 
 /* LR(float4,f32,0,v7) and its like. */
+/* The sum with a constant that an index is; 0: it is none. */
+static gale__ir_val far_from(const gale__ir *ir, gale__ir_val index)
+{
+    uint64_t bits;
+    while (ir->code[index].op == GALE__IR_CONVERT || ir->code[index].op == GALE__BITCAST) index = ir->code[index].a;
+    return ir->code[index].op == GALE__ADD && gale__ir_is_const(ir, ir->code[index].b, &bits) ? index : 0;
+}
+
 static void print_place(const printer *p, gale__str *s, const char *macro, const gale__ir_instr *in)
 {
     gale__str_addf(s, "%s(", macro);
     print_vector_type(p, s, (gale_type)in->mem, in->width);
-    gale__str_addf(s, ",%s,%u,%s)", type_names[in->mem], (unsigned)in->imm, p->text[in->a]);
+    gale__ir_val far = in->op == GALE__IR_LOAD && in->c ? far_from(p->ir, in->a) : 0;
+    const gale__ir_instr *sum = &p->ir->code[far];
+    gale__str_addf(s, ",%s,%u,%s", type_names[in->mem], (unsigned)in->imm, p->text[far ? sum->a : in->a]);
+    gale__str_addf(s, far ? "+%s)" : ")", far ? p->text[sum->b] : "");
 }
 
 static void print_element(const printer *p, gale__str *s, const gale__ir_instr *in)

@@ -290,7 +290,10 @@ static gale__ir_val take(gale__emit *e, int i, place p, gale__ir_val index)
         index = gale__ir_op2(ir, GALE__IR_MIN, type, index, top);
     }
     at = gale__emit_add(e, at, gale__ir_op1(ir, GALE__IR_CONVERT, e->index, index));
+    uint32_t before = ir->count;
     gale__ir_load_as(ir, a->buffer, a->type, 1, at, &out);
+    for (uint32_t v = before; in->acc && v < ir->count; v++)
+        if (ir->code[v].op == GALE__IR_LOAD) ir->code[v].c = 1;
     return out;
 }
 

@@ -120,6 +120,16 @@ typedef struct vectors {
     int n, dim[3], width[3];
 } vectors;
 
+/* Where a table begins is part of an instruction if it is known. */
+static bool is_table(const gale__nest *nest, const gale__nest_access *a)
+{
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
+        if (a->stride[d]) return false;
+    for (int i = 0; i < nest->n_code && !a->n_guards; i++)
+        if (nest->code[i].op == GALE__NEST_TAKE && &nest->accesses[nest->code[i].access] == a) return true;
+    return false;
+}
+
 static void walk_access(gale__emit_walk *w, const gale__nest_access *a, gale__emit_access *out, const vectors *v)
 {
     int dims = w->nest->n_outer + w->nest->n_inner;
@@ -127,7 +137,12 @@ static void walk_access(gale__emit_walk *w, const gale__nest_access *a, gale__em
     key_byte(w, a->type);
     for (int i = 0; i < v->n; i++) key_byte(w, gale__schedule_access_width(w->nest, a, v->dim[i], v->width[i]));
     key_byte(w, a->n_guards);
-    out->offset = put_index(w, a->offset);
+    bool table = is_table(w->nest, a) && a->offset >= 0 && a->offset < INT32_MAX;
+    key_byte(w, table);
+    if (table) key_bytes(w, (uint64_t)a->offset, 4);
+    out->offset = !table  ? put_index(w, a->offset)
+                  : w->ir ? gale__ir_const(w->ir, index_type(w), (uint64_t)a->offset)
+                          : 0;
     for (int d = 0; d < dims; d++) out->stride[d] = put_class(w, a->stride[d]);
     for (int i = 0; i < a->n_guards; i++) {
         const gale__nest_guard *g = &a->guards[i];
@@ -158,13 +173,26 @@ static bool is_common(gale_type type, uint64_t bits)
     return v == 0 || v == 1 || v == -1 || v == 2 || v == 0.5;
 }
 
-/* How far bits are shifted and which of them are kept: a compiler moves bytes and halves in one instruction only if it
- * knows. */
+/* How far bits are shifted, which of them are kept, and what halves are multiplied by: a compiler needs one instruction
+ * only if it knows. */
 static bool places_bits(const gale__nest *nest, int constant)
 {
     for (int i = constant + 1; i < nest->n_code; i++) {
         const gale__nest_instr *in = &nest->code[i];
         if ((in->op == GALE__SHL || in->op == GALE__SHR || in->op == GALE__AND) && in->b == constant) return true;
+        if (in->op == GALE__FMA_HALVES && in->b == constant) return true;
+    }
+    return false;
+}
+
+/* A constant distance in a table: part of an instruction as well. */
+static bool is_distance(const gale__nest *nest, int constant)
+{
+    for (int i = nest->n_code - 1; i > constant; i--) {
+        if (nest->code[i].op != GALE__NEST_TAKE) continue;
+        const gale__nest_instr *sum = &nest->code[nest->code[i].a];
+        while (sum->op == GALE__CAST) sum = &nest->code[sum->a];
+        if (sum->op == GALE__ADD && sum->b == constant) return true;
     }
     return false;
 }
@@ -173,7 +201,8 @@ static gale__ir_val walk_constant(gale__emit_walk *w, int instr)
 {
     gale_type type = gale__compute_type((gale_type)w->nest->code[instr].type);
     uint64_t bits = w->nest->code[instr].imm;
-    bool common = is_common(type, bits) || (gale__type_is_int(type) && places_bits(w->nest, instr));
+    bool common = is_common(type, bits) ||
+                  (gale__type_is_int(type) && (places_bits(w->nest, instr) || is_distance(w->nest, instr)));
     key_byte(w, common);
     if (!common) return put_word(w, type, bits);
     key_bytes(w, bits, 8);
