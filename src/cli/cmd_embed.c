@@ -30,6 +30,8 @@ static const gale__arg args[] = {
         "maximum texts per run of the model; 0: limited by tokens only"},
     {"batch-tokens", 0, GALE__ARG_INT, "N", "0", "0..100000000",
         "maximum tokens per run, including padding; 0: chosen by device"},
+    {"pack", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|on|off",
+        "several short texts share a row of a batch; auto: on GPUs, if the model's results allow it"},
     {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..64", "concurrent runs; 0: chosen by device"},
     {"window", 0, GALE__ARG_INT, "TEXTS", "0", "0..10000000",
         "number of texts sorted by length together; 0: chosen by device"},
@@ -156,10 +158,10 @@ static void print_summary(const job *j, const gale_embedder_info *info)
     const gale_embed_report *r = &j->report;
     double done = (double)(r->texts - r->resumed), all = (double)(r->tokens + r->padding);
     if (!gale__log_on(GALE__WARN)) return;
-    fprintf(stderr, "%s: %llu vectors of %lld numbers in %.1f s, %.0f texts/s, %.0f tokens/s, %.0f %% padding\n",
+    fprintf(stderr, "%s: %llu vectors of %lld numbers in %.1f s, %.0f texts/s, %.0f tokens/s, %.*f %% padding%s\n",
         j->options.output, (unsigned long long)r->texts, (long long)info->dims, r->seconds,
-        r->seconds > 0 ? done / r->seconds : 0, r->seconds > 0 ? (double)r->tokens / r->seconds : 0,
-        all > 0 ? 100 * (double)r->padding / all : 0);
+        r->seconds > 0 ? done / r->seconds : 0, r->seconds > 0 ? (double)r->tokens / r->seconds : 0, r->packed ? 1 : 0,
+        all > 0 ? 100 * (double)r->padding / all : 0, r->packed ? ", packed" : "");
     if (r->resumed) fprintf(stderr, "  %llu of them from the previous run\n", (unsigned long long)r->resumed);
     if (r->cached) fprintf(stderr, "  %llu of them from the cache\n", (unsigned long long)r->cached);
     if (r->truncated)
@@ -239,7 +241,8 @@ static gale_status fill_options(job *j, const char **files, size_t count)
 {
     static const char *const kinds[] = {"auto", "lines", "jsonl", "csv", "tsv", "footprint", NULL},
                              *const formats[] = {"auto", "npy", "jsonl", "csv", "raw", "fvecs", "pgvector", NULL},
-                             *const types[] = {"f32", "f16", "int8", "binary", NULL};
+                             *const types[] = {"f32", "f16", "int8", "binary", NULL},
+                             *const packings[] = {"auto", "on", "off", NULL};
     const gale__args *a = j->a;
     const char *output = gale__args_text(a, "output");
     bool standard = !strcmp(output, "-");
@@ -254,6 +257,7 @@ static gale_status fill_options(job *j, const char **files, size_t count)
         .batch_texts = gale__args_int(a, "batch"),
         .batch_tokens = gale__args_int(a, "batch-tokens"),
         .lanes = (int)gale__args_int(a, "lanes"),
+        .packing = (gale_packing)choice_of(a, "pack", packings),
         .window = gale__args_int(a, "window"),
         .cache = gale__args_flag(a, "cache"),
         .restart = gale__args_flag(a, "restart"),

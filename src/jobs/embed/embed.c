@@ -56,7 +56,7 @@ static gale_status run_rows(texts *t, size_t count)
     GALE_TRY(gale__rows_sort(t->rows, count));
     for (size_t at = 0; at < count; at += b.count) {
         gale__batch_next(t->rows, count, at, gale__embedder_tokens(e, 0), 0, (size_t)e->info.max_length, NULL, &b);
-        GALE_TRY(gale__embedder_run(e, 0, t->rows + at, b.count, b.slots, b.length));
+        GALE_TRY(gale__embedder_run(e, 0, t->rows + at, &b));
     }
     return GALE_OK;
 }
@@ -94,7 +94,7 @@ static gale_status run_length(gale_embedder *e, size_t length, size_t count, siz
     if (status == GALE_OK) {
         for (size_t i = 0; i < count; i++) rows[i] = (gale__row){ids, (uint32_t)length, 0, out};
         gale__batch_next(rows, count, 0, tokens, 0, (size_t)e->info.max_length, NULL, &b);
-        status = gale__embedder_run(e, 0, rows, b.count, b.slots, b.length);
+        status = gale__embedder_run(e, 0, rows, &b);
     }
     gale__free(ids);
     gale__free(rows);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Texts of a window: on a device as many as leave little padding in its larger batches, within VECTOR_BYTES. */
-enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 131072, LANES_DEVICE = 5, VECTOR_BYTES = 192 << 20 };
+enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 131072, LANES_DEVICE = 5, VECTOR_BYTES = 192 << 20, PACK_BYTES = 1 << 20 };
 #define PROGRESS_NS 100000000u
 
 void gale__pipeline_fail(gale__pipeline *p, gale_status status)
@@ -102,7 +102,7 @@ static void run_lane(void *arg)
     gale__parallel_alone(lane->alone);
     while (take_batch(p, &w, &b)) {
         uint64_t start = gale__time_ns();
-        gale_status status = gale__embedder_run(p->e, lane->site, w->rows + b.first, b.count, b.slots, b.length);
+        gale_status status = gale__embedder_run(p->e, lane->site, w->rows + b.first, &b);
         if (status != GALE_OK) gale__pipeline_fail(p, status);
         else note_batch(p, w, lane->site, gale__time_ns() - start);
     }
@@ -260,6 +260,22 @@ static void choose_sizes(gale__pipeline *p)
     p->report.lanes = p->lanes;
 }
 
+/* Packing pays where rows of a few lengths are much better than rows of many: on a GPU, and with enough texts that a
+ * second form of the model is worth opening. */
+static gale_status choose_packing(gale__pipeline *p)
+{
+    const gale_embed_options *o = p->options;
+    const char *why = "";
+    bool small = p->report.input_bytes && p->report.input_bytes < PACK_BYTES;
+    if (o->packing == GALE_PACKING_OFF || o->batch_texts) return GALE_OK;
+    if (o->packing == GALE_PACKING_AUTO && (!p->shapes || small)) return GALE_OK;
+    GALE_TRY(gale__embedder_pack(p->e, &p->packs, &why));
+    p->report.packed = p->packs;
+    if (p->packs) gale__log(GALE__INFO, "%s: several texts share a row of a batch", p->info.model);
+    else gale__log(GALE__INFO, "%s: texts are not packed: %s", p->info.model, why);
+    return GALE_OK;
+}
+
 /* What the result depends on beside the texts, and which texts. */
 static gale_status settings_of(gale__pipeline *p, char hex[65])
 {
@@ -353,6 +369,7 @@ static gale_status run_pipeline(gale__pipeline *p)
     uint64_t start = gale__time_ns();
     p->report.input_bytes = p->options->shards ? 0 : input_bytes(p->options);
     choose_sizes(p);
+    GALE_TRY(choose_packing(p));
     GALE_TRY(find_shard(p));
     GALE_TRY(settings_of(p, settings));
     GALE_TRY(gale__vector_sink_open(p->options, p->info.dims, settings, &p->sink));
@@ -382,6 +399,8 @@ gale_status gale_embed_files(gale_embedder *embedder, const gale_embed_options *
     GALE__WITHIN(embedder->context);
     if (!options->file_count || (!options->output && !options->write))
         return gale__fail(GALE_INVALID, "an input file and an output are needed");
+    if ((unsigned)options->packing >= GALE_PACKING_COUNT)
+        return gale__fail(GALE_INVALID, "an embedding option is out of range");
     gale__pipeline *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->e = embedder;

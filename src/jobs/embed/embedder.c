@@ -97,10 +97,11 @@ static gale_status try_model(gale_embedder *e)
 {
     uint32_t tokens[2] = {e->pad_id, e->pad_id};
     gale__row row = {tokens, 2, 0, NULL};
+    gale__batch b = {.count = 1, .slots = 1, .length = 2};
     for (;;) {
         gale_tensor *out = NULL;
         gale__encoder_place *p = atomic_load(&e->sites[0].place);
-        gale_status status = gale__encoder_run_once(e, p, &row, 1, 1, 2, &out);
+        gale_status status = gale__encoder_run_once(e, p, &row, &b, &out);
         if (status == GALE_OK) {
             bool fits = gale_tensor_rank(out) == 2 && gale_tensor_type(out) == GALE_F32;
             e->info.dims = fits ? gale_tensor_dims(out)[1] : 0;

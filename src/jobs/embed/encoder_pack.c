@@ -1,0 +1,207 @@
+/* Packed batches: their inputs, and the decision whether an encoder runs them.  The graph is rewritten by form
+ * (compose_pack.c), so its results decide: before the first packed batch, vectors of some sequences of tokens that
+ * share rows are compared with those that the model gives each of them, on the CPU in the model's own precision.  The
+ * verdict is stored. */
+#include "device/record.h"
+#include "jobs/embed/embedder_inside.h"
+#include <math.h>
+#include <stdio.h>
+
+#define REVISION "1" /* of the rewriting: a new one asks for new verdicts */
+#define NEAR 1e-5f
+
+typedef gale__encoder_feed feed;
+
+/* --- Inputs. --- */
+
+static void put(gale_tensor *t, size_t i, int64_t value)
+{
+    if (!t) return;
+    if (gale_tensor_type(t) == GALE_I64) ((int64_t *)gale_tensor_data(t))[i] = value;
+    else ((int32_t *)gale_tensor_data(t))[i] = (int32_t)value;
+}
+
+static gale_status add(
+    feed *f, const char *name, gale_type type, int rank, size_t first, size_t second, gale_tensor **t)
+{
+    int64_t dims[2] = {(int64_t)first, (int64_t)second};
+    f->names[f->n] = name;
+    GALE_TRY(gale_tensor_create(NULL, type, rank, dims, &f->tensors[f->n]));
+    *t = f->tensors[f->n++];
+    return GALE_OK;
+}
+
+typedef struct inputs {
+    gale_tensor *model[GALE__TEXT_INPUTS], *segments, *weights, *each, *texts, *places; /* NULL: not taken */
+} inputs;
+
+static gale_status add_all(const gale__composed *c, const gale__batch *b, feed *f, inputs *in)
+{
+    for (int i = 0; i < GALE__TEXT_INPUTS; i++)
+        if (c->takes[i])
+            GALE_TRY(add(f, gale__text_input_names[i], c->types[i], 2, b->slots, b->length, &in->model[i]));
+    GALE_TRY(add(f, GALE__PACK_SEGMENTS, GALE_I32, 2, b->slots, b->length, &in->segments));
+    GALE_TRY(add(f, GALE__POOL_INPUT, GALE_F32, 2, b->slots, b->length, &in->weights));
+    GALE_TRY(add(f, GALE__PACK_EACH, GALE_I32, 1, b->each, 0, &in->each));
+    GALE_TRY(add(f, GALE__PACK_TEXTS, GALE_I32, 1, b->texts, 0, &in->texts));
+    return c->places ? add(f, GALE__PACK_PLACES, GALE_I32, 2, b->slots, b->length, &in->places) : GALE_OK;
+}
+
+/* One place of a row: token i of a text, or padding, which is a text of its own that nothing is taken from. */
+static void fill_place(const inputs *in, size_t at, uint32_t token, int64_t i, int64_t segment, float weight)
+{
+    put(in->model[GALE__TEXT_IDS], at, token & 0xffffff);
+    put(in->model[GALE__TEXT_MASK], at, 1);
+    put(in->model[GALE__TEXT_TYPES], at, token >> 24);
+    put(in->model[GALE__TEXT_POSITIONS], at, i);
+    put(in->places, at, i);
+    put(in->segments, at, segment);
+    ((float *)gale_tensor_data(in->weights))[at] = weight;
+}
+
+gale_status gale__encoder_feed_packed(const gale_embedder *e, const gale__row *rows, const gale__batch *b, feed *f)
+{
+    const gale__composed *c = &e->pack.composed;
+    inputs in = {0};
+    gale__slot slot = {0};
+    size_t filled = 0;                                                   /* places so far */
+    uint32_t padding = rows[0].count ? rows[0].tokens[0] & 0xffffff : 0; /* no padding token, which models may hide */
+    GALE_TRY(add_all(c, b, f, &in));
+    for (size_t k = 0; k < b->each; k++) put(in.each, k, (int64_t)k);
+    for (size_t t = 0; t < b->count; t++) {
+        const gale__row *r = &rows[t];
+        gale__slot_next(&slot, r, b);
+        size_t first = slot.number * b->length + slot.at;
+        while (filled < first) fill_place(&in, filled++, padding, 0, -1, 0);
+        for (size_t i = 0; i < r->count; i++, filled++)
+            fill_place(&in, filled, r->tokens[i], (int64_t)i, (int64_t)slot.texts - 1,
+                i < r->skip ? 0 : gale__pooling_weight(c->pooling, i, r->skip, r->count));
+        put(in.texts, t, (int64_t)(slot.number * b->each + slot.texts - 1));
+    }
+    while (filled < b->slots * b->length) fill_place(&in, filled++, padding, 0, -1, 0);
+    for (size_t t = b->count; t < b->texts; t++) put(in.texts, t, 0);
+    return GALE_OK;
+}
+
+/* Models may count positions by tokens that are not padding.  A text with such a token would move those after it. */
+bool gale__embedder_shares(const gale_embedder *e, const gale__row *row)
+{
+    uint32_t i = 0;
+    if (!e->pack.composed.places) return true;
+    while (i < row->count && (row->tokens[i] & 0xffffff) != e->pad_id) i++;
+    return i == row->count;
+}
+
+/* --- The decision. --- */
+
+enum { SAMPLE = 9, LENGTH_MOST = 64 };
+
+static void make_sample(const gale_embedder *e, uint32_t *tokens, gale__row *rows)
+{
+    size_t longest = e->info.max_length < LENGTH_MOST ? (size_t)e->info.max_length : LENGTH_MOST;
+    const size_t lengths[SAMPLE] = {longest, longest / 2 + 3, longest / 3, longest / 4, 9, 5, 3, 2, 1};
+    uint32_t vocabulary = (uint32_t)(e->info.vocabulary ? e->info.vocabulary : 256), state = 1;
+    for (int i = 0; i < SAMPLE; i++, tokens += LENGTH_MOST) {
+        size_t n = lengths[i] < longest ? lengths[i] : longest;
+        rows[i] = (gale__row){tokens, (uint32_t)(n ? n : 1), 0, NULL};
+        for (size_t k = 0; k < rows[i].count; k++) {
+            state = state * 1664525 + 1013904223;
+            tokens[k] = (state >> 8) % vocabulary;
+            if (tokens[k] == e->pad_id) tokens[k] = (e->pad_id + 1) % vocabulary;
+        }
+    }
+}
+
+static gale_status compare(const gale_embedder *e, gale_tensor *alone, gale_tensor *packed, const size_t *at)
+{
+    const float *a = gale_tensor_data(alone), *b = gale_tensor_data(packed);
+    size_t dims = (size_t)e->info.dims;
+    float most = 0, scale = 0;
+    if (gale_tensor_size_bytes(packed) != SAMPLE * dims * sizeof *a) return gale__fail(GALE_MISMATCH, "other shapes");
+    for (size_t i = 0; i < SAMPLE * dims; i++) {
+        float difference = fabsf(a[at[i / dims] * dims + i % dims] - b[i]);
+        if (!(difference <= most)) most = difference;
+        if (fabsf(b[i]) > scale) scale = fabsf(b[i]);
+    }
+    if (most <= NEAR * (scale > 1 ? scale : 1)) return GALE_OK;
+    return gale__fail(GALE_MISMATCH, "vectors of packed texts differ by %g", (double)most);
+}
+
+/* Each text in a row of its own, then packed. */
+static gale_status run_sample(const gale_embedder *e, gale__encoder_place *p)
+{
+    uint32_t tokens[SAMPLE * LENGTH_MOST];
+    gale__row rows[SAMPLE], before[SAMPLE];
+    gale__batch batches[SAMPLE], plain = {.count = SAMPLE, .slots = SAMPLE};
+    gale_tensor *alone = NULL, *packed = NULL;
+    size_t n = 0, at[SAMPLE];
+    make_sample(e, tokens, before);
+    plain.length = before[0].count;
+    gale_status status = gale__encoder_run_once(e, p, before, &plain, &alone);
+    for (int i = 0; i < SAMPLE; i++) rows[i] = before[i];
+    if (status == GALE_OK) status = gale__rows_sort(rows, SAMPLE);
+    if (status == GALE_OK) status = gale__pack(rows, SAMPLE, 1 << 20, plain.length, batches, &n);
+    for (int i = 0; i < SAMPLE; i++)
+        for (at[i] = 0; before[at[i]].tokens != rows[i].tokens;) at[i]++;
+    if (status == GALE_OK) batches[0].texts = SAMPLE;
+    if (status == GALE_OK) status = gale__encoder_run_once(e, p, rows, &batches[0], &packed);
+    if (status == GALE_OK) status = compare(e, alone, packed, at);
+    gale_tensor_destroy(&alone);
+    gale_tensor_destroy(&packed);
+    return status;
+}
+
+static gale_status verify(gale_embedder *e)
+{
+    gale__encoder_place p = {0};
+    gale_model_options options = {0};
+    GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &p.device));
+    gale_status status = gale__encoder_model(e, p.device, &options, true, &e->pack.composed, &p.packed);
+    if (status == GALE_OK) status = gale__encoder_model(e, p.device, &options, false, &e->composed, &p.model);
+    if (status == GALE_OK) status = run_sample(e, &p);
+    gale_model_close(&p.packed);
+    gale_model_close(&p.model);
+    gale_device_close(&p.device);
+    return status;
+}
+
+static void write_verdict(gale__json_out *j, const void *user) { gale__json_key(j, "why"), gale__json_string(j, user); }
+
+/* What is stored, else what a test says. */
+static gale_status decide(gale_embedder *e)
+{
+    char key[65], extra[160];
+    gale__arena arena = {0};
+    gale__json *root = NULL;
+    const gale_device_info *info = gale_device_get_info(gale__embedder_device(e, 0));
+    GALE_TRY(gale__embedder_key(e, key));
+    snprintf(extra, sizeof extra, "%s %s %s", REVISION, gale_version(), key);
+    gale__record_read(info, "packing", extra, &arena, &root);
+    if (root) snprintf(e->pack.why, sizeof e->pack.why, "%s", gale__json_text(root, "why", "?"));
+    gale__arena_finish(&arena);
+    if (root) return GALE_OK;
+    gale_status status = verify(e);
+    if (status == GALE_NO_MEMORY) return status;
+    if (status != GALE_OK) snprintf(e->pack.why, sizeof e->pack.why, "%s", gale_error());
+    if (gale__record_write(info, "packing", extra, write_verdict, e->pack.why) != GALE_OK)
+        gale__log(GALE__INFO, "whether texts may be packed is not stored: %s", gale_error());
+    gale__error_clear();
+    return GALE_OK;
+}
+
+gale_status gale__embedder_pack(gale_embedder *e, bool *packs, const char **why)
+{
+    gale_status status = GALE_OK;
+    gale__mutex_lock(&e->lock);
+    if (e->heuristic) snprintf(e->pack.why, sizeof e->pack.why, "there is no model");
+    else if (!e->pack.tried) {
+        status = decide(e);
+        if (status == GALE_OK && !*e->pack.why) status = gale__encoder_open_packed(e);
+        e->pack.tried = status == GALE_OK;
+        e->pack.on = status == GALE_OK && !*e->pack.why;
+    }
+    *packs = e->pack.on;
+    *why = e->pack.why;
+    gale__mutex_unlock(&e->lock);
+    return status;
+}
