@@ -146,17 +146,11 @@ static gale_status restrict_softmax(packer *p, const gale__onnx_names *types, ga
 /* ONNX's own operator: its mask is its fourth input. */
 static gale_status restrict_operator(packer *p, const gale__onnx_names *types, gale__pb_node *n)
 {
-    gale__pb_text *inputs = gale__arena_alloc(p->c->arena, 5 * sizeof *inputs);
     for (size_t i = 4; i < n->input.n; i++)
         if (n->input.at[i].size) return gale__fail(GALE_UNSUPPORTED, "an attention keeps keys of earlier runs");
-    if (!inputs) return GALE_NO_MEMORY;
-    for (size_t i = 0; i < 4; i++) inputs[i] = i < n->input.n ? n->input.at[i] : gale__compose_text("");
-    n->input.at = inputs;
-    n->input.n = 4;
-    int type = gale__edit_type_of(types, &inputs[3]);
-    if (inputs[3].size) return take_place(p, type == 9 ? KEPT : ADDED, type, &inputs[3]);
-    inputs[3] = p->same;
-    return GALE_OK;
+    if (n->input.n < 4 || !n->input.at[3].size) return gale__fail(GALE_UNSUPPORTED, "an attention has no mask");
+    int type = gale__edit_type_of(types, &n->input.at[3]);
+    return take_place(p, type == 9 ? KEPT : ADDED, type, &n->input.at[3]);
 }
 
 /* --- Positions. --- */

@@ -181,7 +181,7 @@ static gale_status decide(gale_embedder *e)
     gale__arena_finish(&arena);
     if (root) return GALE_OK;
     gale_status status = verify(e);
-    if (status == GALE_NO_MEMORY) return status;
+    if (status == GALE_NO_MEMORY || status == GALE_CANCELLED || status == GALE_DEADLINE) return status;
     if (status != GALE_OK) snprintf(e->pack.why, sizeof e->pack.why, "%s", gale_error());
     if (gale__record_write(info, "packing", extra, write_verdict, e->pack.why) != GALE_OK)
         gale__log(GALE__INFO, "whether texts may be packed is not stored: %s", gale_error());
