@@ -122,6 +122,19 @@ static gale_status take_place(packer *p, int kind, int type, gale__pb_text *inpu
     return GALE_OK;
 }
 
+/* Scores that a bias was added to before the mask: mask and bias become one, so that attention stays one kernel. */
+static gale_status join_biases(packer *p, gale__pb_text *scores, gale__pb_text *mask)
+{
+    const gale__pb_node *n = maker_of(p, scores);
+    if (!n || !gale__pb_is(&n->op_type, "Add")) return GALE_OK;
+    bool first = bits_of(p, &n->input.at[0]) & PRODUCT, second = bits_of(p, &n->input.at[1]) & PRODUCT;
+    if (first == second) return GALE_OK;
+    gale__pb_text inner = n->input.at[!first], bias = n->input.at[first];
+    *mask = gale__compose_binary(p->c, "Add", bias, *mask);
+    *scores = inner;
+    return p->c->status;
+}
+
 /* A mask or bias is what is added to products without being one, or what chooses between them and a number. */
 static gale_status restrict_softmax(packer *p, const gale__onnx_names *types, gale__pb_node *softmax)
 {
@@ -133,8 +146,10 @@ static gale_status restrict_softmax(packer *p, const gale__onnx_names *types, ga
     while (n && is_one_of(&n->op_type, through)) n = maker_of(p, &n->input.at[0]);
     if (n && gale__pb_is(&n->op_type, "Add")) {
         bool first = bits_of(p, &n->input.at[0]) & PRODUCT, second = bits_of(p, &n->input.at[1]) & PRODUCT;
-        if (first != second)
+        if (first != second) {
+            GALE_TRY(join_biases(p, &n->input.at[!first], &n->input.at[first]));
             return take_place(p, ADDED, gale__edit_type_of(types, &n->output.at[0]), &n->input.at[first]);
+        }
     }
     if (n && gale__pb_is(&n->op_type, "Where") && !(bits_of(p, &n->input.at[0]) & PRODUCT)) {
         bool first = bits_of(p, &n->input.at[1]) & PRODUCT, second = bits_of(p, &n->input.at[2]) & PRODUCT;
