@@ -33,7 +33,9 @@ static void check_packing(size_t count, size_t tokens, const uint32_t *lengths, 
         texts += b->count;
         run += b->slots * b->length;
         size_t k = 0;
-        while (k < n_shapes && (shapes[k].slots != b->slots || shapes[k].length != b->length)) k++;
+        while (k < n_shapes && (shapes[k].slots != b->slots || shapes[k].length != b->length ||
+                                   shapes[k].texts != b->texts || shapes[k].each != b->each))
+            k++;
         if (k == n_shapes && n_shapes < 64) shapes[n_shapes++] = *b;
     }
     for (size_t i = 0; i < count; i++) CHECK(marks[i] == 1);

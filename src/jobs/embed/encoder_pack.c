@@ -6,6 +6,7 @@
 #include "jobs/embed/embedder_inside.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define REVISION "1" /* of the rewriting: a new one asks for new verdicts */
 #define NEAR 1e-5f
@@ -14,11 +15,21 @@ typedef gale__encoder_feed feed;
 
 /* --- Inputs. --- */
 
-static void put(gale_tensor *t, size_t i, int64_t value)
+/* What a run of places in an input holds: something of the tokens, 0, 1, 2 ..., or one value. */
+typedef enum run_kind { IDS, TYPES, COUNT, VALUE } run_kind;
+static void put(gale_tensor *t, size_t at, size_t n, run_kind kind, const uint32_t *tokens, int64_t value)
 {
     if (!t) return;
-    if (gale_tensor_type(t) == GALE_I64) ((int64_t *)gale_tensor_data(t))[i] = value;
-    else ((int32_t *)gale_tensor_data(t))[i] = (int32_t)value;
+    int64_t *wide = gale_tensor_type(t) == GALE_I64 ? gale_tensor_data(t) : NULL;
+    int32_t *narrow = wide ? NULL : gale_tensor_data(t);
+    for (size_t i = 0; i < n; i++) {
+        int64_t v = kind == IDS     ? tokens[i] & 0xffffff
+                    : kind == TYPES ? tokens[i] >> 24
+                    : kind == COUNT ? (int64_t)i
+                                    : value;
+        if (wide) wide[at + i] = v;
+        else narrow[at + i] = (int32_t)v;
+    }
 }
 
 static gale_status add(
@@ -47,39 +58,50 @@ static gale_status add_all(const gale__composed *c, const gale__batch *b, feed *
     return c->places ? add(f, GALE__PACK_PLACES, GALE_I32, 2, b->slots, b->length, &in->places) : GALE_OK;
 }
 
-/* One place of a row: token i of a text, or padding, which is a text of its own that nothing is taken from. */
-static void fill_place(const inputs *in, size_t at, uint32_t token, int64_t i, int64_t segment, float weight)
+/* Places from `at` on that no text takes are a text of their own.  Its token is not that of padding, which models may
+ * hide, so that its vectors are numbers. */
+static void put_padding(const inputs *in, size_t at, size_t end, uint32_t token)
 {
-    put(in->model[GALE__TEXT_IDS], at, token & 0xffffff);
-    put(in->model[GALE__TEXT_MASK], at, 1);
-    put(in->model[GALE__TEXT_TYPES], at, token >> 24);
-    put(in->model[GALE__TEXT_POSITIONS], at, i);
-    put(in->places, at, i);
-    put(in->segments, at, segment);
-    ((float *)gale_tensor_data(in->weights))[at] = weight;
+    size_t n = end - at;
+    put(in->model[GALE__TEXT_IDS], at, n, VALUE, NULL, token);
+    put(in->model[GALE__TEXT_TYPES], at, n, VALUE, NULL, 0);
+    put(in->model[GALE__TEXT_POSITIONS], at, n, VALUE, NULL, 0);
+    put(in->places, at, n, VALUE, NULL, 0);
+    put(in->segments, at, n, VALUE, NULL, -1);
+    memset((float *)gale_tensor_data(in->weights) + at, 0, n * sizeof(float));
+}
+
+static void put_text(const inputs *in, size_t at, const gale__row *r, int64_t segment, gale_pooling pooling)
+{
+    float *weights = (float *)gale_tensor_data(in->weights) + at;
+    put(in->model[GALE__TEXT_IDS], at, r->count, IDS, r->tokens, 0);
+    put(in->model[GALE__TEXT_TYPES], at, r->count, TYPES, r->tokens, 0);
+    put(in->model[GALE__TEXT_POSITIONS], at, r->count, COUNT, NULL, 0);
+    put(in->places, at, r->count, COUNT, NULL, 0);
+    put(in->segments, at, r->count, VALUE, NULL, segment);
+    for (size_t i = 0; i < r->count; i++)
+        weights[i] = i < r->skip ? 0 : gale__pooling_weight(pooling, i, r->skip, r->count);
 }
 
 gale_status gale__encoder_feed_packed(const gale_embedder *e, const gale__row *rows, const gale__batch *b, feed *f)
 {
-    const gale__composed *c = &e->pack.composed;
     inputs in = {0};
     gale__slot slot = {0};
-    size_t filled = 0;                                                   /* places so far */
-    uint32_t padding = rows[0].count ? rows[0].tokens[0] & 0xffffff : 0; /* no padding token, which models may hide */
-    GALE_TRY(add_all(c, b, f, &in));
-    for (size_t k = 0; k < b->each; k++) put(in.each, k, (int64_t)k);
+    size_t filled = 0, all = b->slots * b->length;
+    uint32_t padding = rows[0].count ? rows[0].tokens[0] & 0xffffff : 0;
+    GALE_TRY(add_all(&e->pack.composed, b, f, &in));
+    put(in.each, 0, b->each, COUNT, NULL, 0);
+    put(in.model[GALE__TEXT_MASK], 0, all, VALUE, NULL, 1);
     for (size_t t = 0; t < b->count; t++) {
-        const gale__row *r = &rows[t];
-        gale__slot_next(&slot, r, b);
-        size_t first = slot.number * b->length + slot.at;
-        while (filled < first) fill_place(&in, filled++, padding, 0, -1, 0);
-        for (size_t i = 0; i < r->count; i++, filled++)
-            fill_place(&in, filled, r->tokens[i], (int64_t)i, (int64_t)slot.texts - 1,
-                i < r->skip ? 0 : gale__pooling_weight(c->pooling, i, r->skip, r->count));
-        put(in.texts, t, (int64_t)(slot.number * b->each + slot.texts - 1));
+        gale__slot_next(&slot, &rows[t], b);
+        size_t at = slot.number * b->length + slot.at;
+        put_padding(&in, filled, at, padding);
+        put_text(&in, at, &rows[t], (int64_t)slot.texts - 1, e->pack.composed.pooling);
+        put(in.texts, t, 1, VALUE, NULL, (int64_t)(slot.number * b->each + slot.texts - 1));
+        filled = at + rows[t].count;
     }
-    while (filled < b->slots * b->length) fill_place(&in, filled++, padding, 0, -1, 0);
-    for (size_t t = b->count; t < b->texts; t++) put(in.texts, t, 0);
+    put_padding(&in, filled, all, padding);
+    put(in.texts, b->count, b->texts - b->count, VALUE, NULL, 0);
     return GALE_OK;
 }
 

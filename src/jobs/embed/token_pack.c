@@ -6,7 +6,7 @@
 #include "jobs/embed/embedder.h"
 #include <string.h>
 
-enum { SHORT = 64, EACH_LEAST = 8, EACH_MOST = 32, PARTS = 4 };
+enum { SHORT = 64, EACH_LEAST = 16, EACH_MOST = 32, PARTS = 4 };
 
 typedef struct packing {
     const gale__row *sorted;
@@ -87,7 +87,7 @@ static void cut(packing *p, size_t begin, gale__batch like)
         made[p->owner[r]].count += p->ends[begin + r] - (begin + r ? p->ends[begin + r - 1] : 0);
     }
     for (gale__batch *b = made; b < p->batches + p->n_batches; b++) {
-        b->texts = round_up(b->count, b->slots > 1 ? b->slots / 2 : 1);
+        for (b->texts = b->slots; b->texts < b->count;) b->texts *= 2;
         b->first = at;
         at += b->count;
         b->count = 0;
