@@ -37,6 +37,11 @@ typedef enum gale_pooling {
 /* "mean", "cls" ...; "?" out of range. */
 GALE_API const char *gale_pooling_name(gale_pooling pooling);
 
+/* Whether several texts share a row of a batch, so that little is padding and batches have few shapes.  Auto: on GPUs,
+ * for files above 1 MiB.  It is not done where the model is not understood, as a test of the model's results shows, or
+ * where batch_texts is given. */
+typedef enum gale_packing { GALE_PACKING_AUTO, GALE_PACKING_ON, GALE_PACKING_OFF, GALE_PACKING_COUNT } gale_packing;
+
 /* All zero: as the folder says. */
 typedef struct gale_embedder_options {
     gale_pooling pooling;
@@ -47,7 +52,8 @@ typedef struct gale_embedder_options {
     const char *prompt_name;  /* one of the folder's prompts, such as "query"; NULL: its default; "": none */
     const char *file;         /* the model's file inside the folder, such as "onnx/model_O3.onnx"; NULL: the default */
     gale_model_options model; /* such as precision */
-    uint64_t reserved[4];     /* 0 */
+    gale_packing packing; /* GALE_PACKING_ON: for gale_embed_files with packed batches, which saves opening it twice */
+    uint64_t reserved[4]; /* 0 */
 } gale_embedder_options;
 
 /* path: a folder, an ONNX file in one, or a name in the models folder (GALE_MODELS).  "heuristic" needs no model: 64
@@ -134,11 +140,6 @@ typedef enum gale_text_kind {
     GALE_TEXTS_FOOTPRINT /* one JSON object per line, embedded as plugin: X, operation: Y, key: value, meta.key: value
                           */
 } gale_text_kind;
-
-/* Whether several texts share a row of a batch, so that little is padding and batches have few shapes.  Auto: on GPUs,
- * for files above 1 MiB.  It is not done where the model is not understood, as a test of the model's results shows, or
- * where batch_texts is given. */
-typedef enum gale_packing { GALE_PACKING_AUTO, GALE_PACKING_ON, GALE_PACKING_OFF, GALE_PACKING_COUNT } gale_packing;
 
 /* What has been done so far, and the final report. */
 typedef struct gale_embed_report {

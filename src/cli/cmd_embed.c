@@ -270,11 +270,25 @@ static gale_status fill_options(job *j, const char **files, size_t count)
     return parse_shard(j);
 }
 
+/* How the encoder is opened: packed, if texts are many. */
+static gale_packing packing_for(const job *j)
+{
+    const gale_embed_options *o = &j->options;
+    uint64_t bytes = 0;
+    if (o->packing != GALE_PACKING_AUTO || gale__args_flag(j->a, "pairs")) return o->packing;
+    for (size_t i = 0; i < o->file_count; i++) {
+        gale__file_identity file;
+        if (!strcmp(o->files[i], "-") || !gale__file_identify(o->files[i], &file)) return GALE_PACKING_ON;
+        bytes += file.size_bytes;
+    }
+    return bytes < 1 << 20 ? GALE_PACKING_AUTO : GALE_PACKING_ON;
+}
+
 static gale_status embed(job *j, const gale__devices *devices)
 {
     gale_embedder *e = NULL;
     gale_embedder_info info;
-    GALE_TRY(gale__encoder_open(j->a, devices->list[0], &e));
+    GALE_TRY(gale__encoder_open(j->a, devices->list[0], packing_for(j), &e));
     for (int i = 1; i < devices->count; i++) {
         gale_status added = gale_embedder_add_device(e, devices->list[i]);
         if (added != GALE_OK) return gale_embedder_close(&e), added;

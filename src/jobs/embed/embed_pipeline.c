@@ -268,7 +268,7 @@ static gale_status choose_packing(gale__pipeline *p)
     const char *why = "";
     bool small = p->report.input_bytes && p->report.input_bytes < PACK_BYTES;
     if (o->packing == GALE_PACKING_OFF || o->batch_texts) return GALE_OK;
-    if (o->packing == GALE_PACKING_AUTO && (!p->shapes || small)) return GALE_OK;
+    if (o->packing == GALE_PACKING_AUTO && !p->e->pack.on && (!p->shapes || small)) return GALE_OK;
     GALE_TRY(gale__embedder_pack(p->e, &p->packs, &why));
     p->report.packed = p->packs;
     if (p->packs) gale__log(GALE__INFO, "%s: several texts share a row of a batch", p->info.model);

@@ -12,7 +12,7 @@ enum { GALE__ROW_MAKERS = 16, GALE__SITES = GALE_EMBED_DEVICES, GALE__HEURISTIC_
 
 /* The model on one device. */
 typedef struct gale__encoder_place {
-    gale_model *model, *packed; /* packed: NULL until it is wanted */
+    gale_model *model, *packed; /* NULL until a batch is run that needs it; under the lock */
     gale_device *device;
     bool own; /* the device was opened here */
     struct gale__encoder_place *before;
@@ -44,11 +44,17 @@ struct gale_embedder {
     gale__row_maker makers[GALE__ROW_MAKERS];
     int n_makers;
     struct {
-        bool tried, on;
+        bool wanted, tried, on;
         char why[512]; /* it is off */
         gale__composed composed;
     } pack; /* under the lock until it was tried */
 };
+
+/* SHA-256 of the model's file and of what its graph is composed for. */
+gale_status gale__embedder_model_key(const gale_embedder *e, char hex[65]);
+/* encoder_pack.c: whether packed batches are known to be right on such a device.  Then models are opened packed, and
+ * otherwise only when they are needed. */
+gale_status gale__embedder_recall_packing(gale_embedder *e, const gale_device *device);
 
 /* encoder_choice.c: moves an encoder that is open on `other`, the CPU, to the device if a batch is predicted to be done
  * first there. */
@@ -61,7 +67,7 @@ bool gale__encoder_may_move(gale_status status);
 gale_status gale__encoder_move(
     gale_embedder *e, gale__encoder_site *s, gale__encoder_place *failed, gale_status status);
 
-/* Its model for a device, as it is or packed; and packed at all sites. */
+/* Its model for a device, as it is or packed (out NULL: only how it is composed); and packed at all sites. */
 gale_status gale__encoder_model(gale_embedder *e, gale_device *device, const gale_model_options *options, bool packed,
     gale__composed *composed, gale_model **out);
 gale_status gale__encoder_open_packed(gale_embedder *e);

@@ -116,7 +116,7 @@ bool gale__embedder_shares(const gale_embedder *e, const gale__row *row)
 
 /* --- The decision. --- */
 
-enum { SAMPLE = 9, LENGTH_MOST = 64 };
+enum { SAMPLE = 9, LENGTH_MOST = GALE__PACK_LENGTH };
 
 static void make_sample(const gale_embedder *e, uint32_t *tokens, gale__row *rows)
 {
@@ -134,10 +134,10 @@ static void make_sample(const gale_embedder *e, uint32_t *tokens, gale__row *row
     }
 }
 
-static gale_status compare(const gale_embedder *e, gale_tensor *alone, gale_tensor *packed, const size_t *at)
+static gale_status compare(gale_tensor *alone, gale_tensor *packed, const size_t *at)
 {
     const float *a = gale_tensor_data(alone), *b = gale_tensor_data(packed);
-    size_t dims = (size_t)e->info.dims;
+    size_t dims = gale_tensor_size_bytes(alone) / (SAMPLE * sizeof *a);
     float most = 0, scale = 0;
     if (gale_tensor_size_bytes(packed) != SAMPLE * dims * sizeof *a) return gale__fail(GALE_MISMATCH, "other shapes");
     for (size_t i = 0; i < SAMPLE * dims; i++) {
@@ -167,7 +167,7 @@ static gale_status run_sample(const gale_embedder *e, gale__encoder_place *p)
         for (at[i] = 0; before[at[i]].tokens != rows[i].tokens;) at[i]++;
     if (status == GALE_OK) batches[0].texts = SAMPLE;
     if (status == GALE_OK) status = gale__encoder_run_once(e, p, rows, &batches[0], &packed);
-    if (status == GALE_OK) status = compare(e, alone, packed, at);
+    if (status == GALE_OK) status = compare(alone, packed, at);
     gale_tensor_destroy(&alone);
     gale_tensor_destroy(&packed);
     return status;
@@ -189,19 +189,41 @@ static gale_status verify(gale_embedder *e)
 
 static void write_verdict(gale__json_out *j, const void *user) { gale__json_key(j, "why"), gale__json_string(j, user); }
 
-/* What is stored, else what a test says. */
-static gale_status decide(gale_embedder *e)
+/* What is stored about it; *known: anything. */
+static gale_status recall(gale_embedder *e, const gale_device_info *info, char extra[160], bool *known)
 {
-    char key[65], extra[160];
+    char key[65];
     gale__arena arena = {0};
     gale__json *root = NULL;
-    const gale_device_info *info = gale_device_get_info(gale__embedder_device(e, 0));
-    GALE_TRY(gale__embedder_key(e, key));
-    snprintf(extra, sizeof extra, "%s %s %s", REVISION, gale_version(), key);
+    GALE_TRY(gale__embedder_model_key(e, key));
+    snprintf(extra, 160, "%s %s %s", REVISION, gale_version(), key);
     gale__record_read(info, "packing", extra, &arena, &root);
     if (root) snprintf(e->pack.why, sizeof e->pack.why, "%s", gale__json_text(root, "why", "?"));
     gale__arena_finish(&arena);
-    if (root) return GALE_OK;
+    *known = root != NULL;
+    return GALE_OK;
+}
+
+gale_status gale__embedder_recall_packing(gale_embedder *e, const gale_device *device)
+{
+    const gale_device_info *info = gale_device_get_info(device);
+    char extra[160];
+    bool known = false;
+    if (info->caps.host_functions || info->caps.software) return GALE_OK;
+    GALE_TRY(recall(e, info, extra, &known));
+    e->pack.tried = known;
+    e->pack.on = known && !*e->pack.why;
+    return GALE_OK;
+}
+
+/* What is stored, else what a test says. */
+static gale_status decide(gale_embedder *e)
+{
+    char extra[160];
+    bool known = false;
+    const gale_device_info *info = gale_device_get_info(gale__embedder_device(e, 0));
+    GALE_TRY(recall(e, info, extra, &known));
+    if (known) return GALE_OK;
     gale_status status = verify(e);
     if (status == GALE_NO_MEMORY || status == GALE_CANCELLED || status == GALE_DEADLINE) return status;
     if (status != GALE_OK) snprintf(e->pack.why, sizeof e->pack.why, "%s", gale_error());

@@ -32,15 +32,18 @@ gale_status gale__encoder_model(gale_embedder *e, gale_device *device, const gal
     gale__compose_how how = {e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, packed};
     GALE_TRY(gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file));
     gale_status status = gale__compose(file, &how, composed);
-    if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, options, out);
+    if (status == GALE_OK && out) status = gale__onnx_model_from_file(&file, device, options, out);
     else gale__onnx_close(&file);
     return status == GALE_OK ? GALE_OK : gale__fail_within(status, "%s", e->folder.model);
 }
 
-static gale_status open_packed(gale_embedder *e, gale__encoder_place *p)
+/* The model that a batch needs, if it is not open yet. */
+static gale_status open_form(gale_embedder *e, gale__encoder_place *p, bool packed)
 {
     gale_model_options options = options_for(e, p->device);
-    return p->packed ? GALE_OK : gale__encoder_model(e, p->device, &options, true, &e->pack.composed, &p->packed);
+    gale_model **model = packed ? &p->packed : &p->model;
+    if (*model) return GALE_OK;
+    return gale__encoder_model(e, p->device, &options, packed, packed ? &e->pack.composed : &e->composed, model);
 }
 
 static void close_place(gale__encoder_place *p)
@@ -53,12 +56,11 @@ static void close_place(gale__encoder_place *p)
 
 static gale_status open_place(gale_embedder *e, gale_device *device, bool own, gale__encoder_place **out)
 {
-    gale_model_options options = options_for(e, device);
     gale__encoder_place *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->device = device;
-    gale_status status = gale__encoder_model(e, device, &options, false, &e->composed, &p->model);
-    if (status == GALE_OK && e->pack.on) status = open_packed(e, p);
+    gale_status status = e->pack.on ? gale__encoder_model(e, device, NULL, false, &e->composed, NULL) : GALE_OK;
+    if (status == GALE_OK) status = open_form(e, p, e->pack.on);
     if (status != GALE_OK) return close_place(p), status;
     p->own = own;
     *out = p;
@@ -67,7 +69,7 @@ static gale_status open_place(gale_embedder *e, gale_device *device, bool own, g
 
 gale_status gale__encoder_open_packed(gale_embedder *e)
 {
-    for (int i = 0; i < e->n_sites; i++) GALE_TRY(open_packed(e, atomic_load(&e->sites[i].place)));
+    for (int i = 0; i < e->n_sites; i++) GALE_TRY(open_form(e, atomic_load(&e->sites[i].place), true));
     return GALE_OK;
 }
 
@@ -159,7 +161,10 @@ gale_status gale__embedder_run(gale_embedder *e, int site, const gale__row *rows
     for (size_t i = 0; e->heuristic && i < b->count; i++)
         memcpy(rows[i].out, rows[i].tokens, rows[i].count * sizeof *rows[i].out);
     if (e->heuristic) return GALE_OK;
-    gale_status status = gale__encoder_run_at(e, p, rows, b);
+    gale__mutex_lock(&e->lock);
+    gale_status status = open_form(e, p, b->each != 0);
+    gale__mutex_unlock(&e->lock);
+    if (status == GALE_OK) status = gale__encoder_run_at(e, p, rows, b);
     if (status == GALE_NO_MEMORY && b->slots > 1) return run_halves(e, site, rows, b);
     if (status == GALE_OK || !gale__encoder_may_move(status)) return status;
     GALE_TRY(gale__encoder_move(e, s, p, status));
@@ -172,6 +177,7 @@ gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device)
 {
     gale__encoder_site *s = &e->sites[e->n_sites];
     gale__encoder_place *p = NULL;
+    if (e->pack.wanted && !e->pack.tried) GALE_TRY(gale__embedder_recall_packing(e, device));
     gale_status status = open_place(e, device, false, &p);
     if (status == GALE_OK) atomic_store(&s->place, p);
     else GALE_TRY(step_down(e, s, device, status));
