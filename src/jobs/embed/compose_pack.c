@@ -135,27 +135,25 @@ static gale_status join_biases(packer *p, gale__pb_text *scores, gale__pb_text *
     return p->c->status;
 }
 
-/* A mask or bias is what is added to products without being one, or what chooses between them and a number. */
+/* Scores keep the mask or bias that is added to them, and become far below where the other token is of another text:
+ * kernels of attention compare the numbers of the texts themselves.  Where a mask chooses between scores and a number,
+ * it chooses for other texts too. */
 static gale_status restrict_softmax(packer *p, const gale__onnx_names *types, gale__pb_node *softmax)
 {
     static const char *const through[] = {"Cast", "Identity", NULL};
     gale__pb_text *x = &softmax->input.at[0];
-    int type = gale__edit_type_of(types, x);
     gale__pb_node *n = maker_of(p, x);
     if (!(bits_of(p, x) & PRODUCT)) return GALE_OK;
     while (n && is_one_of(&n->op_type, through)) n = maker_of(p, &n->input.at[0]);
     if (n && gale__pb_is(&n->op_type, "Add")) {
         bool first = bits_of(p, &n->input.at[0]) & PRODUCT, second = bits_of(p, &n->input.at[1]) & PRODUCT;
-        if (first != second) {
-            GALE_TRY(join_biases(p, &n->input.at[!first], &n->input.at[first]));
-            return take_place(p, ADDED, gale__edit_type_of(types, &n->output.at[0]), &n->input.at[first]);
-        }
+        if (first != second) GALE_TRY(join_biases(p, &n->input.at[!first], &n->input.at[first]));
     }
     if (n && gale__pb_is(&n->op_type, "Where") && !(bits_of(p, &n->input.at[0]) & PRODUCT)) {
         bool first = bits_of(p, &n->input.at[1]) & PRODUCT, second = bits_of(p, &n->input.at[2]) & PRODUCT;
         if (first != second) return take_place(p, first ? KEPT : HIDDEN, 0, &n->input.at[0]);
     }
-    return take_place(p, ADDED, type, x); /* the scores themselves */
+    return take_place(p, ADDED, gale__edit_type_of(types, x), x);
 }
 
 /* ONNX's own operator: its mask is its fourth input. */
