@@ -153,9 +153,12 @@ bool gale__claim_attention_kernels(gale__claim *c)
 {
     gale__attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
     if (!a) return false;
-    gale_type type = (gale_type)gale__claim_node(c, c->out).type, mask = (gale_type)gale__claim_node(c, c->in[3]).type;
-    if (c->in[3] >= 0 && mask != GALE_F32 && !is_half(mask)) return false;
-    if (!describe(c, type, c->in[3], true, &a->a) || a->a.m < LEAST_SIDE || a->a.n < LEAST_SIDE || a->a.d < LEAST_SIDE)
+    double added = 1;
+    bool none = c->in[3] >= 0 && gale__prim_is_splat(c->g, c->in[3], &added) && added == 0; /* nothing is masked */
+    gale__node masks = none ? GALE__NIL : c->in[3];
+    gale_type type = (gale_type)gale__claim_node(c, c->out).type, mask = (gale_type)gale__claim_node(c, masks).type;
+    if (masks >= 0 && mask != GALE_F32 && !is_half(mask)) return false;
+    if (!describe(c, type, masks, true, &a->a) || a->a.m < LEAST_SIDE || a->a.n < LEAST_SIDE || a->a.d < LEAST_SIDE)
         return false;
     a->type = type;
     a->mask_type = mask;

@@ -174,6 +174,22 @@ static gale_status make_room(gale__composer *c, bool packed)
     return declare(c, GALE__POOL_OUTPUT, 1, 2, out);
 }
 
+/* Packed rows have no padding to hide, so their mask is a constant, and what it is added to stays as it is. */
+static void make_mask(gale__composer *c, gale__composed *made)
+{
+    const char *name = gale__text_input_names[GALE__TEXT_MASK];
+    gale__pb_text shape = gale__compose_unary(c, "Shape", gale__compose_text(gale__text_input_names[GALE__TEXT_IDS]));
+    gale__pb_text out, ones = gale__compose_binary(c, "Expand", gale__compose_ints(c, 1, 0, 1), shape);
+    size_t kept = 0;
+    gale__pb_node *last = gale__compose_add(c, "Cast", ones, gale__compose_text(""), &out);
+    gale__compose_set_int(last, "to", made->types[GALE__TEXT_MASK] == GALE_I64 ? 7 : 6);
+    if (last) last->output.at[0] = gale__compose_text(name);
+    for (size_t i = 0; i < c->g->input.n; i++)
+        if (!gale__pb_is(&c->g->input.at[i].name, name)) c->g->input.at[kept++] = c->g->input.at[i];
+    c->g->input.n = kept;
+    made->takes[GALE__TEXT_MASK] = false;
+}
+
 static gale_status add_inputs(gale__composer *c, const gale__composed *made)
 {
     static const struct {
@@ -213,6 +229,7 @@ gale_status gale__compose(gale__onnx *file, const gale__compose_how *how, gale__
     if (how->packed) GALE_TRY(gale__edit_order(file, c.g));
     GALE_TRY(make_room(&c, how->packed));
     if (how->packed) GALE_TRY(gale__compose_pack(&c, table ? table[1] : 0, &made.places));
+    if (how->packed && made.takes[GALE__TEXT_MASK]) make_mask(&c, &made);
     GALE_TRY(add_inputs(&c, &made));
     if (type != 1) {
         gale__pb_text before = x;
