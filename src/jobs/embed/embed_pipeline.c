@@ -93,6 +93,20 @@ static void note_batch(gale__pipeline *p, gale__window *w, int site, uint64_t ti
     gale__mutex_unlock(&p->lock);
 }
 
+/* While the first texts are read, plan and memory are made for the batches that most texts will be in (H200, 100,000
+ * sentences: 4 to 7 % less time).  A failure will be met again. */
+static void warm_lane(gale__pipeline *p, int site)
+{
+    const uint32_t token = 0;
+    size_t slots = gale__embedder_tokens(p->e, (size_t)p->options->batch_tokens) / GALE__PACK_LENGTH;
+    gale__batch b = {
+        .count = 1, .slots = slots, .length = GALE__PACK_LENGTH, .each = GALE__PACK_EACH_LEAST, .texts = 4 * slots};
+    float *out = gale__alloc((size_t)p->info.dims * sizeof *out);
+    gale__row row = {&token, 1, 0, out};
+    if (out && slots && gale__embedder_run(p->e, site, &row, &b) != GALE_OK) gale__error_clear();
+    gale__free(out);
+}
+
 static void run_lane(void *arg)
 {
     const gale__lane *lane = arg;
@@ -100,6 +114,7 @@ static void run_lane(void *arg)
     gale__window *w;
     gale__batch b;
     gale__parallel_alone(lane->alone);
+    if (p->warms) warm_lane(p, lane->site);
     while (take_batch(p, &w, &b)) {
         uint64_t start = gale__time_ns();
         gale_status status = gale__embedder_run(p->e, lane->site, w->rows + b.first, &b);
@@ -271,6 +286,7 @@ static gale_status choose_packing(gale__pipeline *p)
     if (o->packing == GALE_PACKING_AUTO && !p->e->pack.on && (!p->shapes || small)) return GALE_OK;
     GALE_TRY(gale__embedder_pack(p->e, &p->packs, &why));
     p->report.packed = p->packs;
+    p->warms = p->packs && p->shapes && !small && p->info.max_length >= GALE__PACK_LENGTH;
     if (p->packs) gale__log(GALE__INFO, "%s: several texts share a row of a batch", p->info.model);
     else gale__log(GALE__INFO, "%s: texts are not packed: %s", p->info.model, why);
     return GALE_OK;

@@ -46,8 +46,8 @@ void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t
 /* The length that texts of n tokens are padded to. */
 size_t gale__length_class(size_t n, bool single, size_t most);
 /* token_pack.c: sorted rows in a new order, and the batches to run them in; batches: room for one per row.  Texts of
- * at most GALE__PACK_LENGTH tokens are in rows of one length. */
-enum { GALE__PACK_LENGTH = 64 };
+ * at most GALE__PACK_LENGTH tokens are in rows of one length, `each` is at least GALE__PACK_EACH_LEAST. */
+enum { GALE__PACK_LENGTH = 64, GALE__PACK_EACH_LEAST = 16 };
 gale_status gale__pack(
     gale__row *rows, size_t count, size_t tokens, size_t length_most, gale__batch *batches, size_t *n_batches);
 /* Where the next text of a packed batch is: beside the one before it if it fits, else in the next slot.  From 0;

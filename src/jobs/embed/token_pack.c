@@ -6,7 +6,7 @@
 #include "jobs/embed/embedder.h"
 #include <string.h>
 
-enum { SHORT = GALE__PACK_LENGTH, EACH_LEAST = 16, EACH_MOST = 32, PARTS = 4 };
+enum { SHORT = GALE__PACK_LENGTH, EACH_LEAST = GALE__PACK_EACH_LEAST, EACH_MOST = 32, PARTS = 4 };
 
 typedef struct packing {
     const gale__row *sorted;
