@@ -1,7 +1,7 @@
 /* Packing: an encoder's graph for rows that hold several texts one after the other.
  *
- * What reaches the scores of an attention besides the scores themselves, a mask or a bias, stays and also hides tokens
- * of other texts, so that it does not matter how an exporter wrote it.  Positions that are counted along a row are read
+ * Masks and biases of an attention's scores stay, and tokens of other texts are hidden in addition, so that it does not
+ * matter how an exporter wrote them.  Positions that are counted along a row are read
  * at the place that a token has in its own text.  Rotary embeddings and biases by distance are the same anywhere in a
  * row.  Whether the result is right is not proved here: vectors of packed texts are compared with those of single ones
  * before any are used (encoder_pack.c). */
