@@ -65,7 +65,7 @@ lines = write("lines.txt", "\n".join(texts) + "\n")
 
 
 def orders_and_formats():
-    for extra in ([], ["--window", 64, "--batch-tokens", 256], ["--batch", 7, "--lanes", 3]):
+    for extra in ([], ["--window", 64, "--batch-tokens", 256], ["--batch", 7, "--lanes", 3], ["--pack", "on"], ["--pack", "on", "--window", 64, "--batch-tokens", 256]):
         embed(lines, "-o", folder / "v.npy", *extra)
         check(f"npy {extra}", near(read_npy(folder / "v.npy"), wanted), "vectors or their order differ")
     embed(lines, "-o", folder / "v.raw")
@@ -143,7 +143,7 @@ def inputs():
 def parts():
     embed(lines, "-o", folder / "all.raw")
     for k in (1, 2, 3, 4, 5, 6, 7):
-        embed(lines, "-o", folder / f"p{k}.raw", "--shard", f"{k}/7")
+        embed(lines, "-o", folder / f"p{k}.raw", "--shard", f"{k}/7", "--pack", "on" if k % 2 else "off")
     joined = b"".join((folder / f"p{k}.raw").read_bytes() for k in range(1, 8))
     whole = (folder / "all.raw").read_bytes()
     check("parts", len(joined) == len(whole) and near([struct.unpack(f"<{len(whole) // 4}f", joined)], [struct.unpack(f"<{len(whole) // 4}f", whole)]), "do not add up")
@@ -187,16 +187,17 @@ def complaint(name, pattern, *arguments, code=1, **more):
 
 
 def after_kill():
-    for name in ("k.npy", "k.jsonl"):
+    for name, extra in (("k.npy", ["--pack", "on"]), ("k.jsonl", [])):
         output = folder / name
-        check(f"{name}: killed", feed_until_journal(start(output), output, many), "there was no journal within a minute")
+        check(f"{name}: killed", feed_until_journal(start(output, *extra), output, many), "there was no journal within a minute")
         check(f"{name}: not there yet", not output.exists() and pathlib.Path(f"{output}.part").exists(), "the result is there, or no part")
         with open(f"{output}.part", "ab") as part:
             part.write(b"half a row that the journal does not know of")
         data = "".join(t + "\n" for t in many).encode()
-        report = json.loads(embed("-", "-o", output, "--window", 64, "--json", stdin=data).stdout)
+        report = json.loads(embed("-", "-o", output, "--window", 64, "--json", *extra, stdin=data).stdout)
         rows = read_npy(output) if name.endswith("npy") else [json.loads(line)["vector"] for line in output.read_text().splitlines()]
         check(f"{name}: goes on", 0 < report["resumed"] < len(many) and report["texts"] == len(many), str(report))
+        check(f"{name}: packed or not", report["packed"] == bool(extra), str(report))
         check(f"{name}: nothing is lost or doubled", near(rows, many_wanted), "vectors differ")
         check(f"{name}: all is tidied", not list(folder.glob("k.*.journal")) + list(folder.glob("k.*.part")), "a part or a journal is left")
     output = folder / "other.npy"

@@ -53,6 +53,7 @@ def minilm(gale, data, texts, folder):
     for precision, least in LEAST.items():
         some = len(texts) if precision == "fp32" else min(len(texts), 200)
         compare(f"MiniLM, {precision}", embed(gale, network, texts[:some], folder, "--precision", precision), np.array(wanted[:some]), least)
+    compare("MiniLM, packed", embed(gale, network, texts, folder, "--pack", "on"), np.array(wanted), LEAST["fp32"])
 
 
 def families(gale, texts, folder):
@@ -62,7 +63,8 @@ def families(gale, texts, folder):
     from sentence_transformers import SentenceTransformer
     for name, encoder in random_encoders.make(folder, texts).items():
         reference = SentenceTransformer(str(encoder), device="cpu").encode(texts, batch_size=16, convert_to_numpy=True, show_progress_bar=False)
-        compare(name, embed(gale, encoder, texts, folder), reference, LEAST["fp32"])
+        for packing in ("off", "on"):
+            compare(f"{name}, packing {packing}", embed(gale, encoder, texts, folder, "--pack", packing), reference, LEAST["fp32"])
     return None
 
 

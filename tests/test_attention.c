@@ -23,7 +23,8 @@ typedef enum masks {
     HIDES = 4, /* [batch, 1, m, n]: bytes, hidden where 1, fill -inf */
     KEEPS = 8, /* the same, hidden where 0, fill finite */
     CAUSAL = 16,
-    NOTHING_SEEN = 32 /* the first row of each head sees no key */
+    NOTHING_SEEN = 32, /* the first row of each head sees no key */
+    OTHERS = 64        /* [batch, n], i32: rows see keys of their own number, fill finite */
 } masks;
 
 typedef struct example {
@@ -56,6 +57,9 @@ static const example examples[] = {
     {"bf16, odd", GALE_BF16, 1, 3, 1, 9, 70, 10, 12, ODD, CAUSAL | KEYS},
     {"bf16, causal", GALE_BF16, 1, 1, 1, 34, 41, 32, 20, APART, CAUSAL},
     {"bf16, hidden", GALE_BF16, 1, 2, 2, 17, 33, 32, 40, APART, HIDES},
+    {"packed", GALE_F16, 3, 2, 2, 64, 64, 32, 32, TOGETHER, KEYS | OTHERS},
+    {"packed, odd", GALE_F16, 2, 2, 2, 37, 37, 16, 16, APART, OTHERS},
+    {"bf16, packed, long", GALE_BF16, 2, 2, 2, 132, 132, 16, 16, APART, OTHERS},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
@@ -155,9 +159,9 @@ static void make_masks(const example *e, made *t)
 {
     gale__cpu_attention *a = &t->args.a;
     a->masked = (e->masks & (BIAS | KEYS)) != 0;
-    a->hides = (e->masks & (HIDES | KEEPS)) != 0;
+    a->hides = e->masks & OTHERS ? GALE__HIDES_OTHERS : (e->masks & (HIDES | KEEPS)) != 0;
     a->hidden = (e->masks & HIDES) != 0;
-    a->fill = e->masks & KEEPS ? -1000 : -INFINITY;
+    a->fill = e->masks & (KEEPS | OTHERS) ? -1000 : -INFINITY;
     a->causal = (e->masks & CAUSAL) != 0;
     a->seen = a->causal ? 1 + e->n / 4 : 0;
     t->args.mask_type = e->masks & BIAS ? GALE_F32 : e->type;
@@ -174,6 +178,12 @@ static void make_masks(const example *e, made *t)
         set_mask_view(e, &a->mask, e->n, 0, 0);
     }
     if (!a->hides) return;
+    if (e->masks & OTHERS) {
+        operand *numbers = add_operand(t, (size_t)(e->batch * e->n), 4);
+        for (int64_t i = 0; i < e->batch * e->n; i++) ((int32_t *)numbers->data)[i] = (int32_t)(i % e->n / 13) - 1;
+        set_mask_view(e, &a->hide, e->n, 0, 1);
+        return;
+    }
     operand *o = add_operand(t, (size_t)(e->batch * e->m * e->n), 1);
     for (int64_t i = 0; i < e->batch * e->m * e->n; i++) {
         bool none = e->masks & NOTHING_SEEN && i / e->n % e->m == 0;
@@ -200,6 +210,17 @@ static double number_at(const made *t, int which, const gale__cpu_view *v, int64
     return value_of((gale_type)t->args.type, ((const uint16_t *)data)[at]);
 }
 
+/* Whether a key is hidden from a row. */
+static bool is_hidden(const made *t, int64_t head, int64_t row, int64_t key)
+{
+    const gale__cpu_attention *a = &t->args.a;
+    int which = 4 + (int)a->masked;
+    if (a->hides != GALE__HIDES_OTHERS)
+        return a->hides && (number_at(t, which, &a->hide, head, row, key) != 0) == (a->hidden != 0);
+    const int32_t *numbers = (const int32_t *)t->operands[which].data + place(a, &a->hide, head);
+    return numbers[row] != numbers[key];
+}
+
 static void model_row(const made *t, int64_t head, int64_t row, double *out)
 {
     const gale__cpu_attention *a = &t->args.a;
@@ -211,8 +232,7 @@ static void model_row(const made *t, int64_t head, int64_t row, double *out)
             s[j] += number_at(t, 1, &a->q, head, row, i) * number_at(t, 2, &a->k, head, j, i);
         s[j] *= (double)(float)a->scale;
         if (a->masked) s[j] += number_at(t, 4, &a->mask, head, row, j);
-        if (a->hides && (number_at(t, 4 + (int)a->masked, &a->hide, head, row, j) != 0) == (a->hidden != 0))
-            s[j] = a->fill;
+        if (is_hidden(t, head, row, j)) s[j] = a->fill;
         most = s[j] > most ? s[j] : most;
     }
     for (int64_t j = 0; j < n; j++) sum += s[j] = exp(s[j] - most);
@@ -329,13 +349,13 @@ static void run_target(int target)
     }
 }
 
-/* The CPU's routine, but for masks of the operands' type, which it does not take. */
+/* The CPU's routine, but for masks of the operands' type and numbers, which it does not take. */
 TEST(host)
 {
     for (int i = 0; i < EXAMPLES; i++) {
         made t;
         void *buffers[6];
-        if (examples[i].masks & (BIAS | KEYS)) continue;
+        if (examples[i].masks & (BIAS | KEYS | OTHERS)) continue;
         make_case(i, &t);
         t.args.a.type = examples[i].type;
         size_t bytes = gale__cpu_attention_scratch(&t.args.a);
@@ -447,7 +467,7 @@ TEST(spirv)
 typedef struct chain {
     const char *name;
     int64_t b, h, m, n, d;
-    int form; /* 0 a chain of products with a mask, 1 the same with a boolean mask, 2 the operator, causal */
+    int form; /* 0 a chain of products with a mask, 1 the same with a boolean mask, 2 the operator, causal, 3 packed */
 } chain;
 
 /* Queries, keys and values come from products, as they do in networks: so they are narrow. */
@@ -464,7 +484,7 @@ static gale_value heads(og *t, int64_t b, int64_t rows, int64_t h, int64_t d, bo
 
 static void write_chain(og *t, const chain *c)
 {
-    gale_value q = heads(t, c->b, c->m, c->h, c->d, false), k = heads(t, c->b, c->n, c->h, c->d, c->form < 2),
+    gale_value q = heads(t, c->b, c->m, c->h, c->d, false), k = heads(t, c->b, c->n, c->h, c->d, c->form != 2),
                v = heads(t, c->b, c->n, c->h, c->d, false);
     if (c->form == 2) {
         gale_value in[3] = {q, k, v};
@@ -474,7 +494,12 @@ static void write_chain(og *t, const chain *c)
     gale_value s = og_op2(t, "Div", og_op2(t, "MatMul", q, k), og_number(t, sqrtf((float)c->d)));
     gale_value mask = OG_INPUT(t, c->b, 1, 1, c->n);
     if (c->form == 0) s = og_op2(t, "Add", s, mask);
-    else {
+    else if (c->form == 3) {
+        gale_attr to = GALE_INT("to", 6); /* texts of two kinds: i32 */
+        gale_value number = og_op(t, "Cast", (gale_value[]){og_op2(t, "Mul", mask, og_number(t, 1.9f))}, 1, &to, 1);
+        gale_value same = og_op2(t, "Equal", OG_TRANSPOSE(t, number, 0, 1, 3, 2), number);
+        s = og_op(t, "Where", (gale_value[]){same, s, og_number(t, -1e4f)}, 3, NULL, 0);
+    } else {
         gale_value in[3] = {og_op2(t, "Greater", mask, og_number(t, 0.4f)), og_number(t, -1e9f), s};
         s = og_op(t, "Where", in, 3, NULL, 0);
     }
@@ -512,7 +537,7 @@ static double difference(gale_tensor *want, gale_tensor *have)
 static void run_programs(const char *provider)
 {
     static const chain chains[] = {{"mask", 2, 2, 20, 20, 16, 0}, {"long, boolean mask", 1, 2, 24, 80, 24, 1},
-        {"operator, causal", 1, 2, 40, 40, 16, 2}};
+        {"operator, causal", 1, 2, 40, 40, 16, 2}, {"packed", 2, 2, 24, 24, 16, 3}, {"packed", 2, 2, 24, 24, 16, 3}};
     gale_device_options options = {provider, -1, true, false, 0}, host = {"cpu", -1, true, false, 0};
     gale_device *device = NULL, *cpu = NULL;
     if (gale_device_open(&options, &device) != GALE_OK) {

@@ -105,6 +105,10 @@ TEST(constants_fold)
         CHECK_EQ(out[0] * 10000 + out[1] * 100 + out[2], 40608);
     gale__node sum = gale__prim_reduce(&g, GALE__PROD, twice, 1, false);
     if (CHECK_OK(gale__prim_known_ints(&g, sum, &out, &n))) CHECK_EQ(out[0], 192);
+    /* Conditions that always hold are one number, others are not. */
+    CHECK(is_value(&g, gale__prim_binary(&g, GALE__GE, c, gale__prim_scalar(&g, GALE_I64, 2)), 1));
+    CHECK(is_value(&g, gale__prim_binary(&g, GALE__LT, c, gale__prim_scalar(&g, GALE_I64, 2)), 0));
+    CHECK(!gale__prim_at(&g, gale__prim_binary(&g, GALE__LT, c, gale__prim_scalar(&g, GALE_I64, 3)))->splat);
     /* Equal elements fold at any size, other large constants do not. */
     gale__node huge = gale__prim_splat(&g, GALE_F32, DIMS(1000, 1000), 3);
     CHECK(is_value(&g, gale__prim_unary(&g, GALE__NEG, huge), -3));

@@ -413,8 +413,9 @@ static void attention_over_rows(og *t)
     gale_value v, s = qk(t, &v);
     og_output(t, matmul(t, og_softmax(t, s, -2), v));
 }
-/* A row counts as hidden when the mask is minus infinity everywhere; or when a flag says so, or another mask. */
-typedef enum guard { BY_MASK, BY_FLAG, BY_OTHER_MASK } guard;
+/* A row counts as hidden when the mask is minus infinity everywhere or its weights are not numbers; or when a flag
+ * says so, or another mask. */
+typedef enum guard { BY_MASK, BY_WEIGHTS, BY_FLAG, BY_OTHER_MASK } guard;
 static void guard_attention(og *t, guard kind)
 {
     const float masks[3] = {0, -INFINITY, -2}, low = -INFINITY, zero = 0;
@@ -423,11 +424,14 @@ static void guard_attention(og *t, guard kind)
     gale_value p = og_op1(t, "Identity", og_softmax(t, og_op1(t, "Identity", s), -1));
     gale_value top = og_op(t, "ReduceMax", (gale_value[]){m, OG_INTS(t, -1)}, 2, NULL, 0),
                hidden = og_op2(t, "Equal", top, og_op2(t, "CastLike", og_constant(t, 0, NULL, &low), m));
+    if (kind == BY_WEIGHTS) hidden = og_op1(t, "IsNaN", p);
     if (kind == BY_FLAG) hidden = og_op2(t, "Greater", OG_INPUT(t, 3, 1, 5), num(t, 0));
-    gale_value none = og_op2(t, "CastLike", og_constant(t, 0, NULL, &zero), p);
+    gale_value none = og_constant(t, 0, NULL, &zero);
+    if (kind != BY_WEIGHTS) none = og_op2(t, "CastLike", none, p);
     og_output(t, matmul(t, og_op(t, "Where", (gale_value[]){hidden, none, p}, 3, NULL, 0), v));
 }
 static void attention_guarded(og *t) { guard_attention(t, BY_MASK); }
+static void attention_guarded_by_weights(og *t) { guard_attention(t, BY_WEIGHTS); }
 static void attention_guarded_by_flag(og *t) { guard_attention(t, BY_FLAG); }
 static void attention_guarded_by_other_mask(og *t) { guard_attention(t, BY_OTHER_MASK); }
 static void attention_wrong_equation(og *t)
@@ -600,6 +604,7 @@ TEST(attention_is_one_kernel)
         {"hidden", attention_hidden, 2},
         {"kept", attention_kept, 2},
         {"guarded", attention_guarded, 1},
+        {"guarded by weights", attention_guarded_by_weights, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int with, without;

@@ -37,6 +37,11 @@ typedef enum gale_pooling {
 /* "mean", "cls" ...; "?" out of range. */
 GALE_API const char *gale_pooling_name(gale_pooling pooling);
 
+/* Whether several texts share a row of a batch, so that little is padding and batches have few shapes.  Auto: on GPUs,
+ * for files above 1 MiB.  It is not done where the model is not understood, as a test of the model's results shows, or
+ * where batch_texts is given. */
+typedef enum gale_packing { GALE_PACKING_AUTO, GALE_PACKING_ON, GALE_PACKING_OFF, GALE_PACKING_COUNT } gale_packing;
+
 /* All zero: as the folder says. */
 typedef struct gale_embedder_options {
     gale_pooling pooling;
@@ -47,7 +52,8 @@ typedef struct gale_embedder_options {
     const char *prompt_name;  /* one of the folder's prompts, such as "query"; NULL: its default; "": none */
     const char *file;         /* the model's file inside the folder, such as "onnx/model_O3.onnx"; NULL: the default */
     gale_model_options model; /* such as precision */
-    uint64_t reserved[4];     /* 0 */
+    gale_packing packing; /* GALE_PACKING_ON: for gale_embed_files with packed batches, which saves opening it twice */
+    uint64_t reserved[4]; /* 0 */
 } gale_embedder_options;
 
 /* path: a folder, an ONNX file in one, or a name in the models folder (GALE_MODELS).  "heuristic" needs no model: 64
@@ -145,6 +151,7 @@ typedef struct gale_embed_report {
     uint64_t read_bytes, input_bytes; /* of the files: so far, and in total; 0: unknown */
     double seconds, read_s, tokenize_s, compute_s, write_s; /* the last four overlap; compute_s is the sum over lanes */
     int lanes, devices;
+    bool packed;                                    /* several texts share a row of a batch */
     uint64_t lengths[16];                           /* texts by tokens: up to 4, 8, 16 ... */
     uint64_t batches_by_device[GALE_EMBED_DEVICES]; /* in the order in which they were given */
 } gale_embed_report;
@@ -162,11 +169,12 @@ typedef struct gale_embed_options {
     gale_vector_type type;
     int64_t batch_texts, batch_tokens; /* maximum per run; 0: chosen by device */
     int lanes;                         /* concurrent runs; 0: chosen by device */
-    int64_t window;                    /* texts sorted together; 0: chosen by device */
-    int64_t shard, shards;             /* part `shard` (from 0) of `shards` equal ones; 0 shards: all */
-    bool cache;                        /* store vectors in the cache folder and reuse them (SQLite) */
-    bool restart;                      /* start over instead of resuming */
-    bool text;                         /* JSONL: write the text too */
+    gale_packing packing;
+    int64_t window;        /* texts sorted together; 0: chosen by device */
+    int64_t shard, shards; /* part `shard` (from 0) of `shards` equal ones; 0 shards: all */
+    bool cache;            /* store vectors in the cache folder and reuse them (SQLite) */
+    bool restart;          /* start over instead of resuming */
+    bool text;             /* JSONL: write the text too */
     /* Called from the calling thread a few times a second; false cancels (GALE_CANCELLED), and the job can be
      * resumed. */
     bool (*progress)(void *user, const gale_embed_report *so_far);

@@ -125,7 +125,7 @@ class gale_upscale_options(c.Structure):
 
 class gale_embedder_options(c.Structure):
     _fields_ = [("pooling", c.c_int), ("no_normalize", c.c_bool), ("dims", c.c_int64), ("max_length", c.c_int64), ("prompt", c.c_char_p), ("prompt_name", c.c_char_p),
-                ("file", c.c_char_p), ("model", gale_model_options), RESERVED]
+                ("file", c.c_char_p), ("model", gale_model_options), ("packing", c.c_int), RESERVED]
 
 
 class gale_embedder_info(c.Structure):

@@ -30,6 +30,8 @@ static const gale__arg args[] = {
         "maximum texts per run of the model; 0: limited by tokens only"},
     {"batch-tokens", 0, GALE__ARG_INT, "N", "0", "0..100000000",
         "maximum tokens per run, including padding; 0: chosen by device"},
+    {"pack", 0, GALE__ARG_CHOICE, NULL, "auto", "auto|on|off",
+        "several short texts share a row of a batch; auto: on GPUs, if the model's results allow it"},
     {"lanes", 0, GALE__ARG_INT, NULL, "0", "0..64", "concurrent runs; 0: chosen by device"},
     {"window", 0, GALE__ARG_INT, "TEXTS", "0", "0..10000000",
         "number of texts sorted by length together; 0: chosen by device"},
@@ -156,10 +158,10 @@ static void print_summary(const job *j, const gale_embedder_info *info)
     const gale_embed_report *r = &j->report;
     double done = (double)(r->texts - r->resumed), all = (double)(r->tokens + r->padding);
     if (!gale__log_on(GALE__WARN)) return;
-    fprintf(stderr, "%s: %llu vectors of %lld numbers in %.1f s, %.0f texts/s, %.0f tokens/s, %.0f %% padding\n",
+    fprintf(stderr, "%s: %llu vectors of %lld numbers in %.1f s, %.0f texts/s, %.0f tokens/s, %.*f %% padding%s\n",
         j->options.output, (unsigned long long)r->texts, (long long)info->dims, r->seconds,
-        r->seconds > 0 ? done / r->seconds : 0, r->seconds > 0 ? (double)r->tokens / r->seconds : 0,
-        all > 0 ? 100 * (double)r->padding / all : 0);
+        r->seconds > 0 ? done / r->seconds : 0, r->seconds > 0 ? (double)r->tokens / r->seconds : 0, r->packed ? 1 : 0,
+        all > 0 ? 100 * (double)r->padding / all : 0, r->packed ? ", packed" : "");
     if (r->resumed) fprintf(stderr, "  %llu of them from the previous run\n", (unsigned long long)r->resumed);
     if (r->cached) fprintf(stderr, "  %llu of them from the cache\n", (unsigned long long)r->cached);
     if (r->truncated)
@@ -239,7 +241,8 @@ static gale_status fill_options(job *j, const char **files, size_t count)
 {
     static const char *const kinds[] = {"auto", "lines", "jsonl", "csv", "tsv", "footprint", NULL},
                              *const formats[] = {"auto", "npy", "jsonl", "csv", "raw", "fvecs", "pgvector", NULL},
-                             *const types[] = {"f32", "f16", "int8", "binary", NULL};
+                             *const types[] = {"f32", "f16", "int8", "binary", NULL},
+                             *const packings[] = {"auto", "on", "off", NULL};
     const gale__args *a = j->a;
     const char *output = gale__args_text(a, "output");
     bool standard = !strcmp(output, "-");
@@ -254,6 +257,7 @@ static gale_status fill_options(job *j, const char **files, size_t count)
         .batch_texts = gale__args_int(a, "batch"),
         .batch_tokens = gale__args_int(a, "batch-tokens"),
         .lanes = (int)gale__args_int(a, "lanes"),
+        .packing = (gale_packing)choice_of(a, "pack", packings),
         .window = gale__args_int(a, "window"),
         .cache = gale__args_flag(a, "cache"),
         .restart = gale__args_flag(a, "restart"),
@@ -266,11 +270,25 @@ static gale_status fill_options(job *j, const char **files, size_t count)
     return parse_shard(j);
 }
 
+/* How the encoder is opened: packed, if texts are many. */
+static gale_packing packing_for(const job *j)
+{
+    const gale_embed_options *o = &j->options;
+    uint64_t bytes = 0;
+    if (o->packing != GALE_PACKING_AUTO || gale__args_flag(j->a, "pairs")) return o->packing;
+    for (size_t i = 0; i < o->file_count; i++) {
+        gale__file_identity file;
+        if (!strcmp(o->files[i], "-") || !gale__file_identify(o->files[i], &file)) return GALE_PACKING_ON;
+        bytes += file.size_bytes;
+    }
+    return bytes < 1 << 20 ? GALE_PACKING_AUTO : GALE_PACKING_ON;
+}
+
 static gale_status embed(job *j, const gale__devices *devices)
 {
     gale_embedder *e = NULL;
     gale_embedder_info info;
-    GALE_TRY(gale__encoder_open(j->a, devices->list[0], &e));
+    GALE_TRY(gale__encoder_open(j->a, devices->list[0], packing_for(j), &e));
     for (int i = 1; i < devices->count; i++) {
         gale_status added = gale_embedder_add_device(e, devices->list[i]);
         if (added != GALE_OK) return gale_embedder_close(&e), added;

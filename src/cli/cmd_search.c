@@ -253,7 +253,7 @@ static gale_status work(job *j)
 {
     const char *vectors = gale__args_text(j->a, "query-vectors"), *texts = gale__args_text(j->a, "texts");
     GALE_TRY(gale__encoder_device(j->a, &j->device));
-    if (!vectors) GALE_TRY(gale__encoder_open(j->a, j->device, &j->encoder));
+    if (!vectors) GALE_TRY(gale__encoder_open(j->a, j->device, GALE_PACKING_AUTO, &j->encoder));
     GALE_TRY(open_index(j));
     GALE_TRY(make_filter(j));
     GALE_TRY(vectors ? read_vectors(j, vectors) : embed_queries(j));

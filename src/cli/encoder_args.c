@@ -106,7 +106,7 @@ void gale__devices_close(gale__devices *d)
     for (int i = 0; i < d->count; i++) gale_device_close(&d->list[i]);
 }
 
-gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_embedder **out)
+gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_packing packing, gale_embedder **out)
 {
     const char *model = gale__args_text(a, "model");
     char *found = NULL;
@@ -116,7 +116,8 @@ gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_em
         .max_length = gale__args_int(a, "max-length"),
         .prompt = gale__args_text(a, "prompt"),
         .prompt_name = gale__args_text(a, "prompt-name"),
-        .file = gale__args_text(a, "model-file")};
+        .file = gale__args_text(a, "model-file"),
+        .packing = packing};
     if (!gale__encoder_given(a)) return gale__fail(GALE_INVALID, "missing option: --model FOLDER or NAME");
     if (!model) GALE_TRY(gale_encoder_find_level(level_of(a), &found));
     gale__model_options(a, &o.model);

@@ -43,5 +43,5 @@ typedef struct gale__devices {
 gale_status gale__encoder_devices(const gale__args *a, gale__devices *out);
 void gale__devices_close(gale__devices *d);
 /* As the arguments say.  GALE_INVALID without a model. */
-gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_embedder **out);
+gale_status gale__encoder_open(const gale__args *a, gale_device *device, gale_packing packing, gale_embedder **out);
 #endif

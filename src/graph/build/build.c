@@ -215,6 +215,10 @@ static gale__node fold(gale__prim_graph *g, const gale__prim_node *p, bool splat
         return GALE__NIL;
     }
     value.data = data;
+    if (p->type == GALE_BOOL && !splat) { /* a condition that always holds, or never: what it chooses is known */
+        size_t count = (size_t)gale__dims_count(p->rank, p->dims);
+        value.splat = count > 1 && !memcmp(data, (char *)data + 1, count - 1);
+    }
     gale__node n = append(g, &value);
     gale__free(data);
     return n;

@@ -34,6 +34,29 @@ static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int 
     return gale__claim_operand(c, base);
 }
 
+/* Keys that a row sees where both have the same number, an i32 for each place of a row: one view, whose rows and
+ * columns are the same places. */
+static bool view_numbers(gale__claim *c, gale__node n, const gale__cpu_attention *a, int rank, gale__cpu_view *out)
+{
+    gale__prim_node p = gale__claim_node(c, n);
+    int64_t stride[2][GALE_MAX_RANK] = {{0}}, offset[2];
+    gale__node base[2];
+    if (p.op != GALE__EQ || p.rank != rank || p.dims[rank - 2] != a->m || p.dims[rank - 1] != a->n) return false;
+    for (int i = 0; i < 2; i++) {
+        if (gale__claim_node(c, p.in[i]).type != GALE_I32 || gale__claim_node(c, p.in[i]).rank != rank) return false;
+        gale__claim_view(c, p.in[i], &base[i], stride[i], &offset[i]);
+    }
+    int rows = stride[0][rank - 1] == 0 ? 0 : 1; /* which of them goes along rows */
+    if (base[0] != base[1] || offset[0] != offset[1] || stride[rows][rank - 1] || stride[!rows][rank - 2]) return false;
+    *out = (gale__cpu_view){.offset = offset[0], .row = stride[rows][rank - 2], .column = stride[!rows][rank - 1]};
+    for (int i = 0; i < rank - 2; i++) {
+        if (p.dims[i] == 1) continue;
+        if (stride[0][i] != stride[1][i] || p.dims[i] != a->lead[i + GALE__CPU_LEAD + 2 - rank]) return false;
+        out->lead[i + GALE__CPU_LEAD + 2 - rank] = stride[0][i];
+    }
+    return gale__claim_operand(c, base[0]);
+}
+
 /* The number that all elements of a constant are; 0: it is none. */
 static double number_of(const gale__claim *c, gale__node n)
 {
@@ -67,7 +90,8 @@ static bool is_region(const gale__claim *c) { return c->node->n_body != 0; }
 
 static bool is_half(int type) { return type == GALE_F16 || type == GALE_BF16; }
 
-static bool describe(gale__claim *c, gale_type type, gale__node mask, gale__cpu_attention *a)
+/* numbers: whether view_numbers may be tried. */
+static bool describe(gale__claim *c, gale_type type, gale__node mask, bool numbers, gale__cpu_attention *a)
 {
     gale__prim_node out = gale__claim_node(c, c->out), q = gale__claim_node(c, c->in[0]),
                     v = gale__claim_node(c, c->in[2]);
@@ -95,7 +119,9 @@ static bool describe(gale__claim *c, gale_type type, gale__node mask, gale__cpu_
     if (a->masked && !view_operand(c, mask, out.dims, n_lead, a->m, a->n, false,
                          (gale_type)gale__claim_node(c, mask).type, &a->mask))
         return false;
-    if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;
+    if (a->hides && numbers && !a->hidden && view_numbers(c, hide, a, out.rank, &a->hide))
+        a->hides = GALE__HIDES_OTHERS;
+    else if (a->hides && !view_operand(c, hide, out.dims, n_lead, a->m, a->n, false, GALE_BOOL, &a->hide)) return false;
     c->operations =
         2.0 * (double)gale__prim_elements(c->g, c->out) / (double)a->c * (double)a->n * (double)(a->d + a->c);
     return true;
@@ -108,7 +134,7 @@ bool gale__claim_attention(gale__claim *c)
     if (!a || (type != GALE_F32 && !is_half(type))) return false;
     gale__node mask = c->in[3];
     if (mask >= 0 && is_half(gale__claim_node(c, mask).type)) mask = gale__prim_cast(c->g, mask, GALE_F32);
-    if ((mask >= 0 && gale__claim_node(c, mask).type != GALE_F32) || !describe(c, type, mask, a)) return false;
+    if ((mask >= 0 && gale__claim_node(c, mask).type != GALE_F32) || !describe(c, type, mask, false, a)) return false;
     a->type = type;
     c->scratch_bytes = gale__cpu_attention_scratch(a);
     return c->scratch_bytes <= SCRATCH_MAX;
@@ -127,9 +153,12 @@ bool gale__claim_attention_kernels(gale__claim *c)
 {
     gale__attention *a = is_region(c) ? gale__claim_args(c, sizeof *a) : NULL;
     if (!a) return false;
-    gale_type type = (gale_type)gale__claim_node(c, c->out).type, mask = (gale_type)gale__claim_node(c, c->in[3]).type;
-    if (c->in[3] >= 0 && mask != GALE_F32 && !is_half(mask)) return false;
-    if (!describe(c, type, c->in[3], &a->a) || a->a.m < LEAST_SIDE || a->a.n < LEAST_SIDE || a->a.d < LEAST_SIDE)
+    double added = 1;
+    bool none = c->in[3] >= 0 && gale__prim_is_splat(c->g, c->in[3], &added) && added == 0; /* nothing is masked */
+    gale__node masks = none ? GALE__NIL : c->in[3];
+    gale_type type = (gale_type)gale__claim_node(c, c->out).type, mask = (gale_type)gale__claim_node(c, masks).type;
+    if (masks >= 0 && mask != GALE_F32 && !is_half(mask)) return false;
+    if (!describe(c, type, masks, true, &a->a) || a->a.m < LEAST_SIDE || a->a.n < LEAST_SIDE || a->a.d < LEAST_SIDE)
         return false;
     a->type = type;
     a->mask_type = mask;

@@ -1,26 +1,12 @@
 /* Works on the file's messages rather than on a separate graph, so that importing, precision and fusion see one model.
- * Nodes are written in the form of the model's opset. */
-#include "jobs/embed/compose.h"
-#include "onnx/edit/edit.h"
+ */
+#include "jobs/embed/compose_nodes.h"
 #include <stdio.h>
-#include <string.h>
 
 const char *const gale__text_input_names[GALE__TEXT_INPUTS] = {
     "input_ids", "attention_mask", "token_type_ids", "position_ids"};
 
-enum { NODES_MORE = 16, TENSORS_MORE = 12 };
-
-typedef struct composer {
-    gale__arena *arena;
-    gale__pb_graph *g;
-    int64_t opset;
-    size_t count; /* names made */
-    gale__pb_tensor tensors[TENSORS_MORE];
-    size_t n_tensors;
-    gale_status status;
-} composer;
-
-static gale__pb_text text_of(const char *text) { return (gale__pb_text){text, strlen(text)}; }
+enum { NODES_MORE = 32 };
 
 /* --- Looking at the model. --- */
 
@@ -94,10 +80,10 @@ static gale_status find_vectors(
     return found ? (*out = found, GALE_OK) : no_output(g);
 }
 
-/* The table that rows are gathered from by token. */
-static int64_t find_vocabulary(const gale__pb_graph *g)
+/* The table that rows are gathered from by token: its extents, or NULL. */
+static const int64_t *find_vocabulary(const gale__pb_graph *g)
 {
-    gale__pb_text ids = text_of(gale__text_input_names[GALE__TEXT_IDS]);
+    gale__pb_text ids = gale__compose_text(gale__text_input_names[GALE__TEXT_IDS]);
     for (size_t i = 0; i < g->node.n; i++) {
         const gale__pb_node *n = &g->node.at[i];
         if (gale__pb_is(&n->op_type, "Cast") && n->input.n == 1 && n->output.n == 1 &&
@@ -107,124 +93,25 @@ static int64_t find_vocabulary(const gale__pb_graph *g)
             continue;
         for (size_t k = 0; k < g->initializer.n; k++)
             if (gale__pb_text_equal(&g->initializer.at[k].name, &n->input.at[0]) && g->initializer.at[k].dims.n == 2)
-                return g->initializer.at[k].dims.at[0];
+                return g->initializer.at[k].dims.at;
     }
-    return 0;
+    return NULL;
 }
 
-/* --- Writing nodes.  The first failure stays, and the rest does nothing. --- */
+/* --- The end of the graph. --- */
 
-static gale__pb_text new_name(composer *c)
-{
-    char *name = gale__arena_printf(c->arena, "gale.pool.%zu", c->count++);
-    if (!name) c->status = GALE_NO_MEMORY;
-    return text_of(name ? name : "");
-}
-
-static gale__pb_text constant(composer *c, int type, const int64_t *ints, float number, size_t n)
-{
-    gale__pb_tensor *t = &c->tensors[c->n_tensors++];
-    *t = (gale__pb_tensor){.data_type = type, .name = new_name(c), .doc_string = text_of("")};
-    t->raw_data = text_of("");
-    t->dims.at = gale__arena_alloc(c->arena, sizeof *t->dims.at);
-    if (type == 7) t->int64_data.at = gale__arena_copy(c->arena, ints, n * sizeof *ints);
-    else t->float_data.at = gale__arena_copy(c->arena, &number, sizeof number);
-    if (!t->dims.at || (!t->int64_data.at && !t->float_data.at)) return c->status = GALE_NO_MEMORY, t->name;
-    t->int64_data.n = type == 7 ? n : 0;
-    t->float_data.n = type == 7 ? 0 : 1;
-    t->dims.at[0] = (int64_t)n;
-    t->dims.n = 1;
-    return t->name;
-}
-
-static gale__pb_text ints(composer *c, int64_t a, int64_t b, size_t n)
-{
-    return constant(c, 7, (const int64_t[]){a, b}, 0, n);
-}
-
-static gale__pb_node *add(composer *c, const char *op, gale__pb_text a, gale__pb_text b, gale__pb_text *out)
-{
-    gale__pb_text *names = gale__arena_alloc(c->arena, 6 * sizeof *names);
-    gale__pb_attribute *attributes = gale__arena_alloc(c->arena, 3 * sizeof *attributes);
-    *out = new_name(c);
-    if (!names || !attributes) c->status = GALE_NO_MEMORY;
-    if (c->status != GALE_OK) return NULL;
-    gale__pb_node *node = &c->g->node.at[c->g->node.n++];
-    *node = (gale__pb_node){.op_type = text_of(op),
-        .name = *out,
-        .domain = text_of(""),
-        .overload = text_of(""),
-        .doc_string = text_of("")};
-    names[0] = a;
-    names[1] = b;
-    names[5] = *out;
-    node->input.at = names;
-    node->input.n = b.size ? 2 : 1;
-    node->output.at = names + 5;
-    node->output.n = 1;
-    node->attribute.at = attributes;
-    return node;
-}
-
-static gale__pb_attribute *set(gale__pb_node *node, const char *name, gale__pb_attr_type type)
-{
-    gale__pb_attribute *a = &node->attribute.at[node->attribute.n++];
-    *a = (gale__pb_attribute){.name = text_of(name), .type = type};
-    a->ref_attr_name = a->doc_string = a->s = text_of("");
-    return a;
-}
-
-static void set_int(gale__pb_node *node, const char *name, int64_t value)
-{
-    if (node) set(node, name, GALE__PB_INT)->i = value;
-}
-
-static void set_list(composer *c, gale__pb_node *node, const char *name, int64_t value)
-{
-    if (!node) return;
-    gale__pb_attribute *a = set(node, name, GALE__PB_INTS);
-    a->ints.at = gale__arena_copy(c->arena, &value, sizeof value);
-    a->ints.n = 1;
-    if (!a->ints.at) c->status = GALE_NO_MEMORY;
-}
-
-static gale__pb_text unary(composer *c, const char *op, gale__pb_text x)
-{
-    gale__pb_text out;
-    add(c, op, x, text_of(""), &out);
-    return out;
-}
-
-static gale__pb_text binary(composer *c, const char *op, gale__pb_text a, gale__pb_text b)
-{
-    gale__pb_text out;
-    add(c, op, a, b, &out);
-    return out;
-}
-
-/* Axes are an attribute in old opsets and an input in newer ones. */
-static gale__pb_text reduce(composer *c, const char *op, gale__pb_text x, int64_t axis)
-{
-    gale__pb_text out;
-    bool by_input = c->opset >= (!strcmp(op, "ReduceSum") ? 13 : 18);
-    gale__pb_node *node = add(c, op, x, by_input ? ints(c, axis, 0, 1) : text_of(""), &out);
-    if (!by_input) set_list(c, node, "axes", axis);
-    set_int(node, "keepdims", 1);
-    return out;
-}
-
-static gale__pb_text keep_first(composer *c, gale__pb_text x, int64_t dims)
+static gale__pb_text keep_first(gale__composer *c, gale__pb_text x, int64_t dims)
 {
     gale__pb_text out;
     if (c->opset < 10) {
-        gale__pb_node *node = add(c, "Slice", x, text_of(""), &out);
-        set_list(c, node, "starts", 0);
-        set_list(c, node, "ends", dims);
-        set_list(c, node, "axes", 1);
+        gale__pb_node *node = gale__compose_add(c, "Slice", x, gale__compose_text(""), &out);
+        gale__compose_set_list(c, node, "starts", 0);
+        gale__compose_set_list(c, node, "ends", dims);
+        gale__compose_set_list(c, node, "axes", 1);
         return out;
     }
-    gale__pb_node *node = add(c, "Slice", x, ints(c, 0, 0, 1), &out);
-    gale__pb_text ends = ints(c, dims, 0, 1), axes = ints(c, 1, 0, 1);
+    gale__pb_node *node = gale__compose_add(c, "Slice", x, gale__compose_ints(c, 0, 0, 1), &out);
+    gale__pb_text ends = gale__compose_ints(c, dims, 0, 1), axes = gale__compose_ints(c, 1, 0, 1);
     if (!node) return out;
     node->input.at[2] = ends;
     node->input.at[3] = axes;
@@ -232,88 +119,130 @@ static gale__pb_text keep_first(composer *c, gale__pb_text x, int64_t dims)
     return out;
 }
 
-static gale__pb_text pool(composer *c, gale__pb_text x, gale_pooling pooling)
+static gale__pb_text pool(gale__composer *c, gale__pb_text x, gale_pooling pooling)
 {
-    gale__pb_text weights = text_of(GALE__POOL_INPUT);
-    x = pooling == GALE_POOLING_MAX ? reduce(c, "ReduceMax", binary(c, "Add", x, weights), 1)
-                                    : binary(c, "MatMul", weights, x);
-    return binary(c, "Reshape", x, ints(c, 0, -1, 2)); /* [texts, 1, dims] to [texts, dims] */
+    gale__pb_text weights = gale__compose_text(GALE__POOL_INPUT);
+    x = pooling == GALE_POOLING_MAX
+            ? gale__compose_reduce(c, "ReduceMax", gale__compose_binary(c, "Add", x, weights), 1)
+            : gale__compose_binary(c, "MatMul", weights, x);
+    return gale__compose_binary(
+        c, "Reshape", x, gale__compose_ints(c, 0, -1, 2)); /* [texts, 1, dims] to [texts, dims] */
 }
 
 /* In f32 in any precision, so that vectors have length 1: powers do not become halves. */
-static gale__pb_text normalize(composer *c, gale__pb_text x)
+static gale__pb_text normalize(gale__composer *c, gale__pb_text x)
 {
-    x = binary(c, "Pow", x, constant(c, 1, NULL, 1, 1));
-    gale__pb_text sum = reduce(c, "ReduceSum", binary(c, "Mul", x, x), 1);
-    gale__pb_text length = binary(c, "Max", unary(c, "Sqrt", sum), constant(c, 1, NULL, 1e-12f, 1));
-    return binary(c, "Div", x, length);
+    x = gale__compose_binary(c, "Pow", x, gale__compose_constant(c, 1, NULL, 1, 1));
+    gale__pb_text sum = gale__compose_reduce(c, "ReduceSum", gale__compose_binary(c, "Mul", x, x), 1);
+    gale__pb_text length = gale__compose_binary(
+        c, "Max", gale__compose_unary(c, "Sqrt", sum), gale__compose_constant(c, 1, NULL, 1e-12f, 1));
+    return gale__compose_binary(c, "Div", x, length);
 }
 
-/* A tensor of f32 whose extents are not specified. */
-static gale_status declare(composer *c, const char *name, int rank, gale__pb_value_info *out)
+/* A tensor whose extents are not specified. */
+static gale_status declare(gale__composer *c, const char *name, int element, int rank, gale__pb_value_info *out)
 {
     gale__pb_type *type = gale__arena_alloc(c->arena, sizeof *type);
     gale__pb_tensor_type *tensor = gale__arena_alloc(c->arena, sizeof *tensor);
     gale__pb_shape *shape = gale__arena_alloc(c->arena, sizeof *shape);
     gale__pb_dim *dims = gale__arena_alloc(c->arena, 3 * sizeof *dims);
     if (!type || !tensor || !shape || !dims) return GALE_NO_MEMORY;
-    for (int i = 0; i < rank; i++) dims[i].dim_param = dims[i].denotation = text_of("");
+    for (int i = 0; i < rank; i++) dims[i].dim_param = dims[i].denotation = gale__compose_text("");
     shape->dim.at = dims;
     shape->dim.n = (size_t)rank;
-    *tensor = (gale__pb_tensor_type){.elem_type = 1, .shape = shape};
+    *tensor = (gale__pb_tensor_type){.elem_type = element, .shape = shape};
     type->tensor_type = tensor;
-    type->denotation = text_of("");
-    *out = (gale__pb_value_info){.name = text_of(name), .doc_string = text_of(""), .type = type};
+    type->denotation = gale__compose_text("");
+    *out = (gale__pb_value_info){.name = gale__compose_text(name), .doc_string = gale__compose_text(""), .type = type};
     return GALE_OK;
 }
 
-static gale_status make_room(composer *c, bool pooled)
+static gale_status make_room(gale__composer *c, bool packed)
 {
     gale__pb_graph *g = c->g;
-    gale__pb_node *nodes = gale__arena_alloc(c->arena, (g->node.n + NODES_MORE) * sizeof *nodes);
-    gale__pb_value_info *in = gale__arena_alloc(c->arena, (g->input.n + 1) * sizeof *in),
+    size_t more = NODES_MORE + (packed ? 4 * g->node.n : 0);
+    gale__pb_node *nodes = gale__arena_alloc(c->arena, (g->node.n + more) * sizeof *nodes);
+    gale__pb_value_info *in = gale__arena_alloc(c->arena, (g->input.n + 5) * sizeof *in),
                         *out = gale__arena_alloc(c->arena, sizeof *out);
     if (!nodes || !in || !out) return GALE_NO_MEMORY;
     memcpy(nodes, g->node.at, g->node.n * sizeof *nodes);
     memcpy(in, g->input.at, g->input.n * sizeof *in);
-    GALE_TRY(declare(c, GALE__POOL_INPUT, 3, &in[g->input.n]));
-    GALE_TRY(declare(c, GALE__POOL_OUTPUT, 2, out));
     g->node.at = nodes;
     g->input.at = in;
-    g->input.n += !pooled;
     g->output.at = out;
     g->output.n = 1;
+    return declare(c, GALE__POOL_OUTPUT, 1, 2, out);
+}
+
+/* Packed rows have no padding to hide, so their mask is a constant, and what it is added to stays as it is. */
+static void make_mask(gale__composer *c, gale__composed *made)
+{
+    const char *name = gale__text_input_names[GALE__TEXT_MASK];
+    gale__pb_text shape = gale__compose_unary(c, "Shape", gale__compose_text(gale__text_input_names[GALE__TEXT_IDS]));
+    gale__pb_text out, ones = gale__compose_binary(c, "Expand", gale__compose_ints(c, 1, 0, 1), shape);
+    size_t kept = 0;
+    gale__pb_node *last = gale__compose_add(c, "Cast", ones, gale__compose_text(""), &out);
+    gale__compose_set_int(last, "to", made->types[GALE__TEXT_MASK] == GALE_I64 ? 7 : 6);
+    if (last) last->output.at[0] = gale__compose_text(name);
+    for (size_t i = 0; i < c->g->input.n; i++)
+        if (!gale__pb_is(&c->g->input.at[i].name, name)) c->g->input.at[kept++] = c->g->input.at[i];
+    c->g->input.n = kept;
+    made->takes[GALE__TEXT_MASK] = false;
+}
+
+static gale_status add_inputs(gale__composer *c, const gale__composed *made)
+{
+    static const struct {
+        const char *name;
+        int element, rank;
+    } packing[] = {{GALE__PACK_SEGMENTS, 6, 2}, {GALE__PACK_EACH, 6, 1}, {GALE__PACK_TEXTS, 6, 1},
+        {GALE__PACK_PLACES, 6, 2}}; /* 6: i32 */
+    gale__pb_graph *g = c->g;
+    if (made->pooling != GALE_POOLING_MODEL)
+        GALE_TRY(declare(c, GALE__POOL_INPUT, 1, made->packed ? 2 : 3, &g->input.at[g->input.n++]));
+    for (int i = 0; made->packed && i < 3 + made->places; i++)
+        GALE_TRY(declare(c, packing[i].name, packing[i].element, packing[i].rank, &g->input.at[g->input.n++]));
     return GALE_OK;
 }
 
-gale_status gale__compose(
-    gale__onnx *file, gale_pooling wanted, gale_pooling folder, int64_t dims, bool norm, gale__composed *out)
+gale_status gale__compose(gale__onnx *file, const gale__compose_how *how, gale__composed *out)
 {
     gale__pb_model *model = gale__onnx_root(file);
-    gale__composed made = {0};
+    gale__composed made = {.packed = how->packed};
     const gale__pb_value_info *vectors = NULL;
+    gale_pooling usual = how->folder ? how->folder : GALE_POOLING_MEAN, wanted = how->wanted;
     bool pooled = false;
     if (!model->graph) return gale__fail(GALE_FORMAT, "the model has no graph");
-    composer c = {.arena = gale__onnx_arena(file), .g = model->graph, .opset = gale__edit_opset_of(model)};
+    gale__composer c = {
+        .file = file, .arena = gale__onnx_arena(file), .g = model->graph, .opset = gale__edit_opset_of(model)};
+    if (how->packed && (wanted == GALE_POOLING_AUTO || wanted == GALE_POOLING_MODEL)) wanted = usual;
     gale__edit_drop_formal_inputs(model);
     GALE_TRY(look_at_inputs(c.g, &made));
     GALE_TRY(find_vectors(c.g, wanted, &vectors, &pooled));
-    made.vocabulary = find_vocabulary(c.g);
-    made.pooling = pooled ? GALE_POOLING_MODEL : wanted ? wanted : folder ? folder : GALE_POOLING_MEAN;
+    const int64_t *table = find_vocabulary(c.g);
+    made.vocabulary = table ? table[0] : 0;
+    made.pooling = pooled ? GALE_POOLING_MODEL : wanted ? wanted : usual;
+    if (how->packed && made.pooling == GALE_POOLING_MAX)
+        return gale__fail(GALE_UNSUPPORTED, "maxima of several texts in a row are not supported");
     gale__pb_text x = vectors->name, last;
     int type = vectors->type->tensor_type->elem_type;
-    GALE_TRY(make_room(&c, pooled));
+    if (how->packed) GALE_TRY(gale__edit_order(file, c.g));
+    GALE_TRY(make_room(&c, how->packed));
+    if (how->packed) GALE_TRY(gale__compose_pack(&c, table ? table[1] : 0, &made.places));
+    if (how->packed && made.takes[GALE__TEXT_MASK]) make_mask(&c, &made);
+    GALE_TRY(add_inputs(&c, &made));
     if (type != 1) {
         gale__pb_text before = x;
-        set_int(add(&c, "Cast", before, text_of(""), &x), "to", 1);
+        gale__compose_set_int(gale__compose_add(&c, "Cast", before, gale__compose_text(""), &x), "to", 1);
     }
-    if (!pooled) x = pool(&c, x, made.pooling);
-    if (dims) x = keep_first(&c, x, dims);
-    if (norm) x = normalize(&c, x);
-    gale__pb_node *end = add(&c, "Identity", x, text_of(""), &last);
-    if (end) end->output.at[0] = text_of(GALE__POOL_OUTPUT);
+    if (!pooled) x = how->packed ? gale__compose_pool_packed(&c, x) : pool(&c, x, made.pooling);
+    if (how->dims) x = keep_first(&c, x, how->dims);
+    if (how->normalize) x = normalize(&c, x);
+    gale__pb_node *end = gale__compose_add(&c, "Identity", x, gale__compose_text(""), &last);
+    if (end) end->output.at[0] = gale__compose_text(GALE__POOL_OUTPUT);
     GALE_TRY(c.status);
     GALE_TRY(gale__edit_add_initializers(file, c.g, c.tensors, c.n_tensors));
+    if (how->packed) GALE_TRY(gale__edit_order(file, c.g));
     *out = made;
     return GALE_OK;
 }

@@ -9,6 +9,11 @@
 
 #define GALE__POOL_INPUT "gale.weights" /* f32, [texts, 1, tokens]; for maxima [texts, tokens, 1] */
 #define GALE__POOL_OUTPUT "gale.vectors"
+/* Packed rows hold several texts one after the other.  Then weights are [rows, tokens], and more is given, all i32: */
+#define GALE__PACK_SEGMENTS "gale.segments" /* [rows, tokens]: which text of the row, from 0; padding is -1 */
+#define GALE__PACK_EACH "gale.each"         /* [most texts in a row]: 0, 1, 2 ... */
+#define GALE__PACK_TEXTS "gale.texts"       /* [texts]: row * most texts in a row + which of the row */
+#define GALE__PACK_PLACES "gale.places"     /* [rows, tokens]: which token of its text, from 0 */
 
 typedef enum gale__text_input {
     GALE__TEXT_IDS,
@@ -23,9 +28,15 @@ typedef struct gale__composed {
     bool takes[GALE__TEXT_INPUTS];
     gale_type types[GALE__TEXT_INPUTS]; /* i64 or i32 */
     gale_pooling pooling;
-    int64_t vocabulary; /* rows of the embedding table; 0: not found */
+    int64_t vocabulary;  /* rows of the embedding table; 0: not found */
+    bool packed, places; /* places: GALE__PACK_PLACES is an input */
 } gale__composed;
-/* Changes the messages of a file that was just opened.  dims: numbers to keep; 0: all.  Errors do not name the file. */
-gale_status gale__compose(
-    gale__onnx *file, gale_pooling wanted, gale_pooling folder, int64_t dims, bool normalize, gale__composed *out);
+typedef struct gale__compose_how {
+    gale_pooling wanted, folder;
+    int64_t dims; /* numbers to keep; 0: all */
+    bool normalize;
+    bool packed; /* GALE_UNSUPPORTED where that cannot be done */
+} gale__compose_how;
+/* Changes the messages of a file that was just opened.  Errors do not name the file. */
+gale_status gale__compose(gale__onnx *file, const gale__compose_how *how, gale__composed *out);
 #endif

@@ -56,7 +56,7 @@ static gale_status run_rows(texts *t, size_t count)
     GALE_TRY(gale__rows_sort(t->rows, count));
     for (size_t at = 0; at < count; at += b.count) {
         gale__batch_next(t->rows, count, at, gale__embedder_tokens(e, 0), 0, (size_t)e->info.max_length, NULL, &b);
-        GALE_TRY(gale__embedder_run(e, 0, t->rows + at, b.count, b.slots, b.length));
+        GALE_TRY(gale__embedder_run(e, 0, t->rows + at, &b));
     }
     return GALE_OK;
 }
@@ -83,21 +83,24 @@ done:
     return status;
 }
 
-/* Texts of padding, in a batch of the shape that so many texts of this length get. */
-static gale_status run_length(gale_embedder *e, size_t length, size_t count, size_t tokens)
+/* Texts of padding, in a batch of the shape that so many texts of this length get, or packed into rows. */
+static gale_status run_length(gale_embedder *e, size_t length, size_t count, size_t tokens, bool packed)
 {
-    gale__batch b;
+    size_t n_batches = 0;
     uint32_t *ids = gale__calloc(length, sizeof *ids);
     gale__row *rows = gale__calloc(count, sizeof *rows);
+    gale__batch *batches = gale__calloc(count, sizeof *batches);
     float *out = gale__alloc((size_t)e->info.dims * sizeof *out);
-    gale_status status = ids && rows && out ? GALE_OK : GALE_NO_MEMORY;
+    gale_status status = ids && rows && batches && out ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK) {
         for (size_t i = 0; i < count; i++) rows[i] = (gale__row){ids, (uint32_t)length, 0, out};
-        gale__batch_next(rows, count, 0, tokens, 0, (size_t)e->info.max_length, NULL, &b);
-        status = gale__embedder_run(e, 0, rows, b.count, b.slots, b.length);
+        if (!packed) gale__batch_next(rows, count, 0, tokens, 0, (size_t)e->info.max_length, NULL, batches);
+        else status = gale__pack(rows, count, tokens, (size_t)e->info.max_length, batches, &n_batches);
     }
+    if (status == GALE_OK) status = gale__embedder_run(e, 0, rows, batches);
     gale__free(ids);
     gale__free(rows);
+    gale__free(batches);
     gale__free(out);
     return status;
 }
@@ -107,14 +110,19 @@ static gale_status run_length(gale_embedder *e, size_t length, size_t count, siz
 gale_status gale_embedder_warm(gale_embedder *e)
 {
     static const size_t lengths[] = {5, 8, 12, 16, 17, 18, 24, 32, 64, 128, 256};
+    bool packs = false;
+    const char *why;
     GALE__NEED({"embedder", e});
     GALE__WITHIN(e->context);
     size_t tokens = gale__embedder_tokens(e, 0);
+    const gale_device_caps *caps = &gale_device_get_info(gale__embedder_device(e, 0))->caps;
+    if (!caps->host_functions) GALE_TRY(gale__embedder_pack(e, &packs, &why));
     for (size_t i = 0; !e->heuristic && i < sizeof lengths / sizeof *lengths; i++) {
         size_t most = tokens / lengths[i] ? tokens / lengths[i] : 1;
         if ((int64_t)lengths[i] > e->info.max_length) break;
-        GALE_TRY(run_length(e, lengths[i], most, tokens));
-        GALE_TRY(run_length(e, lengths[i], 1, tokens));
+        GALE_TRY(run_length(e, lengths[i], most, tokens, false));
+        GALE_TRY(run_length(e, lengths[i], 1, tokens, false));
+        if (packs && lengths[i] >= 16) GALE_TRY(run_length(e, lengths[i], most, tokens, true));
     }
     return GALE_OK;
 }

@@ -67,6 +67,7 @@ typedef struct gale__pipeline {
     int lanes;
     uint64_t first, most;              /* of the shard: texts to pass over, texts to take */
     gale__batch_shapes known, *shapes; /* NULL: a batch takes much longer than its plan */
+    bool packs, warms;                 /* texts share rows; lanes begin with an empty batch of them */
     gale__row_maker *makers;           /* one for each worker of the pool, made by the worker */
     gale__mutex lock;
     gale__cond changed;

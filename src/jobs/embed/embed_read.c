@@ -197,6 +197,36 @@ static gale_status take_turns(gale__window *w)
     return status;
 }
 
+/* Texts that may not share a row come last; returns how many may. */
+static size_t part_rows(const gale__pipeline *p, gale__row *rows, size_t count)
+{
+    size_t sharing = p->packs ? count : 0;
+    for (size_t i = 0; i < sharing;) {
+        gale__row row = rows[i];
+        if (gale__embedder_shares(p->e, &row)) {
+            i++;
+            continue;
+        }
+        rows[i] = rows[--sharing];
+        rows[sharing] = row;
+    }
+    return sharing;
+}
+
+static gale_status cut_window(gale__pipeline *p, gale__window *w, size_t most)
+{
+    const gale_embed_options *o = p->options;
+    size_t sharing = part_rows(p, w->rows, w->n_rows), longest = (size_t)p->info.max_length;
+    GALE_TRY(gale__rows_sort(w->rows, sharing));
+    GALE_TRY(gale__rows_sort(w->rows + sharing, w->n_rows - sharing));
+    GALE_TRY(gale__pack(w->rows, sharing, most, longest, w->batches, &w->n_batches));
+    for (size_t at = sharing; at < w->n_rows; at += w->batches[w->n_batches++].count)
+        gale__batch_next(
+            w->rows, w->n_rows, at, most, (size_t)o->batch_texts, longest, p->shapes, &w->batches[w->n_batches]);
+    for (size_t i = 0; i < w->n_batches; i++) w->padding += w->batches[i].slots * w->batches[i].length;
+    return GALE_OK;
+}
+
 /* A window with little in it is spread over all lanes, where they are cores, else over the devices. */
 static gale_status make_batches(gale__pipeline *p, gale__window *w)
 {
@@ -204,19 +234,12 @@ static gale_status make_batches(gale__pipeline *p, gale__window *w)
     size_t most = gale__embedder_tokens(p->e, (size_t)o->batch_tokens);
     w->tokens = w->padding = w->n_batches = w->next = w->ran = 0;
     for (size_t i = 0; i < w->n_rows; i++) w->tokens += w->rows[i].count;
-    GALE_TRY(gale__rows_sort(w->rows, w->n_rows));
     size_t share = (size_t)w->tokens / (size_t)(p->lane[0].alone ? p->lanes : p->report.devices) + 1;
     if (share < 128) share = 128;
     if (!o->batch_tokens && share < most) most = share;
     bool few = 2 * w->n_rows < p->window_texts; /* the device waits for plans at the beginning and at the end */
     p->known.price = w->last ? 2 * most : most / (few ? 8 : 32);
-    for (size_t at = 0; at < w->n_rows;) {
-        gale__batch *b = &w->batches[w->n_batches++];
-        gale__batch_next(
-            w->rows, w->n_rows, at, most, (size_t)o->batch_texts, (size_t)p->info.max_length, p->shapes, b);
-        w->padding += b->slots * b->length;
-        at += b->count;
-    }
+    GALE_TRY(cut_window(p, w, most));
     return take_turns(w);
 }
 

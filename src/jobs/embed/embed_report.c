@@ -28,6 +28,7 @@ gale_status gale_embed_report_json(
     FIELD("truncated", i64, (int64_t)r->truncated);
     FIELD("cut", i64, (int64_t)r->cut);
     FIELD("batches", i64, (int64_t)r->batches);
+    FIELD("packed", bool, r->packed);
     FIELD("lanes", i64, r->lanes);
     gale__json_key(&json, "batches_by_device");
     gale__json_array(&json);

@@ -97,10 +97,11 @@ static gale_status try_model(gale_embedder *e)
 {
     uint32_t tokens[2] = {e->pad_id, e->pad_id};
     gale__row row = {tokens, 2, 0, NULL};
+    gale__batch b = {.count = 1, .slots = 1, .length = 2, .each = e->pack.on ? 2 : 0, .texts = 1};
     for (;;) {
         gale_tensor *out = NULL;
         gale__encoder_place *p = atomic_load(&e->sites[0].place);
-        gale_status status = gale__encoder_run_once(e, p, &row, 1, 1, 2, &out);
+        gale_status status = gale__encoder_run_once(e, p, &row, &b, &out);
         if (status == GALE_OK) {
             bool fits = gale_tensor_rank(out) == 2 && gale_tensor_type(out) == GALE_F32;
             e->info.dims = fits ? gale_tensor_dims(out)[1] : 0;
@@ -175,7 +176,8 @@ gale_status gale_embedder_open(
     GALE__OPTIONS(options);
     GALE__WITHIN(device->context);
     gale_embedder_options none = {0}, o = options ? *options : none;
-    if ((unsigned)o.pooling >= GALE_POOLING_COUNT || o.dims < 0 || o.max_length < 0)
+    if ((unsigned)o.pooling >= GALE_POOLING_COUNT || (unsigned)o.packing >= GALE_PACKING_COUNT || o.dims < 0 ||
+        o.max_length < 0)
         return gale__fail(GALE_INVALID, "an embedder option is out of range");
     gale_embedder *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
@@ -185,6 +187,7 @@ gale_status gale_embedder_open(
     e->options = o.model;
     e->wanted = o.pooling;
     e->dims_wanted = o.dims;
+    e->pack.wanted = o.packing == GALE_PACKING_ON;
     e->info.normalized = !o.no_normalize;
     gale_status status =
         !strcmp(path, GALE__HEURISTIC) ? open_heuristic(e, device, &o) : open_parts(e, path, device, &o);

@@ -29,6 +29,7 @@ gale_status gale__row_make(const gale_embedder *e, gale__row_maker *m, const cha
 typedef struct gale__batch {
     size_t first, count;  /* rows */
     size_t slots, length; /* the shape of the run: at least as many rows and tokens */
+    size_t each, texts;   /* packed: most texts in a slot, and vectors of the run; 0: a slot is one text */
 } gale__batch;
 /* Shapes that runs have had, and for others how many tokens of padding they would have saved. */
 typedef struct gale__batch_shapes {
@@ -42,13 +43,30 @@ typedef struct gale__batch_shapes {
 /* tokens: most in a run, padding included; 0 rows left: count 0.  shapes: NULL if they cost nothing. */
 void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t tokens, size_t rows_most,
     size_t length_most, gale__batch_shapes *shapes, gale__batch *out);
+/* The length that texts of n tokens are padded to. */
+size_t gale__length_class(size_t n, bool single, size_t most);
+/* token_pack.c: sorted rows in a new order, and the batches to run them in; batches: room for one per row.  Texts of
+ * at most GALE__PACK_LENGTH tokens are in rows of one length, `each` is at least GALE__PACK_EACH_LEAST. */
+enum { GALE__PACK_LENGTH = 64, GALE__PACK_EACH_LEAST = 16 };
+gale_status gale__pack(
+    gale__row *rows, size_t count, size_t tokens, size_t length_most, gale__batch *batches, size_t *n_batches);
+/* Where the next text of a packed batch is: beside the one before it if it fits, else in the next slot.  From 0;
+ * false: the batch has no more slots. */
+typedef struct gale__slot {
+    size_t number, at, end; /* the slot, and the text's tokens in it */
+    size_t texts;           /* in the slot so far */
+} gale__slot;
+bool gale__slot_next(gale__slot *s, const gale__row *row, const gale__batch *b);
 /* Sorts them, the longest first; equals keep their order. */
 gale_status gale__rows_sort(gale__row *rows, size_t count);
 
-/* One run: rows of at most `length` tokens, and slots - count rows of padding.  Memory that is short halves the
+/* Runs a batch, whose rows begin at `rows`; what they leave of its slots is padding.  Memory that is short halves the
  * batch, and a device that fails is left for the next of its chain. */
-gale_status gale__embedder_run(
-    gale_embedder *e, int site, const gale__row *rows, size_t count, size_t slots, size_t length);
+gale_status gale__embedder_run(gale_embedder *e, int site, const gale__row *rows, const gale__batch *b);
+/* encoder_pack.c: prepares for packed batches.  *packs: whether they may be run; why: if not, the reason. */
+gale_status gale__embedder_pack(gale_embedder *e, bool *packs, const char **why);
+/* Whether a text may share a slot with others. */
+bool gale__embedder_shares(const gale_embedder *e, const gale__row *row);
 /* Sites are the devices that run side by side, from 0. */
 int gale__embedder_sites(const gale_embedder *e);
 /* Tokens that a run should have on these devices: `wanted`, 0: what suits them, as far as memory has room. */

@@ -40,6 +40,17 @@ static gale_status add_tokenizer(gale__sha *sha, const char *folder)
     return status;
 }
 
+gale_status gale__embedder_model_key(const gale_embedder *e, char hex[65])
+{
+    gale__sha sha;
+    int settings[2] = {(int)e->wanted, (int)e->folder.pooling};
+    gale__sha256_init(&sha);
+    GALE_TRY(add_file(&sha, e->folder.model));
+    gale__sha_add(&sha, settings, sizeof settings);
+    gale__sha_end_hex(&sha, hex);
+    return GALE_OK;
+}
+
 gale_status gale__embedder_key(gale_embedder *e, char hex[65])
 {
     const gale_embedder_info *info = &e->info;

@@ -24,6 +24,7 @@ static gale_status predict(gale_embedder *e, gale_device *const devices[2], int 
     double times_us[2];
     size_t length = e->info.max_length < LENGTH_MOST ? (size_t)e->info.max_length : LENGTH_MOST;
     size_t texts = GALE__PLACE_TOKENS / length < TEXTS_MOST ? GALE__PLACE_TOKENS / length : TEXTS_MOST;
+    gale__batch b = {.count = texts, .slots = texts, .length = length};
     gale__encoder_feed f = {0};
     gale_model *m = atomic_load(&e->sites[0].place)->model;
     gale_object **inputs = gale__calloc((size_t)gale_model_inputs(m) + 1, sizeof *inputs);
@@ -31,7 +32,7 @@ static gale_status predict(gale_embedder *e, gale_device *const devices[2], int 
     for (size_t i = 0; i < length; i++) tokens[i] = e->pad_id;
     for (size_t i = 0; i < texts; i++) rows[i] = (gale__row){tokens, (uint32_t)length, 0, NULL};
     gale_status status;
-    GALE_GO(gale__encoder_feed_make(e, rows, texts, texts, length, &f));
+    GALE_GO(gale__encoder_feed_make(e, rows, &b, &f));
     GALE_GO(give_inputs(m, &f, inputs));
     GALE_GO(gale_model_place(m, inputs, devices, 2, times_us, chosen));
     e->predicted_us = times_us[*chosen] * GALE__PLACE_TOKENS / (double)(texts * length);

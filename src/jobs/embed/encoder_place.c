@@ -25,22 +25,51 @@ static gale_model_options options_for(const gale_embedder *e, const gale_device 
     return o;
 }
 
-static gale_status open_place(gale_embedder *e, gale_device *device, bool own, gale__encoder_place **out)
+gale_status gale__encoder_model(gale_embedder *e, gale_device *device, const gale_model_options *options, bool packed,
+    gale__composed *composed, gale_model **out)
 {
     gale__onnx *file = NULL;
-    gale_model_options options = options_for(e, device);
+    gale__compose_how how = {e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, packed};
+    GALE_TRY(gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file));
+    gale_status status = gale__compose(file, &how, composed);
+    if (status == GALE_OK && out) status = gale__onnx_model_from_file(&file, device, options, out);
+    else gale__onnx_close(&file);
+    return status == GALE_OK ? GALE_OK : gale__fail_within(status, "%s", e->folder.model);
+}
+
+/* The model that a batch needs, if it is not open yet. */
+static gale_status open_form(gale_embedder *e, gale__encoder_place *p, bool packed)
+{
+    gale_model_options options = options_for(e, p->device);
+    gale_model **model = packed ? &p->packed : &p->model;
+    if (*model) return GALE_OK;
+    return gale__encoder_model(e, p->device, &options, packed, packed ? &e->pack.composed : &e->composed, model);
+}
+
+static void close_place(gale__encoder_place *p)
+{
+    gale_model_close(&p->model);
+    gale_model_close(&p->packed);
+    if (p->own) gale_device_close(&p->device);
+    gale__free(p);
+}
+
+static gale_status open_place(gale_embedder *e, gale_device *device, bool own, gale__encoder_place **out)
+{
     gale__encoder_place *p = gale__calloc(1, sizeof *p);
-    gale_status status = p ? gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file) : GALE_NO_MEMORY;
-    if (status == GALE_OK) {
-        status = gale__compose(file, e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, &e->composed);
-        if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, &options, &p->model);
-        else gale__onnx_close(&file);
-        if (status != GALE_OK) gale__fail_within(status, "%s", e->folder.model);
-    }
-    if (status != GALE_OK) return gale__free(p), status;
+    if (!p) return GALE_NO_MEMORY;
     p->device = device;
+    gale_status status = e->pack.on ? gale__encoder_model(e, device, NULL, false, &e->composed, NULL) : GALE_OK;
+    if (status == GALE_OK) status = open_form(e, p, e->pack.on);
+    if (status != GALE_OK) return close_place(p), status;
     p->own = own;
     *out = p;
+    return GALE_OK;
+}
+
+gale_status gale__encoder_open_packed(gale_embedder *e)
+{
+    for (int i = 0; i < e->n_sites; i++) GALE_TRY(open_form(e, atomic_load(&e->sites[i].place), true));
     return GALE_OK;
 }
 
@@ -98,33 +127,48 @@ static gale__encoder_site *find_site(gale_embedder *e, int site)
     return &e->sites[0];
 }
 
-/* Half of it, then the rest; batches to come have the smaller size from the start. */
-static gale_status run_halves(
-    gale_embedder *e, int site, const gale__row *rows, size_t count, size_t slots, size_t length)
+/* Texts in half of the slots. */
+static size_t count_half(const gale__row *rows, const gale__batch *b, size_t half)
 {
-    size_t half = slots / 2, first = count < half ? count : half;
-    size_t fits = atomic_load(&e->fits);
-    if (!fits || fits > half * length) {
-        atomic_store(&e->fits, half * length);
-        gale__log(GALE__WARN, "%s; halving the batch to %zu texts", gale_error(), half);
-    }
-    GALE_TRY(gale__embedder_run(e, site, rows, first, half, length));
-    return count > first ? gale__embedder_run(e, site, rows + first, count - first, slots - half, length) : GALE_OK;
+    gale__batch first = {.slots = half, .length = b->length, .each = b->each};
+    gale__slot slot = {0};
+    size_t count = 0;
+    if (!b->each) return b->count < half ? b->count : half;
+    while (count < b->count && gale__slot_next(&slot, &rows[count], &first)) count++;
+    return count;
 }
 
-gale_status gale__embedder_run(
-    gale_embedder *e, int site, const gale__row *rows, size_t count, size_t slots, size_t length)
+/* Half of it, then the rest; batches to come have the smaller size from the start. */
+static gale_status run_halves(gale_embedder *e, int site, const gale__row *rows, const gale__batch *b)
+{
+    size_t half = b->slots / 2, first = count_half(rows, b, half), rest = b->count - first;
+    size_t fits = atomic_load(&e->fits);
+    gale__batch front = *b, back = *b;
+    if (!fits || fits > half * b->length) {
+        atomic_store(&e->fits, half * b->length);
+        gale__log(GALE__WARN, "%s; halving the batch to %zu texts", gale_error(), first);
+    }
+    front.slots = half, front.count = first, front.texts = b->each ? first : 0;
+    back.slots = b->slots - half, back.count = rest, back.texts = b->each ? rest : 0;
+    GALE_TRY(gale__embedder_run(e, site, rows, &front));
+    return rest ? gale__embedder_run(e, site, rows + first, &back) : GALE_OK;
+}
+
+gale_status gale__embedder_run(gale_embedder *e, int site, const gale__row *rows, const gale__batch *b)
 {
     gale__encoder_site *s = find_site(e, site);
     gale__encoder_place *p = atomic_load(&s->place);
-    for (size_t i = 0; e->heuristic && i < count; i++)
+    for (size_t i = 0; e->heuristic && i < b->count; i++)
         memcpy(rows[i].out, rows[i].tokens, rows[i].count * sizeof *rows[i].out);
     if (e->heuristic) return GALE_OK;
-    gale_status status = gale__encoder_run_at(e, p, rows, count, slots, length);
-    if (status == GALE_NO_MEMORY && slots > 1) return run_halves(e, site, rows, count, slots, length);
+    gale__mutex_lock(&e->lock);
+    gale_status status = open_form(e, p, b->each != 0);
+    gale__mutex_unlock(&e->lock);
+    if (status == GALE_OK) status = gale__encoder_run_at(e, p, rows, b);
+    if (status == GALE_NO_MEMORY && b->slots > 1) return run_halves(e, site, rows, b);
     if (status == GALE_OK || !gale__encoder_may_move(status)) return status;
     GALE_TRY(gale__encoder_move(e, s, p, status));
-    return gale__embedder_run(e, site, rows, count, slots, length);
+    return gale__embedder_run(e, site, rows, b);
 }
 
 /* --- Opening and closing. --- */
@@ -133,6 +177,7 @@ gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device)
 {
     gale__encoder_site *s = &e->sites[e->n_sites];
     gale__encoder_place *p = NULL;
+    if (e->pack.wanted && !e->pack.tried) GALE_TRY(gale__embedder_recall_packing(e, device));
     gale_status status = open_place(e, device, false, &p);
     if (status == GALE_OK) atomic_store(&s->place, p);
     else GALE_TRY(step_down(e, s, device, status));
@@ -147,9 +192,7 @@ void gale__encoder_site_close(gale__encoder_site *s)
 {
     for (gale__encoder_place *p = atomic_load(&s->place), *before; p; p = before) {
         before = p->before;
-        gale_model_close(&p->model);
-        if (p->own) gale_device_close(&p->device);
-        gale__free(p);
+        close_place(p);
     }
 }
 

@@ -37,9 +37,10 @@ static void narrow(const int64_t *from, size_t n, int32_t *to)
     for (size_t i = 0; i < n; i++) to[i] = (int32_t)from[i];
 }
 
-static gale_status fill_input(const gale_embedder *e, feed *f, gale__text_input which, const gale__row *rows,
-    size_t count, size_t slots, size_t length)
+static gale_status fill_input(
+    const gale_embedder *e, feed *f, gale__text_input which, const gale__row *rows, const gale__batch *b)
 {
+    size_t slots = b->slots, length = b->length;
     int64_t dims[2] = {(int64_t)slots, (int64_t)length};
     f->names[f->n] = gale__text_input_names[which];
     GALE_TRY(gale_tensor_create(NULL, e->composed.types[which], 2, dims, &f->tensors[f->n]));
@@ -48,14 +49,14 @@ static gale_status fill_input(const gale_embedder *e, feed *f, gale__text_input 
     int64_t *row = wide ? NULL : gale__alloc(length * sizeof *row), *data = gale_tensor_data(t);
     if (!wide && !row) return GALE_NO_MEMORY;
     for (size_t r = 0; r < slots; r++) {
-        fill_row(e, which, r < count ? &rows[r] : NULL, length, wide ? data + r * length : row);
+        fill_row(e, which, r < b->count ? &rows[r] : NULL, length, wide ? data + r * length : row);
         if (!wide) narrow(row, length, (int32_t *)(void *)data + r * length);
     }
     gale__free(row);
     return GALE_OK;
 }
 
-static float weight_of(gale_pooling pooling, size_t i, size_t first, size_t count)
+float gale__pooling_weight(gale_pooling pooling, size_t i, size_t first, size_t count)
 {
     float n = (float)(count - first);
     switch (pooling) {
@@ -67,9 +68,9 @@ static float weight_of(gale_pooling pooling, size_t i, size_t first, size_t coun
     }
 }
 
-static gale_status fill_weights(
-    const gale_embedder *e, feed *f, const gale__row *rows, size_t count, size_t slots, size_t length)
+static gale_status fill_weights(const gale_embedder *e, feed *f, const gale__row *rows, const gale__batch *b)
 {
+    size_t slots = b->slots, length = b->length;
     gale_pooling pooling = e->info.pooling;
     bool max = pooling == GALE_POOLING_MAX;
     int64_t dims[3] = {(int64_t)slots, max ? (int64_t)length : 1, max ? 1 : (int64_t)length};
@@ -78,44 +79,46 @@ static gale_status fill_weights(
     GALE_TRY(gale_tensor_create(NULL, GALE_F32, 3, dims, &f->tensors[f->n]));
     float *to = gale_tensor_data(f->tensors[f->n++]);
     for (size_t r = 0; r < slots; r++, to += length) {
-        size_t n = r < count ? rows[r].count : 1, first = r < count ? rows[r].skip : 0;
+        size_t n = r < b->count ? rows[r].count : 1, first = r < b->count ? rows[r].skip : 0;
         for (size_t i = 0; i < length; i++) to[i] = max ? -1e30f : 0;
-        for (size_t i = first; i < n; i++) to[i] = max ? 0 : weight_of(pooling, i, first, n);
+        for (size_t i = first; i < n; i++) to[i] = max ? 0 : gale__pooling_weight(pooling, i, first, n);
     }
     return GALE_OK;
 }
 
-gale_status gale__encoder_feed_make(
-    const gale_embedder *e, const gale__row *rows, size_t count, size_t slots, size_t length, feed *f)
+gale_status gale__encoder_feed_make(const gale_embedder *e, const gale__row *rows, const gale__batch *b, feed *f)
 {
+    if (b->each) return gale__encoder_feed_packed(e, rows, b, f);
     for (int i = 0; i < GALE__TEXT_INPUTS; i++)
-        if (e->composed.takes[i]) GALE_TRY(fill_input(e, f, (gale__text_input)i, rows, count, slots, length));
-    return fill_weights(e, f, rows, count, slots, length);
+        if (e->composed.takes[i]) GALE_TRY(fill_input(e, f, (gale__text_input)i, rows, b));
+    return fill_weights(e, f, rows, b);
 }
 
-gale_status gale__encoder_run_once(const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, size_t count,
-    size_t slots, size_t length, gale_tensor **out)
+gale_status gale__encoder_run_once(
+    const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, const gale__batch *b, gale_tensor **out)
 {
     feed f = {0};
     const char *name = GALE__POOL_OUTPUT;
-    gale_status status = gale__encoder_feed_make(e, rows, count, slots, length, &f);
+    gale_status status = gale__encoder_feed_make(e, rows, b, &f);
     if (status == GALE_OK)
-        status = gale_model_run_named(p->model, f.names, f.tensors, f.n, &name, out, 1, GALE_RUN_ON_HOST);
+        status = gale_model_run_named(
+            b->each ? p->packed : p->model, f.names, f.tensors, f.n, &name, out, 1, GALE_RUN_ON_HOST);
     gale__encoder_feed_finish(&f);
     return status;
 }
 
 gale_status gale__encoder_run_at(
-    const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, size_t count, size_t slots, size_t length)
+    const gale_embedder *e, gale__encoder_place *p, const gale__row *rows, const gale__batch *b)
 {
     gale_tensor *out = NULL;
     size_t dims = (size_t)e->info.dims;
-    GALE_TRY(gale__encoder_run_once(e, p, rows, count, slots, length, &out));
+    GALE_TRY(gale__encoder_run_once(e, p, rows, b, &out));
     const float *from = gale_tensor_data(out);
     gale_status status = GALE_OK;
-    if (gale_tensor_size_bytes(out) != slots * dims * sizeof *from)
+    if (gale_tensor_size_bytes(out) != (b->each ? b->texts : b->slots) * dims * sizeof *from)
         status = gale__fail(GALE_MISMATCH, "the model produces vectors of a different size for a different batch");
-    for (size_t i = 0; status == GALE_OK && i < count; i++) memcpy(rows[i].out, from + i * dims, dims * sizeof *from);
+    for (size_t i = 0; status == GALE_OK && i < b->count; i++)
+        memcpy(rows[i].out, from + i * dims, dims * sizeof *from);
     gale_tensor_destroy(&out);
     return status;
 }

@@ -11,7 +11,7 @@ static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * s
 
 /* The list: exact up to 32, then within a thirtieth.  A single text is served sooner by a shape that was seen before.
  */
-static size_t length_class(size_t n, bool single, size_t most)
+size_t gale__length_class(size_t n, bool single, size_t most)
 {
     size_t fine = n <= 32 ? 1 : n <= 64 ? 2 : n <= 128 ? 4 : n <= 256 ? 8 : 16;
     size_t length = round_up(n ? n : 1, single ? 4 * fine : fine);
@@ -70,7 +70,7 @@ void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t
     size_t fixed = tokens / FIXED_PART, price = shapes ? shapes->price : 0;
     *out = best.batch;
     if (first >= rows) return;
-    size_t length = length_class(sorted[first].count, rows == 1, length_most);
+    size_t length = gale__length_class(sorted[first].count, rows == 1, length_most);
     if (length < sorted[first].count) length = sorted[first].count;
     size_t most = tokens / length ? tokens / length : 1;
     most = round_rows(most, length);

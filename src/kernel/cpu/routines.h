@@ -21,6 +21,7 @@ typedef struct gale__cpu_view {
  * c].  Where hide [lead, m, n], bytes, is hidden (1 or 0) the score is fill.  When causal, row i sees the first i +
  * seen keys alone.  Buffers: result, q, k, v, then mask and hide where they are.  The first
  * four are f32, f16 or bf16; masks and everything inside are f32. */
+enum { GALE__HIDES_OTHERS = 2 }; /* `hides`: on matrix units, `hide` is i32, and a row sees keys of its own number */
 typedef struct gale__cpu_attention {
     int64_t lead[GALE__CPU_LEAD], m, n, d, c, masked, hides, hidden, causal, seen,
         blind, /* rows without a visible key yield 0, not NaN */

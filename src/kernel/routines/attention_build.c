@@ -180,43 +180,68 @@ void gale__attention_score(const attention *t, gale__ir_val stage)
 
 /* --- Softmax. --- */
 
-static void load_mask(const attention *t, gale__ir_val key, gale__ir_val row, uint32_t n, gale__ir_val *out)
+/* n neighbours of a mask or of numbers, from `key` on. */
+static void load_neighbours(const attention *t, int view, int buffer, gale_type type, bool wide, gale__ir_val from,
+    gale__ir_val key, uint32_t n, gale__ir_val *out)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val from = add(ir, t->base[GALE__ATTENTION_MASK], mul(ir, row, row_stride(t, GALE__ATTENTION_MASK)));
-    gale_type type = t->s->mask_type;
-    if (t->s->mask_wide) {
+    if (wide) {
         gale__ir_val at = pick(ir, test(ir, GALE__LT, key, t->n), add(ir, from, key), t->zero);
-        gale__ir_load_as(ir, EXTRA, type, (int)n, at, out);
+        gale__ir_load_as(ir, buffer, type, (int)n, at, out);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
-        gale__ir_val k = plus(ir, key, i), at = add(ir, from, mul(ir, k, column_stride(t, GALE__ATTENTION_MASK)));
-        gale__ir_load_as(ir, EXTRA, type, 1, pick(ir, test(ir, GALE__LT, k, t->n), at, t->zero), &out[i]);
+        gale__ir_val k = plus(ir, key, i), at = add(ir, from, mul(ir, k, column_stride(t, view)));
+        gale__ir_load_as(ir, buffer, type, 1, pick(ir, test(ir, GALE__LT, k, t->n), at, t->zero), &out[i]);
     }
+}
+
+static gale__ir_val begin_of_row(const attention *t, int view, gale__ir_val row)
+{
+    return add(t->ir, t->base[view], mul(t->ir, row, row_stride(t, view)));
+}
+static gale__ir_val last_row(const attention *t) { return bin(t->ir, GALE__SUB, t->m, u32(t->ir, 1)); }
+
+static void load_own_numbers(attention *t)
+{
+    for (int i = 0; t->s->others && i < 1 + t->s->quads; i++) {
+        gale__ir_val from = begin_of_row(t, GALE__ATTENTION_HIDE, least(t->ir, t->row[i], last_row(t)));
+        t->own[i] = gale__ir_load(t->ir, EXTRA + t->s->masked, GALE_I32, 1, from);
+    }
+}
+
+void gale__attention_numbers(const attention *t, gale__ir_val key, uint32_t n, gale__ir_val *out)
+{
+    if (t->s->others)
+        load_neighbours(t, GALE__ATTENTION_HIDE, EXTRA + t->s->masked, GALE_I32, t->s->others_wide,
+            t->base[GALE__ATTENTION_HIDE], key, n, out);
 }
 
 static gale__ir_val hide(const attention *t, gale__ir_val key, gale__ir_val row, gale__ir_val v)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val from = add(ir, t->base[GALE__ATTENTION_HIDE], mul(ir, row, row_stride(t, GALE__ATTENTION_HIDE)));
+    gale__ir_val from = begin_of_row(t, GALE__ATTENTION_HIDE, row);
     gale__ir_val at = add(ir, from, mul(ir, key, column_stride(t, GALE__ATTENTION_HIDE)));
     gale__ir_val byte =
         gale__ir_load(ir, EXTRA + t->s->masked, GALE_U8, 1, pick(ir, test(ir, GALE__LT, key, t->n), at, t->zero));
     return pick(ir, test(ir, t->s->hidden ? GALE__NE : GALE__EQ, byte, t->zero), word_f32(ir, GALE__AW_FILL), v);
 }
 
-void gale__attention_scores(const attention *t, gale__ir_val key, gale__ir_val row, uint32_t n, gale__ir_val *v)
+void gale__attention_scores(
+    const attention *t, gale__ir_val key, int r, uint32_t n, const gale__ir_val *numbers, gale__ir_val *v)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val there = least(ir, row, bin(ir, GALE__SUB, t->m, u32(ir, 1))), mask[4];
+    gale__ir_val row = t->row[r], there = least(ir, row, last_row(t)), mask[4];
     gale__ir_val limit = t->s->causal ? least(ir, t->n, add(ir, row, word(ir, GALE__AW_SEEN))) : t->n;
-    if (t->s->masked) load_mask(t, key, there, n, mask);
+    if (t->s->masked)
+        load_neighbours(t, GALE__ATTENTION_MASK, EXTRA, t->s->mask_type, t->s->mask_wide,
+            begin_of_row(t, GALE__ATTENTION_MASK, there), key, n, mask);
     for (uint32_t i = 0; i < n; i++) {
         gale__ir_val k = plus(ir, key, i);
         v[i] = f32(ir, GALE__MUL, v[i], word_f32(ir, GALE__AW_SCALE));
         if (t->s->masked) v[i] = f32(ir, GALE__ADD, v[i], mask[i]);
-        if (t->s->hides) v[i] = hide(t, k, there, v[i]);
+        if (t->s->others) v[i] = pick(ir, test(ir, GALE__EQ, t->own[r], numbers[i]), v[i], word_f32(ir, GALE__AW_FILL));
+        else if (t->s->hides) v[i] = hide(t, k, there, v[i]);
         if (!t->s->whole) v[i] = pick(ir, test(ir, GALE__LT, k, limit), v[i], gale__ir_f32(ir, -INFINITY));
     }
 }
@@ -322,6 +347,7 @@ void gale__attention_build(const gale__attention_shape *s, gale__ir *ir)
     place_group(&t);
     declare(&t);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_READY});
+    load_own_numbers(&t);
     bring_queries(&t);
     bring_step(&t, t.zero, t.zero);
     commit(&t);

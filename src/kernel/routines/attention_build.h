@@ -21,6 +21,7 @@ typedef struct attention {
     gale__ir_val queries, parts, board; /* arrays; board: one for each thread, where there are no shuffles */
     gale__ir_val score_sums, value_sums;
     gale__ir_val current;      /* variable: first element of the stage */
+    gale__ir_val own[2];       /* numbers of its rows */
     gale__ir_val part, row[2]; /* this thread's part of its row, and the row, in the head; quads: of two rows */
     gale__ir_val most[2], sum[2],
         factor[2]; /* variables of each row: largest score, sum of weights; what older weights are scaled by */
@@ -71,8 +72,12 @@ static inline gale__ir_val exponential(gale__ir *ir, gale__ir_val v)
     return gale__ir_op1(ir, GALE__IR_FAST_EXP, GALE_F32, v);
 }
 
-/* Scores of n neighbours from `key` on, as multiplied: scaled, masked, -inf for keys that the row does not see. */
-void gale__attention_scores(const attention *t, gale__ir_val key, gale__ir_val row, uint32_t n, gale__ir_val *v);
+/* Numbers of n neighbouring keys, where rows see keys of their own number. */
+void gale__attention_numbers(const attention *t, gale__ir_val key, uint32_t n, gale__ir_val *out);
+/* Scores of n neighbours from `key` on of the thread's row r, as multiplied: scaled, masked, -inf for keys that the row
+ * does not see. */
+void gale__attention_scores(
+    const attention *t, gale__ir_val key, int r, uint32_t n, const gale__ir_val *numbers, gale__ir_val *v);
 /* Threads that share a row agree. */
 gale__ir_val gale__attention_agree(const attention *t, int op, gale__ir_val v);
 /* What scores are measured from, when `largest` is the largest of a step: the largest so far.  Rows that have seen none

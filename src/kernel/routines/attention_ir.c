@@ -145,7 +145,11 @@ bool gale__attention_shape_for(const gale__attention *a, const gale_device_caps 
     s.quads = caps->matrix_quads && s.lanes == 32;
     s.weights_over_scores = !s.quads && caps->shared_most_bytes != 0; /* others do not lay arrays over each other */
     s.d16 = up16(c->d), s.c16 = up16(c->c);
-    s.masked = c->masked, s.hides = c->hides, s.hidden = c->hidden, s.causal = c->causal, s.blind = c->blind;
+    s.others = c->hides == GALE__HIDES_OTHERS;
+    gale__cpu_view numbers = c->hide;
+    numbers.row = 0; /* along which they are loaded one by one */
+    s.others_wide = s.others && lies_in(&numbers, c->n, 4);
+    s.masked = c->masked, s.hides = c->hides != 0, s.hidden = c->hidden, s.causal = c->causal, s.blind = c->blind;
     for (int i = 0; i < 3; i++) s.load[i] = load_for(view_of(a, i), i == GALE__ATTENTION_V ? c->c : c->d);
     s.mask_wide = s.masked && lies_in(&c->mask, c->n, 4);
     s.wide_result = c->c % 8 == 0;
@@ -195,14 +199,17 @@ static void set_words(const gale__attention *a, const gale__attention_shape *s, 
 static void set_key(const gale__attention_shape *s, char key[64])
 {
     static const char *const names[GALE_TYPE_COUNT] = {[GALE_F16] = "f16", [GALE_BF16] = "bf16", [GALE_F32] = "f32"};
-    snprintf(key, 64, "gale_attend_%s%s_%u_%ux%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u%u%u_%u%s%s", names[s->type],
+    snprintf(key, 64, "gale_attend_%s%s_%u_%ux%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u%u%u_%u%s%s%s", names[s->type],
         s->quads ? "q" : "", s->lanes, s->warps, s->n16, s->d16, s->c16, s->stages, s->load[0], s->load[1], s->load[2],
         s->masked ? names[s->mask_type] : "", s->mask_wide, s->hides, s->hidden, s->causal, s->online, s->wide_result,
         s->shuffles, s->weights_over_scores, s->whole, s->blind, s->axes,
         s->levels == GALE_U8   ? "u"
         : s->levels == GALE_I8 ? "i"
                                : "",
-        s->factors ? "f" : "");
+        s->factors ? "f" : "",
+        s->others_wide ? "w"
+        : s->others    ? "o"
+                       : "");
 }
 
 static bool describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out)

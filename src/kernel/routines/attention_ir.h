@@ -31,6 +31,7 @@ typedef struct gale__attention_shape {
     bool online; /* more keys than one step takes */
     bool whole;  /* all rows see all keys of each step */
     bool masked, mask_wide, hides, hidden, causal, wide_result, shuffles;
+    bool others, others_wide; /* rows see keys of their own number: `hide` is the number of each place */
     bool blind;               /* rows without a visible key yield 0, not NaN */
     gale_type levels;         /* of 8 bits, heads side by side; 0: the result is of `type` */
     bool factors;             /* of columns, before levels are made */

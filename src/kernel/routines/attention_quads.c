@@ -27,13 +27,15 @@ static gale__ir_val column_of(const attention *t, gale__ir_val matrix, uint32_t 
 static void find_most(const attention *t, gale__ir_val step, gale__ir_val from[2])
 {
     gale__ir *ir = t->ir;
-    gale__ir_val largest[2], v[2];
+    gale__ir_val largest[2], v[2], numbers[2];
     for (int r = 0; r < 2; r++) largest[r] = variable(ir, GALE_F32), write(t, largest[r], gale__ir_f32(ir, -INFINITY));
     gale__ir_val m = unrolled(ir, t->s->n16 / 16, 1);
     for (uint32_t at = 0; at < 4; at++) {
         uint32_t half = at / 2, r = at % 2;
         for (uint32_t i = 0; i < 2; i++) v[i] = get(ir, t->score_sums, place_of(t, m, r, half, i));
-        gale__attention_scores(t, add(ir, step, column_of(t, m, half)), t->row[r], 2, v);
+        gale__ir_val key = add(ir, step, column_of(t, m, half));
+        if (!r) gale__attention_numbers(t, key, 2, numbers);
+        gale__attention_scores(t, key, (int)r, 2, numbers, v);
         for (uint32_t i = 0; i < 2; i++) {
             set(ir, t->score_sums, place_of(t, m, r, half, i), v[i]);
             write(t, largest[r], f32(ir, GALE__IR_MAX, read(t, largest[r]), v[i]));

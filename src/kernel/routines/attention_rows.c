@@ -43,11 +43,12 @@ static gale__ir_val column_of(const attention *t, gale__ir_val i)
 static gale__ir_val find_most(const attention *t, gale__ir_val step)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val largest = variable(ir, GALE_F32), v[4];
+    gale__ir_val largest = variable(ir, GALE_F32), v[4], numbers[4];
     write(t, largest, gale__ir_f32(ir, -INFINITY));
     gale__ir_val i = unrolled(ir, t->s->n16 / 4 / t->share, 1), column = column_of(t, i);
     gale__ir_get_lanes(ir, t->scores, GALE_F32, 4, add(ir, t->score_at, column), v);
-    gale__attention_scores(t, add(ir, step, column), t->row[0], 4, v);
+    gale__attention_numbers(t, add(ir, step, column), 4, numbers);
+    gale__attention_scores(t, add(ir, step, column), 0, 4, numbers, v);
     for (uint32_t k = 0; k < 4; k++) {
         set(ir, t->x, plus(ir, times(ir, i, 4), k), v[k]);
         write(t, largest, f32(ir, GALE__IR_MAX, read(t, largest), v[k]));
