@@ -221,6 +221,70 @@ static inline bool eval_next(eval *e, int from, int to)
     return false;
 }
 
+/* A load of f32 along the last dimension: its address and guards where that coordinate is 0. */
+typedef struct eval_row {
+    const gale__nest_access *access;
+    const float *data;
+    float fill;
+    int64_t address, guard[4];
+} eval_row;
+
+static inline bool eval_row_of(const eval *e, const gale__nest_instr *in, eval_row *r)
+{
+    r->access = &e->nest->accesses[in->access];
+    if (in->op != GALE__NEST_LOAD || r->access->type != GALE_F32 || r->access->n_guards > 4) return false;
+    for (int g = 0; g < r->access->n_guards; g++)
+        if (r->access->guards[g].div > 1) return false;
+    r->data = e->buffers[r->access->buffer];
+    memcpy(&r->fill, &r->access->fill, sizeof r->fill);
+    return true;
+}
+
+static inline int64_t eval_affine(const eval *e, int64_t start, const int64_t *factor)
+{
+    for (int d = 0; d < e->nest->n_outer + e->nest->n_inner; d++) start += factor[d] * e->at[d];
+    return start;
+}
+
+static inline void eval_row_begin(const eval *e, eval_row *r)
+{
+    const gale__nest_access *a = r->access;
+    r->address = eval_affine(e, a->offset, a->stride);
+    for (int g = 0; g < a->n_guards; g++) r->guard[g] = eval_affine(e, a->guards[g].c0, a->guards[g].coef);
+}
+
+static inline float eval_row_at(const eval_row *r, int across, int64_t at)
+{
+    const gale__nest_access *a = r->access;
+    for (int g = 0; g < a->n_guards; g++) {
+        int64_t v = r->guard[g] + a->guards[g].coef[across] * at;
+        if (v < 0 || v >= a->guards[g].extent) return r->fill;
+    }
+    return r->data[r->address + a->stride[across] * at];
+}
+
+/* Most of what tests compute: a sum of products of two loads of f32.  The same as below, a row at a time instead of an
+ * instruction; false if it is something else. */
+static inline bool eval_products(eval *e, const gale__nest_instr *in, eval_value *out)
+{
+    const gale__nest_instr *code = e->nest->code, *product = &code[in->a];
+    int first = e->nest->n_outer, across = first + e->nest->n_inner - 1;
+    eval_row x, y;
+    bool plain = in->imm == GALE__SUM && in->acc == GALE_F32 && in->type == GALE_F32;
+    if (!plain || product->op != GALE__MUL || product->type != GALE_F32 || !eval_row_of(e, &code[product->a], &x) ||
+        !eval_row_of(e, &code[product->b], &y))
+        return false;
+    double sum = -0.0;
+    do {
+        eval_row_begin(e, &x);
+        eval_row_begin(e, &y);
+        for (int64_t i = 0; i < e->nest->extent[across]; i++)
+            sum += eval_row_at(&x, across, i) * eval_row_at(&y, across, i); /* rounded once, as in double */
+    } while (eval_next(e, first, across));
+    out->f = (float)sum;
+    return true;
+}
+
 static inline void eval_reduce(eval *e, int i)
 {
     const gale__nest_instr *in = &e->nest->code[i];
@@ -231,6 +295,7 @@ static inline void eval_reduce(eval *e, int i)
     int64_t place = 0, best = 0;
     if (arg) acc = from;
     for (int d = first; d < all; d++) e->at[d] = 0;
+    if (eval_products(e, in, &e->value[i])) return;
     do {
         eval_value v = eval_instr(e, in->a);
         if (!arg && from != wide) v = eval_cast(from, wide, v);

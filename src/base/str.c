@@ -10,12 +10,14 @@
 #include <string.h>
 #include <strings.h>
 
+enum { LEAST = 64 }; /* a text that begins small would be moved with every word */
+
 static bool make_room(gale__str *s, size_t more)
 {
     size_t need;
     if (s->failed) return false;
     if (gale__add_size(s->length, more, &need) || gale__add_size(need, 1, &need) ||
-        gale__grow((void **)&s->text, &s->capacity, need, 1) != GALE_OK)
+        gale__grow((void **)&s->text, &s->capacity, need < LEAST ? LEAST : need, 1) != GALE_OK)
         s->failed = true;
     return !s->failed;
 }
@@ -30,12 +32,17 @@ void gale__str_add_n(gale__str *s, const char *text, size_t n)
 
 void gale__str_add(gale__str *s, const char *text) { gale__str_add_n(s, text, strlen(text)); }
 
+/* Printed where there is room, and once more where it was not enough. */
 void gale__str_vaddf(gale__str *s, const char *format, va_list args)
 {
     va_list again;
+    if (!make_room(s, 0)) return;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    size_t room = s->capacity - s->length;
+    int n = vsnprintf(s->text + s->length, room, format, args);
+    if (n < 0 || (size_t)n >= room) s->text[s->length] = 0;
     if (n < 0) s->failed = true;
+    else if ((size_t)n < room) s->length += (size_t)n;
     else if (make_room(s, (size_t)n)) {
         vsnprintf(s->text + s->length, (size_t)n + 1, format, again);
         s->length += (size_t)n;

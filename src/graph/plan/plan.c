@@ -272,12 +272,18 @@ static const char *name_chain(gale__planner *p, int at, int parts)
     return name;
 }
 
-/* Where a region of the graph comes from. */
+/* Where a region of the graph comes from: "Softmax (node 12)".  Each kernel of each plan has it, and printf would take
+ * a tenth of the planning. */
 static void add_place(gale__str *text, const gale__prim_region *r)
 {
-    if (r->op && r->op->where) gale__str_add(text, r->op->where);
-    else if (r->op) gale__str_addf(text, "%s (node %llu)", r->name, (unsigned long long)r->op->number);
-    else gale__str_add(text, r->name);
+    char digits[24], *first = digits + sizeof digits - 1;
+    gale__str_add(text, r->op && r->op->where ? r->op->where : r->name);
+    if (!r->op || r->op->where) return;
+    *first = 0;
+    for (uint64_t n = r->op->number; n || !*first; n /= 10) *--first = (char)('0' + n % 10);
+    gale__str_add(text, " (node ");
+    gale__str_add(text, first);
+    gale__str_add(text, ")");
 }
 
 const char *gale__planner_nodes(gale__planner *p, const gale__fused *const *kernels, int n)

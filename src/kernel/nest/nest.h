@@ -138,6 +138,16 @@ gale_status gale__nest_requantise(gale__nest *nest, gale__arena *arena);
 void gale__nest_trim(gale__nest *nest);
 /* How many of a, b, c an instruction reads. */
 int gale__nest_arity(const gale__nest_instr *in);
+
+/* Whether an instruction is one of these, for passes that look at few kinds: most nests have none of them. */
+#define GALE__NEST_BIT(op) ((uint64_t)1 << (op))
+_Static_assert(GALE__NEST_OP_COUNT <= 64, "a bit for each kind of instruction");
+static inline bool gale__nest_has(const gale__nest *n, uint64_t ops)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < n->n_code; i++) all |= GALE__NEST_BIT(n->code[i].op);
+    return (all & ops) != 0;
+}
 /* Bytes that must move (each buffer element touched once) and operations done. */
 void gale__nest_cost(const gale__nest *nest, double *bytes, double *operations);
 /* A dump for people and tests. */

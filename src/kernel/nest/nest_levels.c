@@ -93,7 +93,7 @@ static bool is_level(const gale__nest *n, int i, const facts *f)
 void gale__nest_mark_levels(gale__nest *n)
 {
     facts f[GALE__NEST_CODE_MAX];
-    if (n->n_code > GALE__NEST_CODE_MAX) return;
+    if (n->n_code > GALE__NEST_CODE_MAX || !gale__nest_has(n, GALE__NEST_BIT(GALE__CAST))) return;
     for (int i = 0; i < n->n_code; i++) look_forward(n, i, f);
     for (int s = 0; s < n->n_stores; s++) {
         f[n->stores[s].value].loose = 0, f[n->stores[s].value].used = 1;

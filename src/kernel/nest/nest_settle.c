@@ -64,10 +64,12 @@ static void compact(gale__nest *n)
 
 void gale__nest_settle(gale__nest *n)
 {
+    const uint64_t changed = GALE__NEST_BIT(GALE__MIN) | GALE__NEST_BIT(GALE__MAX) | GALE__NEST_BIT(GALE__SELECT) |
+                             GALE__NEST_BIT(GALE__NEST_TAKE);
     gale__nest_range r[GALE__NEST_CODE_MAX];
     int by[GALE__NEST_CODE_MAX];
     bool any = false;
-    if (n->n_code > GALE__NEST_CODE_MAX) return;
+    if (n->n_code > GALE__NEST_CODE_MAX || !gale__nest_has(n, changed)) return;
     for (int i = 0; i < n->n_code; i++) {
         gale__nest_instr *in = &n->code[i];
         replace_operands(in, by);
