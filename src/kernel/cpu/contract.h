@@ -33,6 +33,7 @@ typedef struct gale__cpu_contract {
     size_t size;              /* its bytes */
     gale__simd_gemm gemm;
     bool narrow;            /* both operands are (narrow.h) */
+    bool shares;            /* both are cut into three bf16 (contract_shares.c) */
     int64_t group;          /* steps of k that are adjacent in a panel */
     size_t unit;            /* their bytes */
     gale__cpu_operand a, b; /* a: the rows of the result's tiles; b: its lanes */
@@ -82,6 +83,9 @@ static inline int32_t *gale__cpu_contract_sums(
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info);
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info);
 void gale__cpu_contract_finish(gale__cpu_contract *c);
+/* Parts of it: tapes of an operand, and of what follows. */
+gale_status gale__cpu_contract_make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int value);
+gale_status gale__cpu_contract_make_tail(gale__cpu_contract *c, const gale__contraction *info);
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to);
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
@@ -100,6 +104,20 @@ void gale__cpu_winograd_make(const gale__cpu_contract *c, const void *from, void
 size_t gale__cpu_contract_temp(const gale__cpu_contract *c);
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
     int64_t rows, int64_t k0, int64_t kn, char *temp, char *out, int32_t *sums);
+/* Parts of it: rows along k as they are, in memory or in temp, `pitch` elements apart; and panels of lanes. */
+const char *gale__cpu_contract_gather(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f,
+    int64_t r0, int64_t n, int64_t k0, int64_t kn, char *temp, size_t *pitch);
+void gale__cpu_contract_deal(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
+    int64_t rows, int64_t k0, int64_t kn, char *out);
+/* The same in shares: whether these are faster, how they are packed, and tile = (or +=, unless first) the product of
+ * panels over kn steps; plain: multiplied as f32. */
+bool gale__cpu_shares_fit(const gale__cpu_contract *c, const gale__contraction *info, bool turned);
+gale__simd_key gale__cpu_shares_key(void);
+size_t gale__cpu_shares_temp(const gale__cpu_contract *c);
+void gale__cpu_shares_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
+    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out);
+void gale__cpu_shares_multiply(const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows,
+    int64_t lanes, int64_t kn, bool first, bool plain);
 /* Panels of a: kc steps at a time, all rows of those steps; rows in whole panels.  Packed for one batch, on all cores.
  */
 int64_t gale__cpu_contract_padded_rows(const gale__cpu_contract *c);

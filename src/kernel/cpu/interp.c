@@ -114,6 +114,7 @@ const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
         return k->last.kind == GALE__CPU_LAST_DEPTH ? "by channel, channels last" : "pixels, channels last";
     if (k->contracts && k->contract.channel.weights) return "by channel";
     if (k->contracts && k->contract.winograd.weights) return "winograd";
+    if (k->contracts && k->contract.shares) return "contraction, f32 as three bf16";
     if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";
     if (!k->nest.n_inner) return "map";
     return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row"
