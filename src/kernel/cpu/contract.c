@@ -67,6 +67,8 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
 {
     int last = nest->n_outer - 1;
     if (last < 0) return false;
+    for (int d = 0; d < nest->n_outer && nest->last; d++) /* channels, where these are adjacent */
+        if (nest->extent[d] > 1 && nest->accesses[nest->stores[0].access].stride[d] == 1) last = d;
     bool turned = info->kind[last] == 'M';
     const gale__nest_access *other = access_of(nest, turned ? info->b : info->a);
     for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
@@ -244,7 +246,8 @@ static void find_a_panels(gale__cpu_contract *c, int value)
                                   : gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c))) *
                    (size_t)c->batch.count,
            given = (size_t)c->nest->buffers[x->buffer].elements * c->size;
-    if ((shared > 1 && shared < c->batch.count) || (!c->winograd.m && bytes > 2 * given + (64u << 10))) return;
+    if ((shared > 1 && shared < c->batch.count) || (!c->winograd.m && !c->shares && bytes > 2 * given + (64u << 10)))
+        return;
     if (shared > 1) bytes /= (size_t)shared;
     c->a_panels = (gale__cpu_panels){x->buffer, bytes, panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
 }
@@ -364,6 +367,37 @@ static bool fills_tiles(const gale__cpu_contract *c)
     return c->a.rows.count >= TILE_LEAST && c->b.rows.count >= TILE_LEAST && c->k.count >= TILE_LEAST;
 }
 
+static void take_shares(gale__cpu_contract *c)
+{
+    c->gemm = *gale__simd_gemm_find(gale__cpu_shares_key());
+    c->group = c->gemm.key.group;
+    c->unit = GALE__SHARES_UNIT / (size_t)c->gemm.mr;
+    c->a.width = c->gemm.mr;
+}
+
+/* Convolutions of f32 by constants in shares, then products; bands.maps: a convolution. */
+static void find_shares(gale__cpu_contract *c, const gale__contraction *info, bool turned)
+{
+    const gale__nest *nest = c->nest;
+    int rows = turned ? info->b : info->a;
+    gale__cpu_span k = c->k;
+    if (c->sum_type != GALE__SIMD_TYPE_F32 || nest->code[info->mul].type != GALE_F32 || nest->steady ||
+        narrow_fits(nest, info, turned))
+        return;
+    c->shares = gale__cpu_shares_fit(c, info, turned);
+    if (c->shares || !constant_of(c, &c->a, rows)) return;
+    if (gale__cpu_winograd_asked() <= 0 && gale__cpu_bands_fit(c, info, turned)) {
+        c->shares = true;
+        take_shares(c);
+        find_a_panels(c, rows);
+    }
+    if (c->a_panels.bytes) return;
+    c->shares = false;
+    c->k = k;
+    c->bands = (gale__cpu_bands){0};
+    c->window = (gale__cpu_window){0};
+}
+
 /* Narrow operands, unless windows of floats are better read in place. */
 static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bool turned)
 {
@@ -371,9 +405,7 @@ static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bo
     c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->sum_type));
     c->group = 1, c->unit = c->size;
     if (c->shares) {
-        c->gemm = *gale__simd_gemm_find(gale__cpu_shares_key());
-        c->group = c->gemm.key.group;
-        c->unit = GALE__SHARES_UNIT / (size_t)c->gemm.mr;
+        take_shares(c);
         return;
     }
     if (!narrow_fits(c->nest, info, turned)) return;
@@ -417,6 +449,20 @@ static size_t task_bytes(const gale__cpu_contract *c)
     return tapes + panels + points + gale__cpu_contract_temp(c) + (size_t)(c->mc * c->tile_lanes) * c->size + 1024;
 }
 
+static gale_status init_bands(gale__cpu_contract *c, const gale__contraction *info, bool turned)
+{
+    c->groups = 1;
+    GALE_TRY(gale__cpu_bands_init(c));
+    GALE_TRY(gale__cpu_contract_make_operand(c, &c->a, turned ? info->b : info->a));
+    GALE_TRY(gale__cpu_contract_make_operand(c, &c->b, turned ? info->a : info->b));
+    GALE_TRY(gale__cpu_contract_make_tail(c, info));
+    size_t bytes = gale__cpu_bands_private(c);
+    c->private_bytes = task_bytes(c);
+    if (c->private_bytes < bytes) c->private_bytes = bytes;
+    c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
+    return GALE_OK;
+}
+
 static int64_t padded_work(const gale__simd_gemm *gemm, int64_t rows, int64_t lanes)
 {
     int64_t rest = rows % gemm->mr;
@@ -450,7 +496,8 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     turned = is_turned(nest, info);
     c->window = (gale__cpu_window){0};
     find_spans(c, info, turned ? 'N' : 'M');
-    c->shares = !narrow_fits(nest, info, turned) && gale__cpu_shares_fit(c, info, turned);
+    find_shares(c, info, turned);
+    if (c->bands.maps) return init_bands(c, info, turned);
     if (!c->shares && find_winograd(c, info, turned)) return init_winograd(c, info);
     c->winograd = (gale__cpu_winograd){0}, c->window = (gale__cpu_window){0};
     if (!c->shares && is_better_transposed(c, info, turned)) {
@@ -493,6 +540,7 @@ void gale__cpu_contract_finish(gale__cpu_contract *c)
 {
     gale__cpu_window_finish(&c->window);
     gale__cpu_winograd_finish(&c->winograd);
+    gale__free(c->bands.offset);
     gale__cpu_tape_finish(&c->a.tape);
     gale__cpu_tape_finish(&c->b.tape);
     gale__cpu_tape_finish(&c->a.narrow.tape);

@@ -19,6 +19,7 @@ typedef struct run {
 
 /* What one task works in: three frames, and room for panels and a tile. */
 typedef struct bench {
+    gale__cpu_scratch_kind kind;
     void *piece;
     gale__cpu_frame a, b, tail;
     char *pack_a, *pack_b, *rows, *tile;
@@ -49,7 +50,8 @@ static void open_points(bench *w, const run *r, char **at)
 static void open_bench(bench *w, const run *r)
 {
     const gale__cpu_contract *c = r->contract;
-    char *at = w->piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
+    w->kind = gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_PRIVATE);
+    char *at = w->piece = gale__cpu_scratch_take(w->kind, c->private_bytes);
     gale__cpu_frame_init(&w->a, &c->a.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->a.tape)),
         c->a.tape.block, r->aliased);
     gale__cpu_frame_init(&w->b, &c->b.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->b.tape)),
@@ -63,7 +65,7 @@ static void open_bench(bench *w, const run *r)
     w->pack_b = at;
 }
 
-static void close_bench(bench *w) { gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, w->piece); }
+static void close_bench(const bench *w) { gale__cpu_scratch_give(w->kind, w->piece); }
 
 static void set_batch(bench *w, const gale__cpu_contract *c, int64_t batch)
 {
@@ -309,9 +311,9 @@ static bool open_done(const run *r, const bench *w, int64_t m0, int64_t n0, gale
     return true;
 }
 
-static bool has_nan(const gale__cpu_contract *c, const char *tile, int64_t rows, int64_t lanes)
+static bool is_finite(const gale__cpu_contract *c, const char *tile, int64_t rows, int64_t lanes)
 {
-    return c->tail.simd->shares.has_nan(
+    return c->tail.simd->shares.is_finite(
         (const float *)(const void *)tile, (size_t)c->tile_lanes, (size_t)rows, (size_t)lanes);
 }
 
@@ -347,7 +349,7 @@ static void tile_task(void *arg, size_t i, int worker)
         if (c->shares) {
             const char *b = packed_at(r, k, kn, lane);
             gale__cpu_shares_multiply(c, w.tile, a, b, rows, lanes, kn, !k, plain);
-            if (k + kn < c->k.count || plain || !has_nan(c, w.tile, rows, lanes)) continue;
+            if (k + kn < c->k.count || plain || is_finite(c, w.tile, rows, lanes)) continue;
             memset(w.tile, 0, (size_t)(parts(rows, c->gemm.mr) * c->gemm.mr * c->tile_lanes) * c->size);
             plain = true;
             k = -c->kc;
@@ -409,7 +411,7 @@ static void run_batch(run *r)
     const gale__cpu_contract *c = r->contract;
     if (c->a_panels.bytes)
         r->rows = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
-    void *piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    void *piece = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), c->shared_bytes);
     r->packed = r->panels ? r->panels : piece;
     if (r->panels && piece) gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece), r->rows = piece;
     for (r->lane_first = 0; r->lane_first < c->b.rows.count; r->lane_first += c->packed_lanes) {
@@ -417,7 +419,7 @@ static void run_batch(run *r)
         if (!r->panels) pack_lanes(r);
         gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->lane_count, c->tile_lanes)), tile_task, r);
     }
-    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
+    gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), piece);
 }
 
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to)
@@ -508,10 +510,10 @@ static void run_products(const gale__cpu_contract *c, void *const *buffers, bool
         .lane_tiles = parts(c->b.rows.count, c->tile_lanes)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
     if (c->groups > 1) {
-        r.packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+        r.packed = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), c->shared_bytes);
         gale__parallel(tiles * (size_t)c->groups, group_task, &r);
         gale__parallel(tiles, join_task, &r);
-        gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r.packed);
+        gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), r.packed);
     } else if (c->by_batch) {
         gale__parallel((size_t)c->batch.count, batch_task, &r);
     } else {
@@ -522,6 +524,7 @@ static void run_products(const gale__cpu_contract *c, void *const *buffers, bool
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     if (c->channel.weights) gale__cpu_channel_run(c, buffers, aliased);
+    else if (c->bands.blocks) gale__cpu_bands_run(c, buffers, aliased);
     else if (c->winograd.weights) gale__cpu_winograd_run(c, buffers, aliased);
     else if (c->window.access) gale__cpu_window_run(c, buffers, aliased);
     else run_products(c, buffers, aliased);

@@ -1,9 +1,10 @@
 /* Contractions of f32 as three bf16 shares, by instructions that multiply tiles (simd_shares.c): when they are faster,
- * how operands are packed, and how tiles are summed.  Sums that are not numbers are computed again as f32: shares of
- * infinities, and of products beyond the range, do not add up to what f32 gives. */
+ * how operands are packed, and how tiles are summed.  Sums that are not finite are computed again as f32: shares
+ * of infinities, and of products beyond the range, do not add up to what f32 gives. */
 #include "base/env.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
+#include <math.h>
 #include <string.h>
 
 enum { SIDE = 32, LEAST = 24, K_LEAST = 32 };
@@ -19,19 +20,24 @@ static bool is_constant(const gale__nest *nest, int value)
     return in->op == GALE__NEST_LOAD && nest->buffers[nest->accesses[in->access].buffer].constant;
 }
 
+bool gale__cpu_shares_wanted(bool faster)
+{
+    return gale__simd_gemm_find(gale__cpu_shares_key()) && strcmp(gale__env_get(GALE__ENV_MATRIX), "off") != 0 &&
+           (faster || gale__env_get_i64(GALE__ENV_AMX, 1) == 2);
+}
+
+double gale__cpu_shares_ns(int64_t m, int64_t n, int64_t k)
+{
+    double padded = (double)(round_up(m, SIDE) * round_up(n, SIDE)) * (double)round_up(k, SIDE),
+           ns = padded * SHARES_NS + (double)(m * k) * CUT_NS + (double)(n * k) * GALE__SHARES_WEIGHT_NS;
+    bool faster = m >= LEAST && k >= K_LEAST && ns < (double)(m * n) * (double)k * PLAIN_NS;
+    return gale__cpu_shares_wanted(faster) ? ns : INFINITY;
+}
+
 bool gale__cpu_shares_fit(const gale__cpu_contract *c, const gale__contraction *info, bool turned)
 {
-    const gale__nest *nest = c->nest;
-    int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count;
-    int rows = turned ? info->b : info->a, lanes = turned ? info->a : info->b;
-    if (c->sum_type != GALE__SIMD_TYPE_F32 || nest->code[info->mul].type != GALE_F32 || nest->steady ||
-        !gale__simd_gemm_find(gale__cpu_shares_key()) || !strcmp(gale__env_get(GALE__ENV_MATRIX), "off"))
-        return false;
-    if (!is_constant(nest, lanes)) return false;
-    if (gale__env_get_i64(GALE__ENV_AMX, 1) == 2) return true;
-    double cut = is_constant(nest, rows) ? 0 : (double)(m * k), work = (double)(m * n) * (double)k,
-           padded = (double)(round_up(m, SIDE) * round_up(n, SIDE)) * (double)round_up(k, SIDE);
-    return m >= LEAST && k >= K_LEAST && padded * SHARES_NS + cut * CUT_NS < work * PLAIN_NS;
+    return is_constant(c->nest, turned ? info->a : info->b) &&
+           gale__cpu_shares_ns(c->a.rows.count, c->b.rows.count, c->k.count) < INFINITY;
 }
 
 gale__simd_key gale__cpu_shares_key(void) { return (gale__simd_key){GALE_F32, GALE_F32, GALE_F32, SIDE}; }
@@ -65,7 +71,7 @@ void gale__cpu_shares_pack(const gale__cpu_contract *c, const gale__cpu_operand 
         const void *from = temp;
         if (o->along_k) from = gale__cpu_contract_gather(c, o, f, r0 + r, n, k0, kn, temp, &pitch);
         else gale__cpu_contract_deal(c, o, f, r0 + r, n, k0, kn, temp);
-        if (o == &c->a) {
+        if ((o == &c->a) != c->bands.upright) {
             if (!o->along_k) {
                 simd->interleave[0](other, from, SIDE, (size_t)kn, (size_t)kn, SIDE);
                 from = other;
