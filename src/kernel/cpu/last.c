@@ -26,7 +26,7 @@ enum {
     WIDE_COLUMNS = 32,
     LEAST_CHANNELS = 8 /* fewer leave most of a vector empty */
 };
-#define BORDER_GAIN 0.95
+#define BORDER_COST 1.1
 
 static int64_t padded(int64_t channels) { return parts(channels, VECTOR) * VECTOR; }
 
@@ -164,8 +164,10 @@ static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double n
         int64_t pixels = l->columns * l->rows.count;
         double shares[2] = {
             gale__cpu_bands_point_ns(l->channels, pixels, l->k), gale__cpu_shares_ns(pixels, l->channels, l->k)};
-        for (int i = 0; i < 2; i++) ns[i] = shares[i] < ns[i] ? shares[i] : ns[i];
-        if (ns[1] < BORDER_GAIN * ns[0]) ns[1] = BORDER_GAIN * ns[0]; /* at borders there are none */
+        if (shares[0] >= ns[0]) return;
+        ns[0] = shares[0];
+        if (shares[1] < ns[1]) ns[1] = shares[1];
+        if (ns[1] < BORDER_COST * ns[0]) ns[1] = BORDER_COST * ns[0]; /* where one side alone is, they have none */
         return;
     }
     bool narrow = l->columns <= NARROW_COLUMNS;
