@@ -34,6 +34,7 @@ typedef struct gale__cpu_bands {
     int64_t high, pitch, phases, plane; /* rows of a map, places of a row and phases down; a plane in elements */
     int64_t lanes;                      /* from the first to the last, in whole tiles */
     int64_t group, parts, part_rows;    /* blocks at a time; parts of the rows of the result */
+    bool apart;                         /* there are enough blocks: each thread cuts its own */
     bool upright;                       /* pixels are rows of tiles: taps find these on lines of the cache */
     size_t bytes;                       /* of a band */
     int32_t *offset;                    /* bytes of each tap */

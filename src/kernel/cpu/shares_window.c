@@ -162,8 +162,9 @@ static void divide(gale__cpu_contract *c)
     b->across = parts(w->x.lanes, b->columns);
     b->down = parts(w->y.lanes, b->rows);
     b->blocks = parts(far, b->maps) * b->across * b->down;
-    b->group = width < 2 ? 1 : least(b->blocks, EACH * width);
-    b->parts = width < 2 ? 1 : parts(EACH * width, b->group);
+    b->apart = width > 1 && !c->by_batch && b->blocks >= EACH * width;
+    b->group = width < 2 || c->by_batch ? 1 : least(b->blocks, EACH * width);
+    b->parts = width < 2 || c->by_batch || b->apart ? 1 : parts(EACH * width, b->group);
     b->part_rows = round_up(parts(c->a.rows.count, b->parts), SIDE);
     b->parts = parts(c->a.rows.count, b->part_rows);
 }
@@ -185,7 +186,7 @@ gale_status gale__cpu_bands_init(gale__cpu_contract *c)
     }
     c->tile_lanes = b->maps * b->rows * b->columns;
     c->mc = SIDE;
-    c->shared_bytes = (size_t)b->group * b->bytes;
+    c->shared_bytes = (size_t)(b->apart ? gale__parallel_width() : b->group) * b->bytes;
     return GALE_OK;
 }
 
@@ -366,6 +367,16 @@ static void sum_task(void *arg, size_t i, int worker)
     gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_PRIVATE), scratch);
 }
 
+/* Task: a block, in the worker's own band. */
+static void block_task(void *arg, size_t i, int worker)
+{
+    run r = *(const run *)arg;
+    r.first = (int64_t)i;
+    r.bands += (size_t)worker * r.contract->bands.bytes;
+    for (int64_t u = 0; u < parts(r.contract->window.rest.count, SIDE); u++) cut_task(&r, (size_t)u, worker);
+    sum_task(&r, 0, worker);
+}
+
 static void batch_task(void *arg, size_t i, int worker)
 {
     run r = *(const run *)arg;
@@ -375,7 +386,8 @@ static void batch_task(void *arg, size_t i, int worker)
     r.batch = (int64_t)i;
     r.rows = (const char *)r.buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r.batch);
     r.bands = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), c->shared_bytes);
-    for (r.first = 0; r.first < b->blocks; r.first += r.count) {
+    if (b->apart) gale__parallel((size_t)b->blocks, block_task, &r);
+    for (r.first = 0; r.first < b->blocks && !b->apart; r.first += r.count) {
         r.count = least(b->group, b->blocks - r.first);
         gale__parallel((size_t)(r.count * parts(c->window.rest.count, SIDE)), cut_task, &r);
         gale__parallel((size_t)(r.count * b->parts), sum_task, &r);
