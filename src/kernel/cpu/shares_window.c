@@ -40,7 +40,7 @@ static int64_t strips_of(const gale__cpu_window *w, const gale__cpu_bands *b)
 
 static bool is_small(const gale__cpu_window *w, const gale__cpu_bands *b, int64_t share)
 {
-    return b->bytes * (size_t)share <= BAND_BYTES && b->lanes * share <= LANES && strips_of(w, b) <= STRIPS;
+    return b->bytes <= BAND_BYTES && b->lanes * share <= LANES && strips_of(w, b) <= STRIPS;
 }
 
 /* Blocks of one map: rows as a band has room for, or columns where there is one row. */
@@ -139,6 +139,13 @@ bool gale__cpu_bands_fit(gale__cpu_contract *c, const gale__contraction *info, b
     return true;
 }
 
+#define MORE_LANES 1.2 /* that smaller blocks may compute */
+
+static int64_t count_blocks(const gale__cpu_window *w, const gale__cpu_bands *b)
+{
+    return parts(w->x.lanes, b->columns) * parts(w->y.lanes, b->rows);
+}
+
 /* More and smaller blocks for more threads, and parts of the result's rows; several maps where they are small. */
 static void divide(gale__cpu_contract *c)
 {
@@ -153,11 +160,12 @@ static void divide(gale__cpu_contract *c)
         if (!is_small(w, &other, 1)) break;
         *b = other;
     }
-    for (int64_t share = 2; width > 1 && share <= 4; share *= 2) {
-        b->across = parts(w->x.lanes, b->columns);
-        b->down = parts(w->y.lanes, b->rows);
-        if (b->maps > 1 || far * b->across * b->down >= EACH * width) break;
-        choose_block(w, b, share);
+    double all = width > 1 ? (double)(count_blocks(w, b) * b->lanes) * MORE_LANES : 0;
+    for (int64_t share = 2; share <= LANES / SIDE && b->maps == 1 && far * count_blocks(w, b) < EACH * width;
+         share *= 2) {
+        choose_block(w, &other, share);
+        if (other.lanes < SIDE * 2 || (double)(count_blocks(w, &other) * other.lanes) > all) break;
+        *b = other;
     }
     b->across = parts(w->x.lanes, b->columns);
     b->down = parts(w->y.lanes, b->rows);
