@@ -1,4 +1,4 @@
-/* Prepares a contraction: assigns operands to rows and lanes, builds the three tapes, chooses tile sizes. */
+/* Prepares a contraction: assigns operands to rows and lanes, chooses tile sizes. */
 #include "kernel/cpu/contract.h"
 #include "base/hash.h"
 #include "base/thread.h"
@@ -8,6 +8,7 @@
 #define K_NARROW 2048  /* steps of narrow operands; for tiles K_BYTES of them */
 #define K_WINDOW 8192  /* most of them in a window, whose rows are packed at once */
 #define K_BYTES 1024   /* of one row of a panel: what a tile's pass over k keeps in the first cache */
+#define K_SHARES 512   /* steps of operands in shares */
 #define K_PRODUCT 2048 /* the same of plain products, so that more tiles are finished at once */
 #define TILE_ROWS 120
 #define TILE_LANES 768
@@ -17,13 +18,13 @@
 #define GROUP_K 1024      /* least k of a group */
 #define GROUP_RESULT 8192 /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
+#define ROWS_CUT 65536         /* the same of rows in shares */
 #define ROWS_SHARED 8192       /* elements for each thread that need not be packed again: worth a loop */
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
 #define NEAR_ROWS 256 /* most that one thread multiplies by lanes in place: panels are better for more */
 #define JOINT_LANES 100
-#define JOINT_BLOCK 1024
 #define NARROW_LANES 8
 #define NARROW_K 16
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
@@ -67,6 +68,8 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
 {
     int last = nest->n_outer - 1;
     if (last < 0) return false;
+    for (int d = 0; d < nest->n_outer && nest->last; d++) /* channels, where these are adjacent */
+        if (nest->extent[d] > 1 && nest->accesses[nest->stores[0].access].stride[d] == 1) last = d;
     bool turned = info->kind[last] == 'M';
     const gale__nest_access *other = access_of(nest, turned ? info->b : info->a);
     for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
@@ -137,114 +140,6 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
            (c.window.x.tap >= 0 || c.window.x.unit == 1);
 }
 
-/* Emits the instructions that `wanted` marks, in order; `given` is already in its register. */
-static gale_status emit_marked(gale__cpu_tape *t, const uint8_t *wanted, int given, int *reg)
-{
-    for (int i = 0; i < t->nest->n_code; i++)
-        if (wanted[i] && i != given) GALE_TRY(gale__cpu_tape_emit(t, i, reg));
-    return GALE_OK;
-}
-
-static void mark_below(const gale__nest *nest, uint8_t *wanted, int stop)
-{
-    for (int i = nest->n_code - 1; i >= 0; i--) {
-        const gale__nest_instr *in = &nest->code[i];
-        const int32_t operand[3] = {in->a, in->b, in->c};
-        for (int k = 0; wanted[i] && i != stop && k < gale__nest_arity(in); k++) wanted[operand[k]] = 1;
-    }
-}
-
-/* Lanes run along k if k is contiguous in memory; with equal strides along the longer run. */
-static bool prefers_k(
-    const gale__nest *nest, const uint8_t *wanted, const gale__cpu_span *rows, const gale__cpu_span *k)
-{
-    int score = 0;
-    if (!rows->n || !k->n) return !rows->n;
-    for (int i = 0; i < nest->n_code; i++) {
-        if (!wanted[i] || nest->code[i].op != GALE__NEST_LOAD) continue;
-        const gale__nest_access *a = &nest->accesses[nest->code[i].access];
-        int64_t sr = a->stride[rows->dim[rows->n - 1]], sk = a->stride[k->dim[k->n - 1]];
-        score += (sk == 1 || sk == -1) - (sr == 1 || sr == -1);
-    }
-    return score > 0 || (score == 0 && k->extent[k->n - 1] > rows->extent[rows->n - 1]);
-}
-
-/* The load alone, elements as stored. */
-static gale_status make_narrow(const gale__cpu_contract *c, gale__cpu_operand *o)
-{
-    const gale__nest_access *x = o->narrow.access;
-    gale__cpu_tape *t = &o->tape;
-    uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
-    for (int i = 0; i < c->nest->n_code; i++)
-        wanted[i] = c->nest->code[i].op == GALE__NEST_LOAD && &c->nest->accesses[c->nest->code[i].access] == x;
-    o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
-    o->out = gale__cpu_tape_reg(t, (int)gale_type_size(x->type));
-    gale__cpu_step load = {.kind = GALE__CPU_STEP_LOAD, .size = gale_type_size(x->type) == 2, .d = o->out, .access = x};
-    load.a = load.b = load.c = -1;
-    gale__cpu_tape_step(t, load);
-    o->section.count = (int)t->n_steps;
-    gale__cpu_section *sections[1] = {&o->section};
-    gale__cpu_tape_keep(t, o->out);
-    GALE_TRY(gale__cpu_tape_finish_build(t, sections, 1, NULL, 0, 512));
-    return gale__cpu_narrow_init(&o->narrow, c->nest);
-}
-
-static gale_status make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int value)
-{
-    uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
-    int reg[GALE__NEST_CODE_MAX];
-    gale__cpu_tape_init(&o->tape, c->nest);
-    if (c->narrow) return make_narrow(c, o);
-    wanted[value] = 1;
-    mark_below(c->nest, wanted, -1);
-    o->along_k = prefers_k(c->nest, wanted, &o->rows, &c->k);
-    GALE_TRY(emit_marked(&o->tape, wanted, -1, reg));
-    static const gale_type types[GALE__SIMD_TYPE_COUNT] = {
-        GALE_BOOL, GALE_I32, GALE_U32, GALE_I64, GALE_U64, GALE_F32, GALE_F64};
-    o->out = gale__cpu_tape_convert(
-        &o->tape, reg[value], gale__simd_type_of((gale_type)c->nest->code[value].type), types[c->sum_type]);
-    o->section.count = (int)o->tape.n_steps;
-    gale__cpu_section *sections[1] = {&o->section};
-    gale__cpu_tape_keep(&o->tape, o->out);
-    return gale__cpu_tape_finish_build(&o->tape, sections, 1, NULL, 0, 512);
-}
-
-/* Dimensions that one run of the tail may walk; values that are the same along all of them are loaded once. */
-static uint32_t tail_dims(const gale__cpu_contract *c)
-{
-    const gale__cpu_span *span = c->joint.count && !c->channel.weights ? &c->joint : &c->b.rows;
-    uint32_t mask = 0;
-    if (c->channel.weights && c->channel.together > 1) return 0;
-    for (int i = 0; i < span->n; i++) mask |= 1u << span->dim[i];
-    for (int i = 0; i < c->b.rows.n; i++) mask |= 1u << c->b.rows.dim[i];
-    return mask;
-}
-
-static gale_status make_tail(gale__cpu_contract *c, const gale__contraction *info)
-{
-    uint8_t wanted[GALE__NEST_CODE_MAX] = {0};
-    int reg[GALE__NEST_CODE_MAX];
-    gale__cpu_tape *t = &c->tail;
-    gale_type type = (gale_type)c->nest->code[info->reduce].type;
-    gale__cpu_requant_find(&c->requant, c->nest, info->reduce, &c->b.rows);
-    if (c->sum_type == GALE__SIMD_TYPE_F32)
-        gale__cpu_finish_find(&c->finish, c->nest, info->reduce, c->transposed ? &c->a.rows : &c->b.rows, false);
-    if (c->finish.also && (c->window.access || c->transposed || !c->gemm.part[0].done_rows)) c->finish.out = NULL;
-    gale__cpu_tape_init(t, c->nest);
-    t->lane_dims = tail_dims(c);
-    for (int s = 0; s < c->nest->n_stores; s++) wanted[c->nest->stores[s].value] = 1;
-    mark_below(c->nest, wanted, info->reduce);
-    c->sum = gale__cpu_tape_reg(t, (int)c->size);
-    reg[info->reduce] = gale__cpu_tape_convert(t, c->sum, c->sum_type, gale__compute_type(type));
-    if (t->simd->wrap[type]) reg[info->reduce] = gale__cpu_tape_op(t, t->simd->wrap[type], type, reg[info->reduce]);
-    GALE_TRY(emit_marked(t, wanted, info->reduce, reg));
-    for (int s = 0; s < c->nest->n_stores; s++) gale__cpu_tape_emit_store(t, &c->nest->stores[s], reg);
-    c->tail_section.count = (int)t->n_steps;
-    gale__cpu_section *sections[1] = {&c->tail_section};
-    return gale__cpu_tape_finish_build(
-        t, sections, 1, NULL, 0, (size_t)(c->joint.count ? least(c->joint.count, JOINT_BLOCK) : c->tile_lanes));
-}
-
 /* v in equal parts of at most `most`, each a multiple of `unit`. */
 static int64_t equal_parts(int64_t v, int64_t most, int64_t unit)
 {
@@ -256,14 +151,14 @@ static void choose_tiles(gale__cpu_contract *c)
 {
     int64_t m = c->a.rows.count, n = c->b.rows.count, k = c->k.count, mr = c->gemm.mr, nr = c->gemm.nr,
             size = (int64_t)c->size;
-    int64_t steps = c->gemm.b_group ? K_BYTES / ((int64_t)c->unit / c->group) : K_NARROW;
-    c->kc = c->narrow ? equal_parts(k, steps, c->group) : equal_parts(k, K_PRODUCT / size, 1);
+    int64_t steps = c->shares ? K_SHARES : c->gemm.b_group ? K_BYTES / ((int64_t)c->unit / c->group) : K_NARROW;
+    c->kc = c->group > 1 ? equal_parts(k, steps, c->group) : equal_parts(k, K_PRODUCT / size, 1);
     c->mc = equal_parts(m, TILE_ROWS, mr);
     c->tile_lanes = equal_parts(n, TILE_LANES, nr);
     int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     c->groups = 1;
     c->group_len = k;
-    if (!c->narrow && m * n * c->batch.count <= GROUP_RESULT && tiles * c->batch.count < 8 && k >= 8 * GROUP_K) {
+    if (c->group == 1 && m * n * c->batch.count <= GROUP_RESULT && tiles * c->batch.count < 8 && k >= 8 * GROUP_K) {
         int64_t most = least(GROUPS_MOST, (int64_t)PARTS_BYTES / (m * n * size * c->batch.count));
         int64_t groups = least(k / GROUP_K, most);
         c->group_len = groups > 1 ? round_up((k + groups - 1) / groups, c->kc) : k;
@@ -273,11 +168,12 @@ static void choose_tiles(gale__cpu_contract *c)
     int64_t width = gale__parallel_now();
     c->by_batch = c->groups == 1 && c->batch.count >= 2 * width;
     bool divides = c->groups == 1 && !c->by_batch;
-    while (divides && tiles < 4 * width && c->mc > (tiles < width ? 1 : 2) * mr) {
+    while (divides && tiles < (c->shares ? 2 : 4) * width && c->mc > (tiles < width ? 1 : 2) * mr) {
         c->mc = round_up(c->mc / 2, mr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
-    while (divides && width > 1 && tiles < 2 * width && c->tile_lanes > (tiles < width ? 1 : LEAST_PANELS) * nr) {
+    while (divides && width > 1 && tiles < (c->shares ? 1 : 2) * width &&
+           c->tile_lanes > (tiles < width ? 1 : LEAST_PANELS) * nr) {
         c->tile_lanes = round_up(c->tile_lanes / 2, nr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
@@ -314,7 +210,7 @@ static uint64_t panels_key(
     const uint64_t numbers[] = {(uint64_t)c->winograd.m,
         order ? gale__hash(order, (size_t)(c->window.units * c->group) * sizeof *order, 1) : 0, (uint64_t)x->offset,
         (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
-        c->narrow ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
+        c->group > 1 ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
         c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
     n = add_span(words, n, &o->rows, x);
@@ -352,7 +248,8 @@ static void find_a_panels(gale__cpu_contract *c, int value)
                                   : gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c))) *
                    (size_t)c->batch.count,
            given = (size_t)c->nest->buffers[x->buffer].elements * c->size;
-    if ((shared > 1 && shared < c->batch.count) || (!c->winograd.m && bytes > 2 * given + (64u << 10))) return;
+    if ((shared > 1 && shared < c->batch.count) || (!c->winograd.m && !c->shares && bytes > 2 * given + (64u << 10)))
+        return;
     if (shared > 1) bytes /= (size_t)shared;
     c->a_panels = (gale__cpu_panels){x->buffer, bytes, panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
 }
@@ -379,7 +276,8 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
 {
     gale__cpu_window *w = &c->window;
     if (c->narrow) return choose_narrow_window(c);
-    if (c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type)) return GALE_OK;
+    if (c->shares || c->groups > 1 || !gale__cpu_window_find(w, c->nest, value, &c->b.rows, &c->k, c->sum_type))
+        return GALE_OK;
     int64_t rows = c->a.rows.count, lanes = c->b.rows.count;
     bool small = (size_t)(rows * c->k.count) * c->size <= SHORT_BYTES && lanes >= MANY_LANES * rows,
          few = gale__simd_get()->upright_done && lanes <= TRANSPOSED_LANES && lanes % c->gemm.nr;
@@ -419,7 +317,7 @@ static gale_status init_channel(gale__cpu_contract *c, const gale__contraction *
     if (w->y.lane >= 0) dims[n++] = (uint8_t)w->y.lane;
     dims[n++] = (uint8_t)w->x.lane;
     gale__cpu_span_init(&c->joint, c->nest, dims, n);
-    GALE_TRY(make_tail(c, info));
+    GALE_TRY(gale__cpu_contract_make_tail(c, info));
     c->private_bytes = gale__cpu_channel_bytes(c);
     return GALE_OK;
 }
@@ -456,7 +354,7 @@ static gale_status init_winograd(gale__cpu_contract *c, const gale__contraction 
     c->window.rows = c->window.y.lanes;
     c->window.columns = c->window.x.lanes;
     join_rows(c);
-    GALE_TRY(make_tail(c, info));
+    GALE_TRY(gale__cpu_contract_make_tail(c, info));
     gale__cpu_winograd_bytes(c, &c->private_bytes, &c->shared_bytes);
     c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
     return GALE_OK;
@@ -471,12 +369,47 @@ static bool fills_tiles(const gale__cpu_contract *c)
     return c->a.rows.count >= TILE_LEAST && c->b.rows.count >= TILE_LEAST && c->k.count >= TILE_LEAST;
 }
 
+static void take_shares(gale__cpu_contract *c)
+{
+    c->gemm = *gale__simd_gemm_find(gale__cpu_shares_key());
+    c->group = c->gemm.key.group;
+    c->unit = GALE__SHARES_UNIT / (size_t)c->gemm.mr;
+    c->a.width = c->gemm.mr;
+}
+
+/* Convolutions of f32 by constants in shares, then products; bands.maps: a convolution. */
+static void find_shares(gale__cpu_contract *c, const gale__contraction *info, bool turned)
+{
+    const gale__nest *nest = c->nest;
+    int rows = turned ? info->b : info->a;
+    gale__cpu_span k = c->k;
+    if (c->sum_type != GALE__SIMD_TYPE_F32 || nest->code[info->mul].type != GALE_F32 || nest->steady ||
+        narrow_fits(nest, info, turned))
+        return;
+    c->shares = gale__cpu_shares_fit(c, info, turned);
+    if (c->shares || !constant_of(c, &c->a, rows)) return;
+    if (gale__cpu_winograd_asked() <= 0 && gale__cpu_bands_fit(c, info, turned)) {
+        c->shares = true;
+        take_shares(c);
+        find_a_panels(c, rows);
+    }
+    if (c->a_panels.bytes) return;
+    c->shares = false;
+    c->k = k;
+    c->bands = (gale__cpu_bands){0};
+    c->window = (gale__cpu_window){0};
+}
+
 /* Narrow operands, unless windows of floats are better read in place. */
 static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bool turned)
 {
     int rows = turned ? info->b : info->a, lanes = turned ? info->a : info->b;
     c->gemm = *gale__simd_gemm_find(gale__simd_plain(c->sum_type));
     c->group = 1, c->unit = c->size;
+    if (c->shares) {
+        take_shares(c);
+        return;
+    }
     if (!narrow_fits(c->nest, info, turned)) return;
     gale__cpu_window *w = &c->window;
     bool shares = c->sum_type == GALE__SIMD_TYPE_F32 &&
@@ -497,6 +430,7 @@ static void choose_gemm(gale__cpu_contract *c, const gale__contraction *info, bo
 size_t gale__cpu_contract_temp(const gale__cpu_contract *c)
 {
     int64_t widest = c->gemm.mr > c->gemm.nr ? c->gemm.mr : c->gemm.nr;
+    if (c->shares) return gale__cpu_shares_temp(c);
     if (!c->narrow) return (size_t)(widest * c->kc) * c->size;
     size_t a = gale__cpu_units_temp(&c->a.tape), b = gale__cpu_units_temp(&c->b.tape),
            row = c->window.order ? gale__cpu_contract_steps(c, c->k.count) : 0;
@@ -515,6 +449,20 @@ static size_t task_bytes(const gale__cpu_contract *c)
         points = gale__cpu_tape_scratch_bytes(&c->a.narrow.tape) + gale__cpu_tape_scratch_bytes(&c->b.narrow.tape) +
                  (size_t)(4 * c->mc + 2 * c->tile_lanes) * sizeof(int32_t) + 512;
     return tapes + panels + points + gale__cpu_contract_temp(c) + (size_t)(c->mc * c->tile_lanes) * c->size + 1024;
+}
+
+static gale_status init_bands(gale__cpu_contract *c, const gale__contraction *info, bool turned)
+{
+    c->groups = 1;
+    GALE_TRY(gale__cpu_bands_init(c));
+    GALE_TRY(gale__cpu_contract_make_operand(c, &c->a, turned ? info->b : info->a));
+    GALE_TRY(gale__cpu_contract_make_operand(c, &c->b, turned ? info->a : info->b));
+    GALE_TRY(gale__cpu_contract_make_tail(c, info));
+    size_t bytes = gale__cpu_bands_private(c);
+    c->private_bytes = task_bytes(c);
+    if (c->private_bytes < bytes) c->private_bytes = bytes;
+    c->shared_pieces = c->by_batch ? gale__parallel_width() : 1;
+    return GALE_OK;
 }
 
 static int64_t padded_work(const gale__simd_gemm *gemm, int64_t rows, int64_t lanes)
@@ -550,9 +498,11 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     turned = is_turned(nest, info);
     c->window = (gale__cpu_window){0};
     find_spans(c, info, turned ? 'N' : 'M');
-    if (find_winograd(c, info, turned)) return init_winograd(c, info);
+    find_shares(c, info, turned);
+    if (c->bands.maps) return init_bands(c, info, turned);
+    if (!c->shares && find_winograd(c, info, turned)) return init_winograd(c, info);
     c->winograd = (gale__cpu_winograd){0}, c->window = (gale__cpu_window){0};
-    if (is_better_transposed(c, info, turned)) {
+    if (!c->shares && is_better_transposed(c, info, turned)) {
         c->transposed = true;
         turned = !turned;
         find_spans(c, info, turned ? 'N' : 'M');
@@ -565,17 +515,18 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
     GALE_TRY(choose_window(c, turned ? info->a : info->b));
     find_a_panels(c, turned ? info->b : info->a);
     join_rows(c);
-    GALE_TRY(make_operand(c, &c->a, turned ? info->b : info->a));
-    GALE_TRY(make_operand(c, &c->b, turned ? info->a : info->b));
-    GALE_TRY(make_tail(c, info));
+    GALE_TRY(gale__cpu_contract_make_operand(c, &c->a, turned ? info->b : info->a));
+    GALE_TRY(gale__cpu_contract_make_operand(c, &c->b, turned ? info->a : info->b));
+    GALE_TRY(gale__cpu_contract_make_tail(c, info));
     c->private_bytes = task_bytes(c);
     if (c->groups > 1)
         c->shared_bytes = (size_t)(c->groups * c->batch.count * round_up(c->a.rows.count, c->mc) *
                                    round_up(c->b.rows.count, c->tile_lanes)) *
                           c->size;
     else if (!c->panels.bytes) c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->b, c->packed_lanes);
-    else if (c->transposed && c->a.rows.count * c->k.count * ((c->b.rows.count - 1) / c->tile_lanes) >
-                                  ROWS_SHARED * gale__parallel_now())
+    else if ((c->transposed || c->shares) &&
+             c->a.rows.count * c->k.count * ((c->b.rows.count - 1) / c->tile_lanes) >
+                 (c->shares && gale__parallel_now() > 1 ? ROWS_CUT : ROWS_SHARED) * gale__parallel_now())
         c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c));
     if (c->window.access) {
         const gale__cpu_window *w = &c->window;
@@ -592,6 +543,7 @@ void gale__cpu_contract_finish(gale__cpu_contract *c)
 {
     gale__cpu_window_finish(&c->window);
     gale__cpu_winograd_finish(&c->winograd);
+    gale__free(c->bands.offset);
     gale__cpu_tape_finish(&c->a.tape);
     gale__cpu_tape_finish(&c->b.tape);
     gale__cpu_tape_finish(&c->a.narrow.tape);

@@ -11,6 +11,7 @@
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/narrow.h"
 #include "kernel/cpu/requant.h"
+#include "kernel/cpu/scratch.h"
 #include "kernel/cpu/winograd.h"
 
 /* One operand: its expression, and the dimensions that its rows walk. */
@@ -25,6 +26,20 @@ typedef struct gale__cpu_operand {
     bool sums; /* panels come with the sums of their rows */
 } gale__cpu_operand;
 
+/* Blocks of lanes whose band is cut into shares (shares_window.c): rows of one map, some columns of a single row, or
+ * several maps.  A plane of the band holds, for each phase of the strides down and across, all its rows. */
+typedef struct gale__cpu_bands {
+    int64_t maps, rows, columns;        /* lanes of a block */
+    int64_t blocks, across, down;       /* blocks in all, in a row, in a column */
+    int64_t high, pitch, phases, plane; /* rows of a map, places of a row and phases down; a plane in elements */
+    int64_t lanes;                      /* from the first to the last, in whole tiles */
+    int64_t group, parts, part_rows;    /* blocks at a time; parts of the rows of the result */
+    bool apart;                         /* there are enough blocks: each thread cuts its own */
+    bool upright;                       /* pixels are rows of tiles: taps find these on lines of the cache */
+    size_t bytes;                       /* of a band */
+    int32_t *offset;                    /* bytes of each tap */
+} gale__cpu_bands;
+
 enum { GALE__CPU_PANELS_BUFFERS = 64 }; /* of a nest whose panels are made once, at most */
 
 typedef struct gale__cpu_contract {
@@ -33,6 +48,7 @@ typedef struct gale__cpu_contract {
     size_t size;              /* its bytes */
     gale__simd_gemm gemm;
     bool narrow;            /* both operands are (narrow.h) */
+    bool shares;            /* both are cut into three bf16 (contract_shares.c) */
     int64_t group;          /* steps of k that are adjacent in a panel */
     size_t unit;            /* their bytes */
     gale__cpu_operand a, b; /* a: the rows of the result's tiles; b: its lanes */
@@ -48,6 +64,7 @@ typedef struct gale__cpu_contract {
     bool by_batch;                            /* batches run side by side, each on one thread */
     gale__cpu_window window;                  /* how b's lanes are read, where that is better than packing them */
     gale__cpu_channel channel;                /* each batch by one row of weights; the window is the lanes' */
+    gale__cpu_bands bands;                    /* of lanes in shares; 0 blocks: none */
     gale__cpu_winograd winograd;              /* fewer multiplications; a's panels hold transformed weights */
     gale__cpu_panels panels;                  /* of b, made before; none: each run packs them */
     gale__cpu_panels a_panels;                /* of a, for every batch that has its own; one of the two at most */
@@ -57,6 +74,8 @@ typedef struct gale__cpu_contract {
 } gale__cpu_contract;
 static inline int64_t gale__cpu_contract_units(const gale__cpu_contract *c, int64_t k)
 {
+    if (c->shares) /* those of kc steps are filled up */
+        return k / c->kc * ((c->kc + c->group - 1) / c->group) + (k % c->kc + c->group - 1) / c->group;
     return k == c->k.count && c->window.units ? c->window.units : (k + c->group - 1) / c->group;
 }
 /* Bytes of k steps of one row of a panel. */
@@ -78,10 +97,20 @@ static inline int32_t *gale__cpu_contract_sums(
     const char *at = panels + (size_t)rows * gale__cpu_contract_steps(c, c->k.count);
     return o->sums ? (int32_t *)(uintptr_t)at + k / c->kc * rows : NULL;
 }
+/* Scratch memory of a kind, for this contraction. */
+static inline gale__cpu_scratch_kind gale__cpu_contract_scratch(
+    const gale__cpu_contract *c, gale__cpu_scratch_kind kind)
+{
+    if (!c->shares) return kind;
+    return kind == GALE__CPU_SCRATCH_SHARED ? GALE__CPU_SCRATCH_SHARED_BITS : GALE__CPU_SCRATCH_PRIVATE_BITS;
+}
 /* False where the direct schedules serve better. */
 bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info);
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info);
 void gale__cpu_contract_finish(gale__cpu_contract *c);
+/* Parts of it: tapes of an operand, and of what follows. */
+gale_status gale__cpu_contract_make_operand(gale__cpu_contract *c, gale__cpu_operand *o, int value);
+gale_status gale__cpu_contract_make_tail(gale__cpu_contract *c, const gale__contraction *info);
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to);
 void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
@@ -100,6 +129,32 @@ void gale__cpu_winograd_make(const gale__cpu_contract *c, const void *from, void
 size_t gale__cpu_contract_temp(const gale__cpu_contract *c);
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
     int64_t rows, int64_t k0, int64_t kn, char *temp, char *out, int32_t *sums);
+/* Parts of it: rows along k as they are, in memory or in temp, `pitch` elements apart; and panels of lanes. */
+const char *gale__cpu_contract_gather(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f,
+    int64_t r0, int64_t n, int64_t k0, int64_t kn, char *temp, size_t *pitch);
+void gale__cpu_contract_deal(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
+    int64_t rows, int64_t k0, int64_t kn, char *out);
+/* The same in shares: whether these are faster, how they are packed, and tile = (or +=, unless first) the product of
+ * panels over kn steps; plain: multiplied as f32. */
+bool gale__cpu_shares_wanted(bool faster); /* on this processor, as the environment says */
+/* Nanoseconds of a weight, which comes from far memory as 6 bytes instead of 4, each time it is read. */
+#define GALE__SHARES_WEIGHT_NS 0.25
+double gale__cpu_shares_ns(int64_t m, int64_t n, int64_t k); /* by a constant; infinite: other kernels are faster */
+bool gale__cpu_shares_fit(const gale__cpu_contract *c, const gale__contraction *info, bool turned);
+gale__simd_key gale__cpu_shares_key(void);
+size_t gale__cpu_shares_temp(const gale__cpu_contract *c);
+void gale__cpu_shares_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
+    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out);
+void gale__cpu_shares_multiply(const gale__cpu_contract *c, char *tile, const char *a, const char *b, int64_t rows,
+    int64_t lanes, int64_t kn, bool first, bool plain);
+/* Convolutions in shares: whether these are faster, their blocks, and a run; after the choice of blocks rows and lanes
+ * are as everywhere. */
+double gale__cpu_bands_point_ns(
+    int64_t channels, int64_t pixels, int64_t k); /* of a 1 x 1 convolution; infinite: other kernels are faster */
+bool gale__cpu_bands_fit(gale__cpu_contract *c, const gale__contraction *info, bool turned);
+gale_status gale__cpu_bands_init(gale__cpu_contract *c);
+size_t gale__cpu_bands_private(const gale__cpu_contract *c); /* scratch of a task */
+void gale__cpu_bands_run(const gale__cpu_contract *c, void *const *buffers, bool aliased);
 /* Panels of a: kc steps at a time, all rows of those steps; rows in whole panels.  Packed for one batch, on all cores.
  */
 int64_t gale__cpu_contract_padded_rows(const gale__cpu_contract *c);

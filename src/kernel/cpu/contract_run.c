@@ -1,4 +1,4 @@
-/* Runs a contraction: packs panels, sums tiles, finishes them.  Each element of the result is summed over k in the same
+/* Runs a contraction: sums tiles, finishes them.  Each element of the result is summed over k in the same
  * order for all tile sizes, so the result does not depend on the number of threads. */
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
@@ -19,6 +19,7 @@ typedef struct run {
 
 /* What one task works in: three frames, and room for panels and a tile. */
 typedef struct bench {
+    gale__cpu_scratch_kind kind;
     void *piece;
     gale__cpu_frame a, b, tail;
     char *pack_a, *pack_b, *rows, *tile;
@@ -49,7 +50,8 @@ static void open_points(bench *w, const run *r, char **at)
 static void open_bench(bench *w, const run *r)
 {
     const gale__cpu_contract *c = r->contract;
-    char *at = w->piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, c->private_bytes);
+    w->kind = gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_PRIVATE);
+    char *at = w->piece = gale__cpu_scratch_take(w->kind, c->private_bytes);
     gale__cpu_frame_init(&w->a, &c->a.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->a.tape)),
         c->a.tape.block, r->aliased);
     gale__cpu_frame_init(&w->b, &c->b.tape, r->buffers, carve(&at, gale__cpu_tape_scratch_bytes(&c->b.tape)),
@@ -63,7 +65,7 @@ static void open_bench(bench *w, const run *r)
     w->pack_b = at;
 }
 
-static void close_bench(bench *w) { gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, w->piece); }
+static void close_bench(const bench *w) { gale__cpu_scratch_give(w->kind, w->piece); }
 
 static void set_batch(bench *w, const gale__cpu_contract *c, int64_t batch)
 {
@@ -73,90 +75,6 @@ static void set_batch(bench *w, const gale__cpu_contract *c, int64_t batch)
     if (!c->narrow) return;
     gale__cpu_frame_seek(&w->zero_a, &c->batch, batch);
     gale__cpu_frame_seek(&w->zero_b, &c->batch, batch);
-}
-
-/* n elements into rows of `width`, `pitch` bytes apart; the last one is filled up with zeros. */
-static void deal(char *to, size_t pitch, const char *from, size_t bytes, size_t n_bytes)
-{
-    for (; n_bytes >= bytes; n_bytes -= bytes, from += bytes, to += pitch) {
-        switch (bytes) { /* the usual widths, so that copies are inlined */
-        case 32: memcpy(to, from, 32); break;
-        case 48: memcpy(to, from, 48); break;
-        case 64: memcpy(to, from, 64); break;
-        case 128: memcpy(to, from, 128); break;
-        default: memcpy(to, from, bytes); break;
-        }
-    }
-    if (!n_bytes) return;
-    memcpy(to, from, n_bytes);
-    memset(to + n_bytes, 0, bytes - n_bytes);
-}
-
-/* Lanes walk the rows: one k after the other. */
-static void pack_by_rows(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
-    int64_t rows, int64_t k0, int64_t kn, char *out)
-{
-    int64_t width = o->width, step = (int64_t)o->tape.block / width * width;
-    size_t row_bytes = (size_t)width * c->size, pitch = row_bytes * (size_t)kn;
-    for (int64_t r = 0; r < rows; r += step) {
-        int64_t n = least(step, rows - r);
-        gale__cpu_frame_seek(f, &c->k, k0);
-        gale__cpu_frame_set(f, &o->rows, r0 + r, (size_t)n);
-        for (int64_t k = 0; k < kn; k++) {
-            gale__cpu_frame_run(f, o->section);
-            deal(out + (size_t)(r / width) * pitch + (size_t)k * row_bytes, pitch, f->registers[o->out], row_bytes,
-                (size_t)n * c->size);
-            for (int j = c->k.n - 1; j >= 0; j--) {
-                if (++f->at[c->k.dim[j]] < c->k.extent[j]) break;
-                f->at[c->k.dim[j]] = 0;
-            }
-        }
-    }
-}
-
-/* Lanes walk k: rows are gathered, unless they lie in memory as they are, then interleaved a panel at a time. */
-static void pack_by_k(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
-    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out)
-{
-    int64_t width = o->width, block = (int64_t)o->tape.block;
-    for (int64_t r = 0; r < rows; r += width) {
-        int64_t n = least(width, rows - r);
-        size_t pitch = (size_t)kn;
-        const char *from = gale__cpu_frame_rows(f, o->section, &o->rows, r0 + r, n, &c->k, k0, &pitch);
-        for (int64_t i = 0; i < n && !from; i++) {
-            gale__cpu_frame_seek(f, &o->rows, r0 + r + i);
-            for (int64_t k = 0; k < kn; k += block) {
-                int64_t len = least(block, kn - k);
-                gale__cpu_frame_set(f, &c->k, k0 + k, (size_t)len);
-                gale__cpu_frame_run(f, o->section);
-                memcpy(temp + (size_t)(i * kn + k) * c->size, f->registers[o->out], (size_t)len * c->size);
-            }
-        }
-        f->tape->simd->interleave[c->size == 8](
-            out + (size_t)(r * kn) * c->size, from ? from : temp, pitch, (size_t)n, (size_t)width, (size_t)kn);
-    }
-}
-
-void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
-    int64_t rows, int64_t k0, int64_t kn, char *temp, char *out, int32_t *sums)
-{
-    int64_t group = o == &c->b && c->gemm.b_group ? c->gemm.b_group : c->group, together = c->group / group;
-    if (c->narrow)
-        gale__cpu_units_pack(&(gale__cpu_units){.narrow = &o->narrow,
-                                 .rows = &o->rows,
-                                 .k = &c->k,
-                                 .section = o->section,
-                                 .out = o->out,
-                                 .group = group,
-                                 .together = together,
-                                 .width = o->width,
-                                 .unit = c->unit / (size_t)together,
-                                 .along_k = o->along_k || c->unit / (size_t)together > 8, /* rows are not woven */
-                                 .order = c->window.order,
-                                 .places = c->window.units * c->group},
-            f, r0, rows, k0, kn, temp, out, sums);
-    else if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
-    else pack_by_rows(c, o, f, r0, rows, k0, kn, out);
 }
 
 enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 512, PANEL_AHEAD = 1024 };
@@ -255,7 +173,7 @@ void gale__cpu_contract_tail(const gale__cpu_contract *c, gale__cpu_frame *f, in
         finish_transposed(c, f, m0, rows, n0, lanes, (const float *)(const void *)sums, pitch);
         return;
     }
-    if (c->requant.out || (c->finish.out && !c->finish.also && !c->transposed && !f->aliased)) {
+    if (c->requant.out || (c->finish.out && (!c->finish.also || c->shares) && !c->transposed && !f->aliased)) {
         finish_rows(c, f, m0, rows, n0, lanes, sums, pitch);
         return;
     }
@@ -348,6 +266,7 @@ static void start_tile(const run *r, bench *w, int64_t m0, int64_t rows, int64_t
         start_with_sums(r, w, m0, rows, all);
         return;
     }
+    if (c->shares) return;
     if (!c->narrow || !c->b.sums) memset(w->tile, 0, (size_t)(all * c->tile_lanes) * c->size);
     if (!c->narrow) return;
     gale__cpu_narrow_points(&c->a.narrow, &w->zero_a, &c->a.rows, m0, rows, w->point_a);
@@ -392,6 +311,12 @@ static bool open_done(const run *r, const bench *w, int64_t m0, int64_t n0, gale
     return true;
 }
 
+static bool is_finite(const gale__cpu_contract *c, const char *tile, int64_t rows, int64_t lanes)
+{
+    return c->tail.simd->shares.is_finite(
+        (const float *)(const void *)tile, (size_t)c->tile_lanes, (size_t)rows, (size_t)lanes);
+}
+
 static void tile_task(void *arg, size_t i, int worker)
 {
     const run *r = arg;
@@ -409,6 +334,7 @@ static void tile_task(void *arg, size_t i, int worker)
     gale__cpu_row_view in_place = {0};
     bool reads = at_once && !r->rows && gale__cpu_contract_open_rows(c, &w.a, m0, rows, lanes, &in_place);
     if (!at_once || (c->kc < c->k.count && !reads)) start_tile(r, &w, m0, rows, lane, lanes);
+    bool plain = false;
     for (int64_t k = 0; k < c->k.count; k += c->kc) {
         int64_t kn = least(c->kc, c->k.count - k);
         const char *a = w.pack_a;
@@ -420,6 +346,15 @@ static void tile_task(void *arg, size_t i, int worker)
             a = r->rows + (size_t)gale__cpu_contract_padded_rows(c) * gale__cpu_contract_steps(c, k) +
                 (size_t)m0 * gale__cpu_contract_steps(c, kn);
         else pack_tile_rows(r, &w, m0, rows, k, kn);
+        if (c->shares) {
+            const char *b = packed_at(r, k, kn, lane);
+            gale__cpu_shares_multiply(c, w.tile, a, b, rows, lanes, kn, !k, plain);
+            if (k + kn < c->k.count || plain || is_finite(c, w.tile, rows, lanes)) continue;
+            memset(w.tile, 0, (size_t)(parts(rows, c->gemm.mr) * c->gemm.mr * c->tile_lanes) * c->size);
+            plain = true;
+            k = -c->kc;
+            continue;
+        }
         multiply(c, w.tile, a, packed_at(r, k, kn, lane), rows, lanes, kn, k + kn == c->k.count ? at_once : NULL);
     }
     if (at_once) gale__cpu_finish_activate(&c->finish, at_once, 0, rows, 0, lanes);
@@ -476,7 +411,7 @@ static void run_batch(run *r)
     const gale__cpu_contract *c = r->contract;
     if (c->a_panels.bytes)
         r->rows = (const char *)r->buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r->batch);
-    void *piece = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+    void *piece = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), c->shared_bytes);
     r->packed = r->panels ? r->panels : piece;
     if (r->panels && piece) gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece), r->rows = piece;
     for (r->lane_first = 0; r->lane_first < c->b.rows.count; r->lane_first += c->packed_lanes) {
@@ -484,7 +419,7 @@ static void run_batch(run *r)
         if (!r->panels) pack_lanes(r);
         gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->lane_count, c->tile_lanes)), tile_task, r);
     }
-    gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
+    gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), piece);
 }
 
 void gale__cpu_contract_make_panels(const gale__cpu_contract *c, void *from, void *to)
@@ -575,10 +510,10 @@ static void run_products(const gale__cpu_contract *c, void *const *buffers, bool
         .lane_tiles = parts(c->b.rows.count, c->tile_lanes)};
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
     if (c->groups > 1) {
-        r.packed = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, c->shared_bytes);
+        r.packed = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), c->shared_bytes);
         gale__parallel(tiles * (size_t)c->groups, group_task, &r);
         gale__parallel(tiles, join_task, &r);
-        gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r.packed);
+        gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), r.packed);
     } else if (c->by_batch) {
         gale__parallel((size_t)c->batch.count, batch_task, &r);
     } else {
@@ -589,6 +524,7 @@ static void run_products(const gale__cpu_contract *c, void *const *buffers, bool
 void gale__cpu_contract_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     if (c->channel.weights) gale__cpu_channel_run(c, buffers, aliased);
+    else if (c->bands.blocks) gale__cpu_bands_run(c, buffers, aliased);
     else if (c->winograd.weights) gale__cpu_winograd_run(c, buffers, aliased);
     else if (c->window.access) gale__cpu_window_run(c, buffers, aliased);
     else run_products(c, buffers, aliased);

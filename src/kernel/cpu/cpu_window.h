@@ -115,9 +115,7 @@ static inline int64_t gale__cpu_window_row_places(const gale__cpu_window *w)
 }
 /* A row of places of one phase: where it goes, how many of its first are outside, how many inside, and where these
  * come from. */
-typedef struct gale__cpu_window_strip {
-    int64_t to, lo, n, from;
-} gale__cpu_window_strip;
+typedef gale__simd_strip_of gale__cpu_window_strip;
 /* A plane of a band in units, by strips, where it is woven from four channels; else by rows: `need` of them, of so many
  * columns, from r on.  temp: gale__cpu_window_units_temp bytes. */
 bool gale__cpu_window_is_woven(const gale__cpu_window *w, const gale__simd *simd);

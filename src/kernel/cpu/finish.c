@@ -134,15 +134,19 @@ void gale__cpu_finish_find(
     if (value == reduce && nest->code[reduce].type == GALE_F32 && q->run) q->out = out;
 }
 
+static const float *base_of(const gale__nest_access *a, void *const *buffers, const int64_t *at, int n_dims)
+{
+    return a ? (const float *)buffers[a->buffer] + gale__cpu_address(a, at, n_dims) : NULL;
+}
+
 void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, void *const *buffers, const int64_t *at,
     int n_dims, const gale__cpu_span *lanes, int64_t n0, int64_t n, const float *sums)
 {
     float *out = (float *)buffers[q->out->buffer] + gale__cpu_address(q->out, at, n_dims), bias = -0.0f, scale = 1;
-    const float *other =
-        q->other ? (const float *)buffers[q->other->buffer] + gale__cpu_address(q->other, at, n_dims) : NULL;
+    const float *other = base_of(q->other, buffers, at, n_dims), *also = base_of(q->also, buffers, at, n_dims);
     if (q->bias) bias = ((const float *)buffers[q->bias->buffer])[gale__cpu_address(q->bias, at, n_dims)];
     if (q->scale) scale = ((const float *)buffers[q->scale->buffer])[gale__cpu_address(q->scale, at, n_dims)];
-    if (q->run == lanes->count) { /* the usual case, without divisions */
+    if (q->run == lanes->count && !also) { /* the usual case, without divisions */
         simd->rows.finish(out + n0, sums, other ? other + n0 : NULL, bias, scale, q->lo, q->hi, (size_t)n);
         if (q->activate) q->activate(out + n0, (size_t)n);
         return;
@@ -151,8 +155,14 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
         int64_t left = q->run - (n0 + i) % q->run;
         count = left < n - i ? left : n - i;
         float *to = out + gale__cpu_lane_address(q->out, lanes, n0 + i);
-        simd->rows.finish(to, sums + i, other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL, bias,
-            scale, q->lo, q->hi, (size_t)count);
+        const float *from = sums + i;
+        if (also) {
+            simd->rows.finish(to, from, also + gale__cpu_lane_address(q->also, lanes, n0 + i), bias, scale, -INFINITY,
+                INFINITY, (size_t)count);
+            from = to;
+        }
+        simd->rows.finish(to, from, other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL,
+            also ? -0.0f : bias, also ? 1 : scale, q->lo, q->hi, (size_t)count);
         if (q->activate) q->activate(to, (size_t)count);
     }
 }
@@ -164,11 +174,6 @@ static bool find_pitch(const gale__nest_access *a, const gale__cpu_span *rows, i
     for (int i = rows->n - 2; i >= 0; i--)
         if (a->stride[rows->dim[i]] != a->stride[rows->dim[i + 1]] * rows->extent[i + 1]) return false;
     return true;
-}
-
-static const float *base_of(const gale__nest_access *a, void *const *buffers, const int64_t *at, int n_dims)
-{
-    return (const float *)buffers[a->buffer] + gale__cpu_address(a, at, n_dims);
 }
 
 static const float no_bias = -0.0f;

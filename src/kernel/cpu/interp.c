@@ -15,11 +15,14 @@ struct gale__cpu_kernel {
     gale__cpu_direct direct;
     gale__cpu_contract contract;
     gale__cpu_last last; /* instead of both, if it has a kind */
+    gale__cpu_scratch_kind private_kind, shared_kind;
     size_t private_bytes, shared_bytes;
 };
 
 static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
 {
+    k->shared_kind = GALE__CPU_SCRATCH_SHARED;
+    k->private_kind = GALE__CPU_SCRATCH_PRIVATE;
     GALE_TRY(gale__nest_copy(&k->arena, nest, &k->nest));
     gale__nest_trim(&k->nest);
     gale__contraction info;
@@ -32,9 +35,11 @@ static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
     else GALE_TRY(gale__cpu_direct_init(&k->direct, &k->nest));
     size_t shared = k->contracts ? k->contract.shared_bytes : k->direct.parts_bytes;
     size_t private = k->contracts ? k->contract.private_bytes : k->direct.scratch_bytes;
-    GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, shared, k->contracts ? k->contract.shared_pieces : 1));
+    k->shared_kind = gale__cpu_contract_scratch(&k->contract, GALE__CPU_SCRATCH_SHARED);
+    k->private_kind = gale__cpu_contract_scratch(&k->contract, GALE__CPU_SCRATCH_PRIVATE);
+    GALE_TRY(gale__cpu_scratch_reserve(k->shared_kind, shared, k->contracts ? k->contract.shared_pieces : 1));
     k->shared_bytes = shared;
-    GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, private, gale__parallel_width()));
+    GALE_TRY(gale__cpu_scratch_reserve(k->private_kind, private, gale__parallel_width()));
     k->private_bytes = private;
     return GALE_OK;
 }
@@ -54,8 +59,8 @@ void gale__cpu_kernel_destroy(gale__cpu_kernel **kernel)
     gale__cpu_kernel *k = *kernel;
     *kernel = NULL;
     if (!k) return;
-    gale__cpu_scratch_release(GALE__CPU_SCRATCH_SHARED, k->shared_bytes);
-    gale__cpu_scratch_release(GALE__CPU_SCRATCH_PRIVATE, k->private_bytes);
+    gale__cpu_scratch_release(k->shared_kind, k->shared_bytes);
+    gale__cpu_scratch_release(k->private_kind, k->private_bytes);
     gale__cpu_direct_finish(&k->direct);
     gale__cpu_contract_finish(&k->contract);
     gale__arena_finish(&k->arena);
@@ -114,6 +119,7 @@ const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
         return k->last.kind == GALE__CPU_LAST_DEPTH ? "by channel, channels last" : "pixels, channels last";
     if (k->contracts && k->contract.channel.weights) return "by channel";
     if (k->contracts && k->contract.winograd.weights) return "winograd";
+    if (k->contracts && k->contract.shares) return "contraction, f32 as three bf16";
     if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";
     if (!k->nest.n_inner) return "map";
     return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row"

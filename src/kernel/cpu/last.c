@@ -2,6 +2,7 @@
 #include "kernel/cpu/last.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/walk.h"
@@ -25,6 +26,7 @@ enum {
     WIDE_COLUMNS = 32,
     LEAST_CHANNELS = 8 /* fewer leave most of a vector empty */
 };
+#define BORDER_COST 1.1
 
 static int64_t padded(int64_t channels) { return parts(channels, VECTOR) * VECTOR; }
 
@@ -159,6 +161,13 @@ static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double n
         bool small = l->columns < POINT_COLUMNS && l->columns % PANEL;
         ns[0] = work * (small ? 0.0138 : 0.0110);
         ns[1] = work * (small ? 0.0125 : 0.0130);
+        int64_t pixels = l->columns * l->rows.count;
+        double shares[2] = {
+            gale__cpu_bands_point_ns(l->channels, pixels, l->k), gale__cpu_shares_ns(pixels, l->channels, l->k)};
+        if (shares[0] >= ns[0]) return;
+        ns[0] = shares[0];
+        if (shares[1] < ns[1]) ns[1] = shares[1];
+        if (ns[1] < BORDER_COST * ns[0]) ns[1] = BORDER_COST * ns[0]; /* where one side alone is, they have none */
         return;
     }
     bool narrow = l->columns <= NARROW_COLUMNS;
@@ -236,6 +245,9 @@ bool gale__cpu_last_find(gale__cpu_last *l, const gale__nest *nest)
     if (!kind) return false;
     bool last = out->stride[l->channel] == 1, depth = kind == GALE__CPU_LAST_DEPTH;
     bool from_last = depth ? l->x->stride[l->channel] == 1 : l->x->stride[nest->n_outer] == 1;
+    if (!depth && last && from_last && !nest->steady && /* a product */
+        gale__cpu_shares_ns(l->columns * l->rows.count, l->channels, l->k) < INFINITY)
+        return false;
     if ((depth && !(last && from_last)) || (!last && !from_last) || !find_finish(l, last) || (depth && l->finish.other))
         return false;
     l->kind = kind;

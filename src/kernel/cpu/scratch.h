@@ -8,6 +8,8 @@
 typedef enum gale__cpu_scratch_kind {
     GALE__CPU_SCRATCH_SHARED,
     GALE__CPU_SCRATCH_PRIVATE,
+    GALE__CPU_SCRATCH_SHARED_BITS, /* the same of kernels that leave bits behind that are no ordinary floats: as such */
+    GALE__CPU_SCRATCH_PRIVATE_BITS, /* they may be subnormal, and multiplying these takes twenty times as long */
     GALE__CPU_SCRATCH_COUNT
 } gale__cpu_scratch_kind;
 /* Makes sure of `pieces` pieces of at least size_bytes until the matching release; 0 bytes: nothing. */

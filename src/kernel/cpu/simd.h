@@ -224,6 +224,43 @@ typedef struct gale__simd_rows {
     void (*cell[3])(const gale__simd_cell *v, size_t n); /* RNN, GRU, LSTM */
 } gale__simd_rows;
 
+/* F32 as three bf16 shares (simd_shares.c), whose micro-kernel has the key {F32, F32, F32, 32}: a unit of its panels is
+ * 32 rows, or lanes, by 32 steps, GALE__SHARES_UNIT bytes. */
+enum { GALE__SHARES_UNIT = 3 * 32 * 32 * 2, GALE__SHARES_PAIR = 16 };
+/* A row of places: where it goes, how many of its first are outside, how many inside, where these come from. */
+typedef struct gale__simd_strip_of {
+    int64_t to, lo, n, from;
+} gale__simd_strip_of;
+typedef struct gale__simd_taps {
+    size_t plane, units, taps, a_tap; /* plane: of an upright band a share; a_tap: weights of a tap, all rows */
+    const int32_t *offset;            /* bytes of each tap in the band */
+} gale__simd_taps;
+typedef struct gale__simd_shares {
+    /* a panel of up to 32 rows, `pitch` apart; filled up with 0 to 32 rows and whole units */
+    void (*cut_rows)(char *to, const float *x, size_t pitch, size_t rows, size_t k);
+    /* lanes of step k, and of step k + 16 (NULL: zeros), to panels that are so far apart; to: GALE__SHARES_ROW further
+     * for each k of a unit */
+    void (*cut_lanes)(char *to, size_t panel, const float *x, const float *y, size_t lanes);
+    gale__simd_tile *plain; /* as the micro-kernel's, multiplied as f32 */
+    /* Bands: planes of pairs of channels 16 apart, 16 for each share of 32 channels, `plane` bytes each.  Strips of one
+     * such pair (y: NULL: zeros), `pitch` places long, elements `stride` apart; 16 places after the last are written.
+     */
+    void (*cut_strips)(char *to, size_t plane, const gale__simd_strip_of *s, size_t n, size_t pitch, const float *x,
+        const float *y, int64_t stride);
+    /* Upright bands, of pixels of 64 bytes: shares of 32 channels (fewer: zeros), 16 apart side by side; shares are
+     * `share` bytes apart, channels of x `next` elements.  16 pixels after the last are written. */
+    void (*cut_pixels)(char *to, size_t share, const gale__simd_strip_of *s, size_t n, size_t pitch, const float *x,
+        int64_t next, int64_t channels, int64_t stride);
+    void (*turn_sums)(float *to, size_t pitch, const float *sums, size_t n); /* to[i][p] = sums[p][i], 32 of i */
+    /* 32 rows of weights (0: 16) by 32 lanes of a band; 1: 32 lanes of an upright band (0: 16) by 32 rows, the sums
+     * turned.  Weights: as operand a, or b, of the micro-kernel. */
+    void (*window[2][2])(float *c, size_t ldc, const gale__simd_taps *t, const char *weights, const char *band);
+    void (*window_plain)(
+        float *c, size_t ldc, const gale__simd_taps *t, const char *weights, const char *band, bool upright);
+    bool (*is_finite)(const float *x, size_t pitch, size_t rows, size_t n);
+} gale__simd_shares;
+enum { GALE__SHARES_ROW = 64 };
+
 /* Winograd's transforms of tiles of m x m results (winograd.h).  Lanes are whole vectors: up to GALE__SIMD_SLACK of
  * them after n are read and written too. */
 #define GALE__WINOGRAD_A 0.75f
@@ -288,6 +325,7 @@ typedef struct gale__simd {
     gale__simd_point_sum
         *point[2][2][GALE__POINT_PIXELS + 1]; /* 1: k_step is 1; 16 and 32 channels; pixels.  NULL: none */
     void (*wide)(const gale__simd_wide *d, int64_t first, int64_t channels); /* some of its channels, 16 or more */
+    gale__simd_shares shares;                                                /* NULL: not on this processor */
     gale__simd_rows rows;
     gale__simd_winograd winograd[2]; /* m = 2, 4 */
 } gale__simd;

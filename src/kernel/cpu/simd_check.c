@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { UNITS_MOST = 9, UNITS_FEW = 2, ROWS = 32, LANES = 64, BYTES = 64, PITCH = LANES + 3 };
+enum { UNITS_MOST = 9, UNITS_FEW = 2, ROWS = 32, LANES = 64, BYTES = 96, PITCH = LANES + 3 };
 
 typedef struct trial {
     const gale__simd_gemm *gemm;
@@ -38,7 +38,8 @@ static void fill(trial *t, int units)
         t->a.bytes[i] = (uint8_t)any(t);
         t->b.bytes[i] = (uint8_t)any(t);
     }
-    if (type != GALE_I16 && type != GALE_BF16) return;
+    if (type == GALE_F32) n *= 3; /* shares */
+    else if (type != GALE_I16 && type != GALE_BF16) return;
     for (size_t i = 0; i < n; i++) {
         int x = (int)(any(t) % 511) - 255, y = (int)(any(t) % 511) - 255;
         t->a.halves[i] = (uint16_t)(type == GALE_I16 ? x : 0x3f80 + x / 2);
@@ -57,8 +58,24 @@ static double element(const void *panel, uint8_t type, int64_t i)
     }
 }
 
+/* Six products of three shares: steps k and k + 16 are side by side, of a row's and of 16 lanes. */
+static double sum_of_shares(const trial *t, int row, int lane, int units)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < units * 32; k++)
+        for (int64_t x = 0; x < 3; x++)
+            for (int64_t y = 0; x + y < 3; y++) {
+                int64_t unit = k / 32 * 3, pair = k % 16, side = k % 32 / 16;
+                sum +=
+                    element(&t->a, GALE_BF16, (unit + x) * 1024 + row * 32 + pair * 2 + side) *
+                    element(&t->b, GALE_BF16, (unit + y) * 1024 + lane / 16 * 512 + pair * 32 + lane % 16 * 2 + side);
+            }
+    return sum;
+}
+
 static double sum_of(const trial *t, int row, int lane, int units)
 {
+    if (t->gemm->key.a == GALE_F32) return sum_of_shares(t, row, lane, units);
     const gale__simd_gemm *g = t->gemm;
     int64_t group = g->key.group, side = g->b_group ? g->b_group : group;
     double sum = 0;

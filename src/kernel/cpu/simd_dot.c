@@ -220,7 +220,11 @@ void SIMD(dot)(gale__simd *t)
 #else
 TILES(halves, _tile_dpbf16ps)
 
-void SIMD(dot)(gale__simd *t) { add_halves(t, (gale__simd_key){GALE_BF16, GALE_BF16, GALE_F32, 32}, 2); }
+void SIMD(dot)(gale__simd *t)
+{
+    add_halves(t, (gale__simd_key){GALE_BF16, GALE_BF16, GALE_F32, 32}, 2);
+    SIMD(shares)(t, open_tiles, close_tiles);
+}
 #endif
 
 #else

@@ -77,8 +77,7 @@ static bool fits_window(const gale__cpu_window *w, const gale__cpu_span *batch)
     return true;
 }
 
-/* What GALE_WINOGRAD asks for: 0: off, 2, 4, or -1 for a choice by cost. */
-static int64_t asked(void)
+int64_t gale__cpu_winograd_asked(void)
 {
     const char *text = gale__env_get(GALE__ENV_WINOGRAD);
     if (!text) return -1;
@@ -88,7 +87,7 @@ static int64_t asked(void)
 int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_access *weights,
     const gale__cpu_span *batch, int64_t rows, const gale__simd_gemm *gemm)
 {
-    int64_t best = 0, k = w->rest.count, forced = asked();
+    int64_t best = 0, k = w->rest.count, forced = gale__cpu_winograd_asked();
     if (weights->type != GALE_F32 || !fits_window(w, batch)) return 0;
     if (forced >= 0) return forced;
     if (k < CHANNELS_LEAST || rows < ROWS_LEAST) return 0;

@@ -32,6 +32,8 @@ typedef struct gale__cpu_winograd {
                             whole vectors */
     int32_t *offset;     /* of each step of k in a transformed block */
 } gale__cpu_winograd;
+/* What GALE_WINOGRAD asks for: 0: off, 2, 4, or -1 for a choice by cost. */
+int64_t gale__cpu_winograd_asked(void);
 /* Whether it is worth it for rows of weights at `weights` by the window w, and with which m: 0, 2 or 4. */
 int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_access *weights,
     const gale__cpu_span *batch, int64_t rows, const gale__simd_gemm *gemm);
