@@ -104,6 +104,31 @@ static inline gale__nest_access *dense_access(build *b, gale_type type, uint32_t
     b->buffers[a->buffer].elements = dense(b, a, mask);
     return a;
 }
+
+/* What a convolution reads, [n, groups, c, h, w], by dimensions n, group, output channel, y, x and c, taps of y, of x.
+ */
+typedef struct build_maps {
+    int64_t n, groups, c, h, w, pad, stride, hop;
+} build_maps;
+static inline gale__nest_access *maps_access(build *b, const build_maps *m)
+{
+    gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, m->n * m->groups * m->c * m->h * m->w, false));
+    x->stride[0] = m->groups * m->c * m->h * m->w;
+    x->stride[1] = m->c * m->h * m->w;
+    x->stride[5] = m->h * m->w;
+    x->offset = -m->pad * (m->w + 1);
+    for (int axis = 0; axis < 2; axis++) {
+        gale__nest_guard *g = &x->guards[axis];
+        *g = (gale__nest_guard){.c0 = -m->pad, .extent = axis ? m->w : m->h, .div = 1};
+        g->coef[3 + axis] = m->stride;
+        g->coef[6 + axis] = m->hop;
+        x->stride[6 + axis] = m->hop * (axis ? 1 : m->w);
+        x->stride[3 + axis] = m->stride * (axis ? 1 : m->w);
+    }
+    x->n_guards = m->pad ? 2 : 0;
+    return x;
+}
+
 /* Every allocation of creating a kernel may fail; nothing is left behind. */
 static inline void check_create_faults(const gale__nest *nest)
 {

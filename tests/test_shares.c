@@ -40,20 +40,7 @@ static void make_convolution(build *b, const shape *s)
     int64_t reach = (s->taps - 1) * s->hop, high = (s->h + 2 * s->pad - reach - 1) / s->stride + 1,
             wide = (s->w + 2 * s->pad - reach - 1) / s->stride + 1;
     build_init(b, 5, 3, (int64_t[]){s->n, s->groups, s->o, high, wide, s->c, s->taps, s->taps});
-    gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, s->n * s->groups * s->c * s->h * s->w, false));
-    x->stride[0] = s->groups * s->c * s->h * s->w;
-    x->stride[1] = s->c * s->h * s->w;
-    x->stride[5] = s->h * s->w;
-    x->offset = -s->pad * (s->w + 1);
-    for (int axis = 0; axis < 2; axis++) {
-        gale__nest_guard *g = &x->guards[axis];
-        *g = (gale__nest_guard){.c0 = -s->pad, .extent = axis ? s->w : s->h, .div = 1};
-        g->coef[3 + axis] = s->stride;
-        g->coef[6 + axis] = s->hop;
-        x->stride[6 + axis] = s->hop * (axis ? 1 : s->w);
-        x->stride[3 + axis] = s->stride * (axis ? 1 : s->w);
-    }
-    x->n_guards = s->pad ? 2 : 0;
+    gale__nest_access *x = maps_access(b, &(build_maps){s->n, s->groups, s->c, s->h, s->w, s->pad, s->stride, s->hop});
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 2 | 4 | 32 | 64 | 128, false), 1);
     add_tail(b, in, weight, 2 | 4, 31);
 }

@@ -23,20 +23,7 @@ static void make_nest(build *b, const shape *s, int64_t stride)
 {
     int64_t oh = (out_size(s->h, s) + stride - 1) / stride, ow = (out_size(s->w, s) + stride - 1) / stride;
     build_init(b, 5, 3, (int64_t[]){s->n, s->groups, s->o, oh, ow, s->c, 3, 3});
-    gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, s->n * s->groups * s->c * s->h * s->w, false));
-    x->stride[0] = s->groups * s->c * s->h * s->w;
-    x->stride[1] = s->c * s->h * s->w;
-    x->stride[5] = s->h * s->w;
-    x->offset = -s->pad * (s->w + 1);
-    for (int axis = 0; axis < 2; axis++) {
-        gale__nest_guard *g = &x->guards[axis];
-        *g = (gale__nest_guard){.c0 = -s->pad, .extent = axis ? s->w : s->h, .div = 1};
-        g->coef[3 + axis] = stride;
-        g->coef[6 + axis] = 1;
-        x->stride[6 + axis] = axis ? 1 : s->w;
-        x->stride[3 + axis] = stride * x->stride[6 + axis];
-    }
-    x->n_guards = s->pad ? 2 : 0;
+    gale__nest_access *x = maps_access(b, &(build_maps){s->n, s->groups, s->c, s->h, s->w, s->pad, stride, 1});
     int in = add_load(b, x, 1), weight = add_load(b, dense_access(b, GALE_F32, 2 | 4 | 32 | 64 | 128, false), 1);
     int sum = add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, add(b, GALE__MUL, GALE_F32, 1, in, weight, 0));
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, dense_access(b, GALE_F32, 2 | 4, false), 0), 0);
