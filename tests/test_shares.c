@@ -117,7 +117,7 @@ static float *run_kernel(data *d, bool shares)
     size_t bytes = (size_t)d->b.buffers[Y].elements * sizeof(float);
     char *out = malloc(bytes + 2 * GUARD), *made = NULL;
     memset(out, 0x5a, bytes + 2 * GUARD);
-    setenv("GALE_AMX", "2", 1);
+    setenv("GALE_AMX", "3", 1);
     setenv("GALE_WINOGRAD", "off", 1);
     d->b.nest.steady = !shares;
     if (!CHECK_OK(gale__cpu_kernel_create(&d->b.nest, &k))) return NULL;

@@ -274,6 +274,12 @@ int gale__cpu_cores(void)
     return n < 1 ? 1 : (int)n;
 }
 
+int gale__cpu_processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : (int)n;
+}
+
 uint64_t gale__cpu_memory_bytes(void)
 {
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -25,6 +25,7 @@ const char *gale__cpu_isa_name(void); /* the best build for these features: "sve
 bool gale__cpu_has(const char *name); /* "bf16", "i8mm" ...: of the processor itself, whatever GALE_ISA says */
 const char *gale__cpu_name(void);     /* "Neoverse-V1"; "unknown" if the system does not report it */
 int gale__cpu_cores(void);            /* usable by this process */
+int gale__cpu_processors(void);       /* of the machine, whatever this process may use */
 uint64_t gale__cpu_memory_bytes(void);
 uint64_t gale__cpu_memory_free_bytes(void);
 uint64_t gale__cpu_memory_left_bytes(void); /* that, plus what can be swapped to disk */
