@@ -161,8 +161,9 @@ static void begin_first_thread(gale__matrix *t)
  * runs. */
 static void begin_maps(gale__matrix *t)
 {
-    gale__ir *ir = t->tile.tiling.emit.ir;
-    const gale__schedule *s = t->tile.tiling.emit.schedule;
+    gale__emit *e = &t->tile.tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
     int early = 0;
     for (int w = 0; s->settled && w < 2; w++) early |= is_settled(t, w) << w;
     begin_first_thread(t);
@@ -171,16 +172,18 @@ static void begin_maps(gale__matrix *t)
     for (int turn = 0; turn < 2; turn++) {
         int parts = turn ? 3 & ~early : early;
         if (turn && s->settled) {
-            gale__emit_close(&t->tile.tiling.emit);
+            gale__emit_close(e);
             effect(ir, GALE__IR_READY, 0);
             begin_first_thread(t);
         }
         if (!parts) continue;
-        gale__ir_val first = loop(ir, s->stages - 1u, 1, false);
-        gale__matrix_ask(t, first, op32(ir, GALE__MUL, first, s->tile_k), parts, turn == 0 || !early);
-        gale__emit_close(&t->tile.tiling.emit);
+        gale__ir_val first = loop(ir, s->stages - 1u, 1, false), k = op32(ir, GALE__MUL, first, s->tile_k);
+        gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, k, e->layout.inner_count)); /* or nobody waits for it */
+        gale__matrix_ask(t, first, k, parts, turn == 0 || !early);
+        gale__emit_close(e);
+        gale__emit_close(e);
     }
-    gale__emit_close(&t->tile.tiling.emit);
+    gale__emit_close(e);
     effect(ir, GALE__IR_BARRIER, 0);
 }
 

@@ -1,8 +1,9 @@
-/* MATRIX: groups that compute one tile after another.  Four subgroups copy the operands' parts, of all tiles in order
- * and as far ahead as the stages reach.  Two sets of four subgroups compute: one multiplies while the other stores the
- * tile before, so that neither the matrix units nor memory wait.  As a team they share a tile that is twice as wide,
- * and so read each row of work-group memory half as often, which is what bounds long products.  Gates in work-group
- * memory say which stages are full, which are free again, and whose turn it is. */
+/* MATRIX: groups that compute one tile after another.  Four subgroups copy the operands' parts, or one thread of theirs
+ * asks for them as boxes of maps, of all tiles in order and as far ahead as the stages reach.  Two sets of four
+ * subgroups compute: one multiplies while the other stores the tile before, so that neither the matrix units nor memory
+ * wait.  As a team they share a tile that is twice as wide, and so read each row of work-group memory half as often,
+ * which is what bounds long products.  Gates in work-group memory say which stages are full, which are free again, and
+ * whose turn it is. */
 #include "kernel/schedule/schedule_matrix.h"
 
 /* Registers of a thread: enough for the places of both parts, with shares for one step of them too; and for sums. */
