@@ -480,6 +480,24 @@ TEST(narrow_maps)
     unsetenv("GALE_WINOGRAD");
 }
 
+/* Blocks of some columns and several rows, whose sums are finished by a tape: PRelu. */
+TEST(wide_maps)
+{
+    static const int64_t widths[] = {296, 301, 177};
+    build b;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const build_maps m = {1, 1, 48, 9, widths[i], 1, 1, 1};
+        build_init(&b, 5, 3, (int64_t[]){m.n, m.groups, 48, m.h, m.w, m.c, 3, 3});
+        int in = add_load(&b, maps_access(&b, &m), 1),
+            weight = add_load(&b, dense_access(&b, GALE_F32, 4 | 32 | 64 | 128, false), 1);
+        int sum = add_reduce(&b, GALE__SUM, GALE_F32, GALE_F32, add(&b, GALE__MUL, GALE_F32, 1, in, weight, 0));
+        int slope = add_load(&b, dense_access(&b, GALE_F32, 4, false), 0), above = by_number(&b, GALE__MAX, sum, 0);
+        int below_0 = add(&b, GALE__MUL, GALE_F32, 0, by_number(&b, GALE__MIN, sum, 0), slope, 0);
+        add_store(&b, add(&b, GALE__ADD, GALE_F32, 0, above, below_0, 0), dense_access(&b, GALE_F32, 31, true));
+        CHECK(agree(&b, "wide map"));
+    }
+}
+
 /* Each channel by its own weights, one long row at a time; what follows is done for several channels together. */
 TEST(channels)
 {
@@ -835,5 +853,6 @@ static void test_keys(void)
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
-    ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps), ROW(channels),
-    ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows), ROW(faults))
+    ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps), ROW(wide_maps),
+    ROW(channels), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows),
+    ROW(faults))

@@ -166,7 +166,7 @@ static upright_tile upright_at(
 {
     const gale__cpu_window *w = &c->window;
     int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), rows = nr > w->x.lanes ? 2 : 1,
-            row = t / across * rows, column = t % across * nr, first = m, at = row * b->columns + column;
+            row = t / across * rows, column = t % across * nr, first = m, at = row * w->padded + column;
     bool direct = b->offset == w->direct; /* in memory, not in a band */
     int64_t down = w->y.step * (direct ? w->y.unit : w->pitch), along = w->x.step * (direct ? w->x.unit : 1);
     upright_tile x = {.from = (const float *)(const void *)band + row * down + column * along,
