@@ -129,6 +129,30 @@ static inline gale__nest_access *maps_access(build *b, const build_maps *m)
     return x;
 }
 
+/* Runs a kernel, and destroys it: buffers as given but for `written`, of so many bytes, which comes back, to be freed;
+ * nothing beside it may be touched.  What the kernel wants in the place of a constant is made of it. */
+static inline float *run_guarded(gale__cpu_kernel **k, float *const *at, int n, int written, size_t bytes)
+{
+    enum { ROOM = 64 };
+    void *buffers[64];
+    char *out = malloc(bytes + 2 * ROOM), *made = NULL;
+    gale__cpu_panels panels = gale__cpu_kernel_panels(*k);
+    memset(out, 0x5a, bytes + 2 * ROOM);
+    for (int i = 0; i < n; i++) buffers[i] = at[i];
+    buffers[written] = out + ROOM;
+    if (panels.bytes) {
+        made = gale__alloc_aligned(64, panels.bytes);
+        gale__cpu_kernel_make_panels(*k, at[panels.buffer], made);
+        buffers[panels.buffer] = made;
+    }
+    gale__cpu_kernel_run(*k, buffers);
+    for (int i = 0; i < ROOM; i++) CHECK(out[i] == 0x5a && out[ROOM + bytes + (size_t)i] == 0x5a);
+    gale__cpu_kernel_destroy(k);
+    gale__free(made);
+    memmove(out, out + ROOM, bytes);
+    return (float *)(void *)out;
+}
+
 /* Every allocation of creating a kernel may fail; nothing is left behind. */
 static inline void check_create_faults(const gale__nest *nest)
 {

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 enum { X, W, BIAS, OTHER, Y, BUFFERS };
-#define GUARD 64
 
 /* y = max(sum + bias + other, 0): along the last outer dimension of products bias, along channels of convolutions. */
 static void add_tail(build *b, int x, int w, uint32_t bias, uint32_t all)
@@ -113,29 +112,12 @@ static bool has_tiles(void) { return gale__simd_gemm_find((gale__simd_key){GALE_
 static float *run_kernel(data *d, bool shares)
 {
     gale__cpu_kernel *k = NULL;
-    void *buffers[BUFFERS];
-    size_t bytes = (size_t)d->b.buffers[Y].elements * sizeof(float);
-    char *out = malloc(bytes + 2 * GUARD), *made = NULL;
-    memset(out, 0x5a, bytes + 2 * GUARD);
     setenv("GALE_AMX", "3", 1);
     setenv("GALE_WINOGRAD", "off", 1);
     d->b.nest.steady = !shares;
     if (!CHECK_OK(gale__cpu_kernel_create(&d->b.nest, &k))) return NULL;
     CHECK((strstr(gale__cpu_kernel_schedule(k), "three bf16") != NULL) == (shares && has_tiles()));
-    gale__cpu_panels panels = gale__cpu_kernel_panels(k);
-    memcpy(buffers, d->at, sizeof buffers);
-    buffers[Y] = out + GUARD;
-    if (panels.bytes) {
-        made = gale__alloc_aligned(64, panels.bytes);
-        gale__cpu_kernel_make_panels(k, d->at[W], made);
-        buffers[W] = made;
-    }
-    gale__cpu_kernel_run(k, buffers);
-    for (int i = 0; i < GUARD; i++) CHECK(out[i] == 0x5a && out[GUARD + bytes + (size_t)i] == 0x5a);
-    gale__cpu_kernel_destroy(&k);
-    gale__free(made);
-    memmove(out, out + GUARD, bytes);
-    return (float *)(void *)out;
+    return run_guarded(&k, d->at, BUFFERS, Y, (size_t)d->b.buffers[Y].elements * sizeof(float));
 }
 
 static double error_of(const data *d, const float *y)

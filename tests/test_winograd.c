@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 enum { X, W, BIAS, OTHER, Y, BUFFERS };
-#define GUARD 64
 
 typedef struct shape {
     int64_t n, groups, c, h, w, o, pad; /* c, o: of a group */
@@ -93,26 +92,9 @@ static void close_data(data *d)
 static float *run_kernel(const data *d, const char *how)
 {
     gale__cpu_kernel *k = NULL;
-    void *buffers[BUFFERS];
-    size_t bytes = (size_t)d->b.buffers[Y].elements * sizeof(float);
-    char *out = malloc(bytes + 2 * GUARD), *made = NULL;
-    memset(out, 0x5a, bytes + 2 * GUARD);
     if (!CHECK_OK(gale__cpu_kernel_create(&d->b.nest, &k))) return NULL;
-    gale__cpu_panels panels = gale__cpu_kernel_panels(k);
     if (!CHECK(!strcmp(gale__cpu_kernel_schedule(k), how))) printf("  not %s\n", how);
-    for (int i = 0; i < Y; i++) buffers[i] = d->at[i];
-    buffers[Y] = out + GUARD;
-    if (panels.bytes) {
-        made = gale__alloc_aligned(64, panels.bytes);
-        gale__cpu_kernel_make_panels(k, d->at[W], made);
-        buffers[panels.buffer] = made;
-    }
-    gale__cpu_kernel_run(k, buffers);
-    for (int i = 0; i < GUARD; i++) CHECK(out[i] == 0x5a && out[GUARD + bytes + (size_t)i] == 0x5a);
-    gale__cpu_kernel_destroy(&k);
-    gale__free(made);
-    memmove(out, out + GUARD, bytes);
-    return (float *)(void *)out;
+    return run_guarded(&k, d->at, BUFFERS, Y, (size_t)d->b.buffers[Y].elements * sizeof(float));
 }
 
 /* The relative L2 of what is not the exact result, and the largest difference by the root mean square. */

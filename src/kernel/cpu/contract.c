@@ -34,8 +34,6 @@
 #define PATCH_MOST 16 /* places between lanes whose taps do not meet */
 #define FEW_K 32      /* least k of a window with fewer rows than a tile is worth */
 
-static int64_t round_up(int64_t v, int64_t to) { return (v + to - 1) / to * to; }
-
 /* The type sums are taken in, when its products may be taken in it as well. */
 static bool sum_type(const gale__nest *nest, const gale__contraction *info, gale__simd_type *ct)
 {

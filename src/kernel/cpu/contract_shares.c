@@ -13,8 +13,6 @@ enum { SIDE = 32, LEAST = 24, K_LEAST = 32 };
 /* Nanoseconds, one core of a Granite Rapids Xeon: of a product as f32 and as shares, of an element that is cut. */
 static const double PLAIN_NS = 0.0105, SHARES_NS = 0.0050, CUT_NS = 0.2;
 
-static int64_t round_up(int64_t v, int64_t to) { return parts(v, to) * to; }
-
 static bool is_constant(const gale__nest *nest, int value)
 {
     const gale__nest_instr *in = &nest->code[value];
@@ -52,10 +50,9 @@ gale__simd_key gale__cpu_shares_key(void) { return (gale__simd_key){GALE_F32, GA
 size_t gale__cpu_shares_temp(const gale__cpu_contract *c) { return (size_t)(2 * SIDE * c->kc) * sizeof(float); }
 
 /* One panel of kn steps, lanes side by side. */
-static void cut_panel(const gale__cpu_contract *c, const float *x, int64_t kn, char *out)
+static void cut_panel(const float *x, int64_t kn, char *out)
 {
     const gale__simd_shares *s = &gale__simd_get()->shares;
-    (void)c;
     for (int64_t k = 0; k < kn; k += SIDE, out += GALE__SHARES_UNIT)
         for (int64_t i = 0; i < GALE__SHARES_PAIR; i++) {
             const float *at = x + (k + i) * SIDE;
@@ -89,7 +86,7 @@ void gale__cpu_shares_pack(const gale__cpu_contract *c, const gale__cpu_operand 
                 simd->interleave[0](other, from, pitch, (size_t)n, SIDE, (size_t)kn);
                 from = other;
             }
-            cut_panel(c, from, kn, out);
+            cut_panel(from, kn, out);
         }
     }
 }

@@ -1,6 +1,7 @@
 /* See cpu_window.h: finds windows, chooses blocks, copies bands. */
 #include "kernel/cpu/cpu_window.h"
 #include "base/thread.h"
+#include "kernel/cpu/divide.h"
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
@@ -22,8 +23,6 @@
 enum { SEGMENTS = 64 }; /* of a panel that crosses rows */
 enum { STRIPS = 256 };  /* of a plane that are found once for all planes */
 
-static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
-static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }
 static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a < 0 ? -a : a; }
 
 static const gale__nest_access *load_of(const gale__nest *nest, int value, gale__simd_type ct)
@@ -137,34 +136,34 @@ static int64_t cost_of(const gale__cpu_window *w, int64_t m, int64_t batches, ga
     int64_t before = (w->column_blocks - 1) * w->columns, columns = padded(w->x.lanes - before, gemm),
             slim = columns % gemm.nr / 2; /* such tiles take half as long again for a lane */
     if (!w->flat) return w->y.lanes * (before + columns + slim) * rows;
-    panels = (w->row_blocks - 1) * parts_of(w->rows * w->columns, gemm.nr) + parts_of(last * w->columns, gemm.nr);
-    return panels * gemm.nr * (rows + packings * PACK_COST * (1 + parts_of(gemm.nr, w->columns)));
+    panels = (w->row_blocks - 1) * parts(w->rows * w->columns, gemm.nr) + parts(last * w->columns, gemm.nr);
+    return panels * gemm.nr * (rows + packings * PACK_COST * (1 + parts(gemm.nr, w->columns)));
 }
 
 /* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
 static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
 {
-    int64_t width = gale__parallel_now(), wide = parts_of(w->x.lanes, BLOCK_COLUMNS), blocks;
+    int64_t width = gale__parallel_now(), wide = parts(w->x.lanes, BLOCK_COLUMNS), blocks;
     bool plain = w->x.tap < 0 && w->y.tap < 0 && !w->whole; /* blocks share nothing, so they may be small */
-    w->columns = wide > 1 ? round_up(parts_of(w->x.lanes, wide), gemm.nr) : w->x.lanes;
+    w->columns = wide > 1 ? round_up(parts(w->x.lanes, wide), gemm.nr) : w->x.lanes;
     w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
     if (w->rows < 1) w->rows = 1;
     for (;;) {
         lay_band(w, gemm, size);
-        blocks = w->far.count * parts_of(w->y.lanes, w->rows) * parts_of(w->x.lanes, w->columns);
+        blocks = w->far.count * parts(w->y.lanes, w->rows) * parts(w->x.lanes, w->columns);
         size_t panels = w->whole ? (size_t)(w->units * w->block_lanes) * unit_of(w, size) : 0;
         bool large = w->band_bytes > BAND_BYTES || panels > PANELS_BYTES,
              few = blocks * batches < 4 * width && width > 1;
-        if (w->rows > (large ? 1 : w->upright ? 2 : 4) && (large || few)) w->rows = parts_of(w->rows, 2);
+        if (w->rows > (large ? 1 : w->upright ? 2 : 4) && (large || few)) w->rows = parts(w->rows, 2);
         else if (w->columns > (plain && !large ? 1 : 4) * gemm.nr && (large || few))
             w->columns = round_up(w->columns / 2, gemm.nr);
         else break;
     }
-    w->row_blocks = parts_of(w->y.lanes, w->rows);
-    w->column_blocks = parts_of(w->x.lanes, w->columns);
-    w->parts = blocks * batches >= 2 * width || width < 2 ? 1 : parts_of(4 * width, blocks * batches);
-    w->part_rows = round_up(parts_of(m, w->parts), gemm.mr);
-    w->parts = parts_of(m, w->part_rows);
+    w->row_blocks = parts(w->y.lanes, w->rows);
+    w->column_blocks = parts(w->x.lanes, w->columns);
+    w->parts = blocks * batches >= 2 * width || width < 2 ? 1 : parts(4 * width, blocks * batches);
+    w->part_rows = round_up(parts(m, w->parts), gemm.mr);
+    w->parts = parts(m, w->part_rows);
 }
 
 /* Rows that fill their panels badly are better packed across their ends. */
@@ -198,7 +197,7 @@ static void choose_upright(gale__cpu_window *w, const gale__cpu_window *plain, i
     bool alone = w->x.tap < 0 && w->y.tap < 0, far = alone && w->x.unit == 1 && !gale__cpu_window_is_near(w);
     if (!gale__simd_get()->upright_done || gemm->key.sum != GALE_F32 || gemm->key.group > 1 || far) return;
     g.mr = m > GALE__UPRIGHT_ROWS / 2 ? GALE__UPRIGHT_ROWS : GALE__UPRIGHT_ROWS / 2;
-    g.nr = (int)parts_of(w->x.lanes, parts_of(w->x.lanes, GALE__UPRIGHT_LANES));
+    g.nr = (int)parts(w->x.lanes, parts(w->x.lanes, GALE__UPRIGHT_LANES));
     if (2 * w->x.lanes <= GALE__UPRIGHT_LANES && w->y.lanes > 1 && !w->sparse) g.nr *= 2; /* two rows */
     g.slim = 0;
     up.upright = true;
@@ -484,7 +483,7 @@ static void copy_row(const gale__cpu_window *w, const gale__simd *simd, const ch
 {
     int64_t need = gale__cpu_window_places(&w->x, columns);
     for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * size) {
-        int64_t n = parts_of(need - p, w->phases);
+        int64_t n = parts(need - p, w->phases);
         gale__cpu_window_copy(w, simd, memory, r, p, n, w->widen ? temp : to);
         if (w->widen) w->widen(to, temp, NULL, NULL, (size_t)n);
         memset(to + (size_t)n * size, 0, (size_t)(w->phase - n) * size);
@@ -524,8 +523,8 @@ static int find_strips(const gale__cpu_window *w, const int64_t *at, int n_dims,
     for (int64_t p = 0; p < need; p++, gale__cpu_window_next(w, &r))
         for (int64_t q = 0; q < w->phases; q++, n++) {
             int64_t hi;
-            gale__cpu_window_inside(w, &r, q, parts_of(gale__cpu_window_places(&w->x, columns) - q, w->phases),
-                &out[n].lo, &hi, &out[n].from);
+            gale__cpu_window_inside(
+                w, &r, q, parts(gale__cpu_window_places(&w->x, columns) - q, w->phases), &out[n].lo, &hi, &out[n].from);
             out[n].n = hi - out[n].lo;
             out[n].to = p * w->pitch + q * w->phase;
         }

@@ -11,7 +11,6 @@
 enum { SIDE = 32, PAIR = GALE__SHARES_PAIR, LINE = 16, STRIPS = 512, LANES = 1024, EACH = 2, PIXEL = 64 };
 enum { BAND_BYTES = 1 << 20 };
 
-static int64_t round_up(int64_t v, int64_t to) { return parts(v, to) * to; }
 static int64_t phases_of(const gale__cpu_axis *a) { return a->taps > 1 ? a->step : 1; }
 static int64_t reach_of(const gale__cpu_axis *a) { return (a->taps - 1) * a->hop / a->step; }
 

@@ -1,17 +1,16 @@
 /* Bands and panels of narrow lanes: their elements are units of neighbouring channels or taps (cpu_window.h). */
 #include "kernel/cpu/cpu_window.h"
+#include "kernel/cpu/divide.h"
 #include <string.h>
 
 enum { TAPS_SHARE = 4 }; /* taps of a row fill at least one in so many steps of a unit */
 enum { UNIT_ROOM = 24 }; /* bytes for each place of a row that is woven into units: elements, and units twice */
 
-static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
-
 /* Units of neighbouring taps, where these are adjacent. */
 static bool take_taps(gale__cpu_window *w)
 {
     if (w->x.tap < 0 || w->x.hop != 1 || w->x.unit != 1 || w->x.taps * TAPS_SHARE < w->steps) return false;
-    w->across = parts_of(w->x.taps, w->steps);
+    w->across = parts(w->x.taps, w->steps);
     w->reads = w->rest.count * w->y.taps * w->across;
     return true;
 }
@@ -40,7 +39,7 @@ bool gale__cpu_window_find_units(gale__cpu_window *w, const gale__nest *nest, co
         w->rest.count /= steps;
     }
     bool found = w->channel >= 0 || take_taps(w);
-    w->units = parts_of(w->reads, together);
+    w->units = parts(w->reads, together);
     w->pointwise = is_pointwise(w);
     return found;
 }
@@ -53,7 +52,7 @@ static void copy_units(const gale__cpu_window *w, const gale__cpu_narrow *narrow
     size_t element = unit / (size_t)w->steps, room = (size_t)w->phase * 8;
     char *one = temp + (size_t)w->phase * 4, *other = one + room;
     for (int64_t p = 0; p < w->phases; p++, to += (size_t)w->phase * unit) {
-        int64_t n = parts_of(need - p, w->phases);
+        int64_t n = parts(need - p, w->phases);
         for (int64_t g = 0; g < w->steps; g++) {
             gale__cpu_window_row r = *first;
             r.address += g * w->access->stride[w->channel];

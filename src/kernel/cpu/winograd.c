@@ -24,20 +24,14 @@
 #define COST_MAP 16.0  /* more of those by this over the lanes of a map: small ones fill panels poorly */
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t parts_of(int64_t v, int64_t of) { return (v + of - 1) / of; }
-static int64_t round_up(int64_t v, int64_t to) { return parts_of(v, to) * to; }
-static int64_t equal_parts(int64_t v, int64_t limit, int64_t unit)
-{
-    return round_up(parts_of(v, parts_of(v, limit)), unit);
-}
+static int64_t equal_parts(int64_t v, int64_t limit, int64_t unit) { return round_up(parts(v, parts(v, limit)), unit); }
 
 gale__cpu_winograd_panels gale__cpu_winograd_cover(const gale__simd_gemm *gemm, int64_t lanes)
 {
-    gale__cpu_winograd_panels best = {.full = parts_of(lanes, gemm->nr)};
+    gale__cpu_winograd_panels best = {.full = parts(lanes, gemm->nr)};
     best.lanes = best.full * gemm->nr;
     for (int64_t slim = 1; gemm->slim && slim < 4; slim++) {
-        int64_t full = parts_of(most(lanes - slim * gemm->slim, 0), gemm->nr),
-                all = full * gemm->nr + slim * gemm->slim;
+        int64_t full = parts(most(lanes - slim * gemm->slim, 0), gemm->nr), all = full * gemm->nr + slim * gemm->slim;
         if (all < best.lanes) best = (gale__cpu_winograd_panels){full, slim, all};
     }
     return best;
@@ -46,9 +40,9 @@ gale__cpu_winograd_panels gale__cpu_winograd_cover(const gale__simd_gemm *gemm, 
 /* Work on one map. */
 static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const gale__simd_gemm *gemm)
 {
-    int64_t tiles = parts_of(w->y.lanes, m) * parts_of(w->x.lanes, m), padded = round_up(rows, gemm->mr);
+    int64_t tiles = parts(w->y.lanes, m) * parts(w->x.lanes, m), padded = round_up(rows, gemm->mr);
     double points = (double)((m + 2) * (m + 2)), k = (double)w->rest.count, weights = points * k * (double)padded;
-    int64_t vector = gemm->nr % 3 ? gemm->nr / 2 : gemm->nr / 3, across = parts_of(w->x.lanes, m);
+    int64_t vector = gemm->nr % 3 ? gemm->nr / 2 : gemm->nr / 3, across = parts(w->x.lanes, m);
     double empty = (double)(round_up(across, vector) - across) / (double)across; /* lanes of transforms, of one row */
     return weights * (double)gale__cpu_winograd_cover(gemm, tiles).lanes + COST_WEIGHT * weights +
            points * (double)tiles * (1 + empty / 2) * (COST_IN * k + COST_OUT * (double)padded);
@@ -93,7 +87,7 @@ int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_ac
     if (k < CHANNELS_LEAST || rows < ROWS_LEAST) return 0;
     double cost = plain_cost(w, rows, gemm);
     for (int64_t m = 2; m <= 4; m += 2) {
-        int64_t tiles = parts_of(w->y.lanes, m) * parts_of(w->x.lanes, m);
+        int64_t tiles = parts(w->y.lanes, m) * parts(w->x.lanes, m);
         size_t bytes = (size_t)((m + 2) * (m + 2) * k * rows) * sizeof(float);
         double its = cost_of(w, m, rows, gemm);
         if (tiles < TILES_LEAST || bytes > (m == 4 ? WEIGHT_BYTES_4 : WEIGHT_BYTES) || its >= cost) continue;
@@ -107,7 +101,7 @@ int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_ac
 static int64_t choose_rows(const gale__cpu_winograd *g, int64_t all, int64_t fit, const gale__simd_gemm *gemm)
 {
     int64_t best = 1, least_lanes = INT64_MAX;
-    for (int64_t rows = most(parts_of(fit, 2), 1); rows <= most(fit, 1); rows++) {
+    for (int64_t rows = most(parts(fit, 2), 1); rows <= most(fit, 1); rows++) {
         int64_t whole = all / rows, rest = all % rows,
                 lanes = whole * gale__cpu_winograd_cover(gemm, rows * g->columns).lanes +
                         (rest ? gale__cpu_winograd_cover(gemm, rest * g->columns).lanes : 0) + whole;
@@ -121,12 +115,12 @@ static int64_t choose_rows(const gale__cpu_winograd *g, int64_t all, int64_t fit
 /* Tasks of one point and some panels of rows each. */
 static void spread_tasks(gale__cpu_winograd *g, int64_t rows, const gale__simd_gemm *gemm, int64_t width)
 {
-    int64_t panels = parts_of(rows, gemm->mr), some = most(g->points * panels / (SPREAD_TASKS * width), 1);
+    int64_t panels = parts(rows, gemm->mr), some = most(g->points * panels / (SPREAD_TASKS * width), 1);
     g->spread = true;
     g->task_rows = g->rows;
     g->products = gale__cpu_winograd_cover(gemm, g->rows * g->columns).lanes + GALE__SIMD_SLACK;
     g->part = least(some, panels) * gemm->mr;
-    g->parts = parts_of(rows, g->part);
+    g->parts = parts(rows, g->part);
     g->tasks = g->points;
 }
 
@@ -135,19 +129,19 @@ static void choose_tasks(gale__cpu_winograd *g, int64_t rows, const gale__simd_g
 {
     g->task_rows = g->rows;
     while (g->task_rows > 1 && g->task_rows * g->columns > 4 * gemm->nr && width > 1 &&
-           parts_of(g->rows, g->task_rows) < 2 * width)
-        g->task_rows = parts_of(g->task_rows, 2);
+           parts(g->rows, g->task_rows) < 2 * width)
+        g->task_rows = parts(g->task_rows, 2);
     g->products = gale__cpu_winograd_cover(gemm, g->task_rows * g->columns).lanes + GALE__SIMD_SLACK;
-    g->tasks = parts_of(g->rows, g->task_rows);
+    g->tasks = parts(g->rows, g->task_rows);
     int64_t fit = (int64_t)PRODUCT_BYTES / (int64_t)sizeof(float) / (g->points * g->products) / gemm->mr * gemm->mr;
     g->part = equal_parts(rows, most(fit, gemm->mr), gemm->mr);
-    while (width > 1 && g->part > gemm->mr && g->tasks * parts_of(rows, g->part) < 2 * width)
+    while (width > 1 && g->part > gemm->mr && g->tasks * parts(rows, g->part) < 2 * width)
         g->part = round_up(g->part / 2, gemm->mr);
-    g->parts = parts_of(rows, g->part);
+    g->parts = parts(rows, g->part);
     /* Still threads without work: tiles of fewer lanes are better than none. */
     while (g->task_rows > 1 && g->tasks * g->parts < width && g->task_rows * g->columns > gemm->slim) {
-        g->task_rows = parts_of(g->task_rows, 2);
-        g->tasks = parts_of(g->rows, g->task_rows);
+        g->task_rows = parts(g->task_rows, 2);
+        g->tasks = parts(g->rows, g->task_rows);
         g->products = gale__cpu_winograd_cover(gemm, g->task_rows * g->columns).lanes + GALE__SIMD_SLACK;
     }
 }
@@ -158,18 +152,18 @@ gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_windo
     g->m = m;
     g->points = (m + 2) * (m + 2);
     g->channels = w->rest.count;
-    g->down = parts_of(w->y.lanes, m);
-    g->across = parts_of(w->x.lanes, m);
+    g->down = parts(w->y.lanes, m);
+    g->across = parts(w->x.lanes, m);
     int64_t lane_bytes = g->points * g->channels * (int64_t)sizeof(float),
             fit = most(BLOCK_BYTES * least(width, BLOCK_THREADS) / lane_bytes, 2 * gemm->nr);
     g->columns = g->across <= fit ? g->across : equal_parts(g->across, fit, 1);
-    g->column_blocks = parts_of(g->across, g->columns);
+    g->column_blocks = parts(g->across, g->columns);
     g->rows = choose_rows(g, w->far.count * g->down, fit / g->columns, gemm);
-    g->row_blocks = parts_of(w->far.count * g->down, g->rows);
+    g->row_blocks = parts(w->far.count * g->down, g->rows);
     g->pitch =
         round_up(g->rows * g->columns + GALE__SIMD_SLACK, 16) | 16; /* odd: steps of k share no set of the cache */
     g->point = g->channels * g->pitch + 16;                         /* points are not a power of two apart */
-    g->chunk = width > 1 ? parts_of(g->channels, 4 * width) : g->channels;
+    g->chunk = width > 1 ? parts(g->channels, 4 * width) : g->channels;
     g->phase = round_up(g->columns + 1, 4);
     g->half = round_up(m * g->phase, GALE__SIMD_SLACK);
     (width < SPREAD_THREADS ? choose_tasks : spread_tasks)(g, rows, gemm, width);
