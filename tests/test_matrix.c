@@ -196,6 +196,8 @@ static void make_cases(void)
     product("f16, maps, tiles in turn", SIZE(1, 500, 256, 136), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->maps = true;
     product("bf16, maps, odd rows of tiles", SIZE(1, 1100, 128, 200), GALE_BF16, 2, 8, 8, PLAIN)->maps = true;
     product("f16, maps, both sets on a tile", SIZE(1, 250, 480, 1096), GALE_F16, 2, 0, 0, AFTER)->maps = true;
+    convolution("convolution, maps", 64, 96, 19, 1, 1, true)->maps = true;
+    convolution("convolution, maps, strided", 128, 64, 13, 2, 1, true)->maps = true;
     wish(product("tiles 64 x 64", SIZE(1, 100, 136, 72), GALE_F16, 0, 0, 0, AFTER), 64, 64, 32, 32, 32, 2);
     wish(product("tiles 64 x 64, three stages", SIZE(1, 64, 72, 200), GALE_F16, 2, 0, 0, PLAIN), 64, 64, 16, 32, 32, 3);
     wish(product("tiles 64 x 32, four stages", SIZE(1, 80, 40, 104), GALE_BF16, 1, 0, 0, PLAIN), 64, 32, 32, 32, 16, 4);
@@ -482,7 +484,8 @@ TEST(nvrtc)
     bool newer = archs[count - 1] >= 100;
     compile_cases(&caps,
         (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n96k16.f32.f16", "m64n128k16.f32.bf16",
-            "registers_inc(216);", "gate_copies(&v", "map_copy_2(&v", "map_copy_5(&v", "registers_inc(232);", NULL},
+            "registers_inc(216);", "gate_copies(&v", "map_copy_2(&v", "map_copy_4(&v", "map_copy_5(&v",
+            "registers_inc(232);", NULL},
         (const char *const[]){newer ? "sm_90a" : NULL, NULL});
 }
 

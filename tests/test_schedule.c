@@ -249,6 +249,31 @@ static void convolution(const char *name, int64_t n, int64_t channels, int64_t o
     add_case(c);
 }
 
+/* out[n, y, x, c] = sum, or most, over ky, kx of in[n, y*s + ky*d - p, x*s + kx*d - p, c] (* w[ky, kx, c], then a bias)
+ */
+static void window(const char *name, gale_type type, const int64_t size[3], int64_t kernel, int64_t stride,
+    int64_t dilation, bool pools)
+{
+    int64_t height = size[0], width = size[1], channels = size[2];
+    nest_case *c = new_case(name, 4, 2, (int64_t[]){2, height, width, channels, kernel, kernel});
+    nr_axis x[4] = {nr_plain(0, 2)}, channel = nr_plain(3, channels);
+    nr_axis w[3] = {nr_plain(4, kernel), nr_plain(5, kernel), channel};
+    for (int i = 0; i < 2; i++) {
+        nr_axis a = {.c0 = -(kernel / 2), .extent = size[i] * stride, .div = 1, .guard = true};
+        a.coef[1 + i] = stride;
+        a.coef[4 + i] = dilation;
+        x[1 + i] = a;
+    }
+    x[3] = channel;
+    int v = to_f32(c, nr_load(c, nr_access(c, type, x, 4, NULL, 0, 0)));
+    if (!pools) v = nr_op(c, GALE__MUL, GALE_F32, v, to_f32(c, nr_load(c, nr_access(c, type, w, 3, NULL, 0, 0))), 0);
+    int r = nr_reduce(c, pools ? GALE__RMAX : GALE__SUM, v);
+    if (!pools) r = nr_op(c, GALE__ADD, GALE_F32, r, nr_load(c, nr_access(c, GALE_F32, &channel, 1, NULL, 0, 0)), 0);
+    nr_store(c, nr_op(c, GALE__CAST, type, r, 0, 0));
+    c->loose = 1e-3;
+    add_case(c);
+}
+
 /* Tensors that lie turned around: the kernel reads them along their own last axis. */
 static void turned(const char *name, int64_t b, int64_t m, int64_t n, gale_type type)
 {
@@ -327,6 +352,10 @@ static void make_cases(void)
     convolution("convolution", 2, 5, 20, 9, 3, 1, 1, 1);
     convolution("convolution, strided", 1, 4, 16, 8, 3, 2, 2, 1);
     convolution("convolution, dilated input", 1, 3, 16, 8, 3, 1, 1, 2);
+    window("windows of 7, f16", GALE_F16, (int64_t[]){6, 11, 24}, 7, 1, 1, false);
+    window("windows of 5, strided", GALE_F32, (int64_t[]){7, 10, 16}, 5, 2, 1, false);
+    window("windows of 3, dilated, odd channels", GALE_F32, (int64_t[]){9, 13, 11}, 3, 1, 2, false);
+    window("windows of 3, the largest", GALE_F16, (int64_t[]){8, 14, 12}, 3, 2, 1, true);
 }
 
 /* --- running ---------------------------------------------------------------------------------------------------------
@@ -376,7 +405,11 @@ static bool build_case(kernels *k, int i, const gale_device_caps *caps)
     char name[32];
     int at = 0;
     gale__ir *ir = calloc(1, sizeof *ir);
-    if (!CHECK_OK(gale__schedule_choose(&cases[i].nest, caps, &k->s[i]))) return false;
+    gale_device_caps small = *caps;
+    bool window = strstr(cases[i].name, "windows of") != NULL;
+    if (window) small.compute_units = 1; /* a larger device would want more of them */
+    if (!CHECK_OK(gale__schedule_choose(&cases[i].nest, &small, &k->s[i]))) return false;
+    if (window) CHECK_EQ(k->s[i].kind, GALE__SCHEDULE_WINDOW);
     /* As if the buffers were huge.  (lavapipe may not survive 64-bit division: see ir_lower.c.) */
     if (i % 6 == 5 && !(caps->software && caps->push_bytes)) k->s[i].index64 = 1;
     if (k->s[i].kind == GALE__SCHEDULE_MAP && i % 6 == 4) k->s[i].steps = 2;

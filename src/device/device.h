@@ -60,14 +60,25 @@ typedef struct gale__tag {
     const char *nodes; /* of the model, as messages call them; NULL: not known */
 } gale__tag;
 
+/* Along the width or the height of pictures: how many pixels there are, bytes from one to the next, the first and the
+ * last pixel where a window begins, and how far apart windows are. */
+typedef struct gale__matrix_axis {
+    uint64_t extent, pitch;
+    int32_t first, last;
+    uint32_t step;
+} gale__matrix_axis;
+
 /* A matrix that a kernel fetches parts of, where the device has matrix_maps: rows of `k` elements of 1 or 2 bytes,
- * `pitch` bytes from row to row, in boxes of rows that are 128 bytes long. */
+ * `pitch` bytes from row to row, in boxes of rows that are 128 bytes long.  Or the pixels of pictures, of k elements
+ * each and 0 outside, seen from windows: their rows follow each other along the width, the height, and the pictures. */
 typedef struct gale__matrix_map {
     int ref; /* of the launch */
     uint64_t offset, rows, k, pitch;
     uint32_t box_rows, element;
     bool spread; /* of each 32 rows of a box, those that differ in bits 3 and 4 lie where bits 1 and 2 would put them,
                     and the other way round */
+    bool window; /* rows: pictures; pitch: from one to the next */
+    gale__matrix_axis axis[2];
 } gale__matrix_map;
 #define GALE__LAUNCH_MAPS 2
 

@@ -170,20 +170,38 @@ typedef struct parameters {
     void *list[MAX_PARAMETER_BYTES / 4];
 } parameters;
 
-/* The rows of a spread box are numbered by five bits: the order of the dimensions is that in work-group memory. */
-static gale_status encode_map(const gale__cu_api *api, const gale__launch *launch, const gale__matrix_map *m, void *out)
+enum { MAP_BYTES = 0, MAP_HALVES = 1, MAP_SWIZZLE_128 = 3, MAP_PROMOTE_256 = 3 };
+
+/* Windows begin within a box whose corners are counted from those of the picture. */
+static int encode_window(const gale__cu_api *api, const gale__matrix_map *m, uint64_t address, void *out)
 {
-    enum { BYTES = 0, HALVES = 1, SWIZZLE_128 = 3, PROMOTE_256 = 3 };
-    const gale__ref *ref = &launch->refs[m->ref];
-    uint64_t p = m->pitch, address = ref->mem->address + ref->offset + m->offset;
+    const gale__matrix_axis *x = &m->axis[0], *y = &m->axis[1];
+    const uint64_t extent[4] = {m->k, x->extent, y->extent, m->rows}, pitch[3] = {x->pitch, y->pitch, m->pitch};
+    const int32_t lower[2] = {x->first, y->first};
+    const int32_t upper[2] = {(int32_t)(x->last + 1 - (int64_t)x->extent), (int32_t)(y->last + 1 - (int64_t)y->extent)};
+    const uint32_t step[4] = {1, x->step, y->step, 1};
+    return api->map_encode_window(out, m->element == 1 ? MAP_BYTES : MAP_HALVES, 4, address, extent, pitch, lower,
+        upper, 128 / m->element, m->box_rows, step, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+}
+
+/* The rows of a spread box are numbered by five bits: the order of the dimensions is that in work-group memory. */
+static int encode_rows(const gale__cu_api *api, const gale__matrix_map *m, uint64_t address, void *out)
+{
+    uint64_t p = m->pitch;
     const uint64_t spread[5] = {m->k, 2, 4, 4, m->rows / 32}, plain[2] = {m->k, m->rows};
     const uint64_t spread_pitch[4] = {p, 8 * p, 2 * p, 32 * p};
     const uint32_t box_k = 128 / m->element, spread_box[5] = {box_k, 2, 4, 4, m->box_rows / 32};
     const uint32_t plain_box[2] = {box_k, m->box_rows}, step[5] = {1, 1, 1, 1, 1};
-    int code =
-        api->map_encode(out, m->element == 1 ? BYTES : HALVES, m->spread ? 5 : 2, address, m->spread ? spread : plain,
-            m->spread ? spread_pitch : &p, m->spread ? spread_box : plain_box, step, 0, SWIZZLE_128, PROMOTE_256, 0);
-    return gale__cu_check(api, code, "describing a matrix");
+    return api->map_encode(out, m->element == 1 ? MAP_BYTES : MAP_HALVES, m->spread ? 5 : 2, address,
+        m->spread ? spread : plain, m->spread ? spread_pitch : &p, m->spread ? spread_box : plain_box, step, 0,
+        MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+}
+
+static gale_status encode_map(const gale__cu_api *api, const gale__launch *launch, const gale__matrix_map *m, void *out)
+{
+    const gale__ref *ref = &launch->refs[m->ref];
+    uint64_t address = ref->mem->address + ref->offset + m->offset;
+    return gale__cu_check(api, (m->window ? encode_window : encode_rows)(api, m, address, out), "describing a matrix");
 }
 
 static gale_status fill_parameters(

@@ -70,7 +70,7 @@ static void fill_caps(const gale__cu_api *api, int device, gale_device_caps *cap
     caps->matrix_f32 = cuda && (arch == 80 || arch == 90);
     caps->begins_early = cuda && arch >= 90;
     caps->matrix_groups = cuda && arch == 90; /* sm_90a: later cards have others */
-    caps->matrix_maps = caps->matrix_groups && api->map_encode;
+    caps->matrix_maps = caps->matrix_groups && api->map_encode && api->map_encode_window;
 }
 
 /* "580.65.06" out of the second word pair of /proc/driver/nvidia/version; "" when it is not told. */

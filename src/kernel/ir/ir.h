@@ -123,7 +123,9 @@ typedef enum gale__ir_op {
     GALE__IR_MAP_COPY,    /* where the device has matrix_maps: a box of map (imm & 255), from element c of row d on, to
                              work-group array a, element b, at a multiple of 1,024 bytes; arranged as GROUP_ADD wants it.
                              It arrives at the gate of the GATE_EXPECT before it.  imm bit 8: the map is spread, and d a
-                             multiple of 32; from bit 16 on: the pointer parameter that the map is made of */
+                             multiple of 32; bit 9: it is a window, c has the channel in 16 bits, then the pixel of the
+                             window in 8 bits each along width and height, and d (U64) the first window in 16 bits each
+                             and 32 for the picture; from bit 16 on: the pointer parameter that the map is made of */
     GALE__IR_READY, /* the kernel before has ended: before this only `settled` pointers are read, and nothing is written
                        to the device's memory.  At most once, outside of all blocks; without it from the beginning */
     GALE__IR_COUNT

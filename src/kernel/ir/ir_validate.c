@@ -278,9 +278,9 @@ static gale_status check_map_copy(const checker *c, gale__ir_val v, const gale__
     if (!gate) return bad(c, v, "no gate expects it");
     if ((in->imm & 255) >= c->ir->n_maps || in->imm >> 16 >= (uint64_t)c->ir->n_pointers)
         return bad(c, v, "no such map");
-    return is_shared(c, in->a) && is_index(c, in->b) && is_index(c, in->c) && is_index(c, in->d)
-               ? GALE_OK
-               : bad(c, v, "array or index");
+    bool place = in->imm >> 9 & 1 ? type_of(c, in->d) == GALE_U64 : is_index(c, in->d);
+    return is_shared(c, in->a) && is_index(c, in->b) && is_index(c, in->c) && place ? GALE_OK
+                                                                                    : bad(c, v, "array or index");
 }
 
 static gale_status check_meeting(const checker *c, gale__ir_val v, const gale__ir_instr *in)

@@ -286,8 +286,11 @@ static void emit_map_copy(printer *p, const gale__ir_instr *in)
 {
     const gale__ir_instr *gate = in;
     while (gate->op != GALE__IR_GATE_EXPECT) gate--;
-    gale__str_addf(p->out, "map_copy_%d(&v%u[%s],&M%u,%s,%s,&v%u[%s]);\n", in->imm >> 8 & 1 ? 5 : 2, in->a,
-        p->text[in->b], (unsigned)(in->imm & 255), p->text[in->c], p->text[in->d], gate->a, p->text[gate->b]);
+    gale__str_addf(p->out, "map_copy_%d(&v%u[%s],&M%u,%s,%s,&v%u[%s]);\n",
+        in->imm >> 8 & 1   ? 5
+        : in->imm >> 9 & 1 ? 4
+                           : 2,
+        in->a, p->text[in->b], (unsigned)(in->imm & 255), p->text[in->c], p->text[in->d], gate->a, p->text[gate->b]);
 }
 
 /* Copies and matrices: calls of what the dialect's head_matrix and head_bytes define. */

@@ -42,7 +42,7 @@ static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner, uses[8] = {0};
     uint8_t once = 0;
-    if (s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX ||
+    if (s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX || s->kind == GALE__SCHEDULE_WINDOW ||
         ((s->kind == GALE__SCHEDULE_ROW || s->kind == GALE__SCHEDULE_COLUMN) && !s->resident))
         return 0;
     for (int i = 0; i < nest->n_code; i++) {
@@ -161,6 +161,7 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
     else if (s->kind == GALE__SCHEDULE_MATRIX) status = gale__schedule_build_matrix(nest, s, ir);
     else if (s->kind == GALE__SCHEDULE_TRANSPOSE) status = gale__schedule_build_transpose(nest, s, ir);
     else if (s->kind == GALE__SCHEDULE_INTERLEAVE) status = gale__schedule_build_interleave(nest, s, ir);
+    else if (s->kind == GALE__SCHEDULE_WINDOW) status = gale__schedule_build_window(nest, s, ir);
     else status = gale__schedule_build_loops(nest, s, ir);
     if (status == GALE_OK) status = gale__ir_check(ir);
     if (status != GALE_OK) gale__ir_finish(ir);
@@ -199,7 +200,10 @@ int64_t gale__schedule_groups(const gale__nest *nest, const gale__schedule *s)
         for (int d = 0; d < all - 1; d++) count *= d == s->axis ? up(nest->extent[d], s->tile_m) : nest->extent[d];
         return count * up(nest->extent[all - 1], s->tile_n);
     }
-    for (int d = 0; d < outer; d++) count *= d == vdim ? up(nest->extent[d], s->vector) : nest->extent[d];
+    for (int d = 0; d < outer; d++) {
+        bool slides = s->kind == GALE__SCHEDULE_WINDOW && d == s->axis;
+        count *= up(nest->extent[d], d == vdim ? s->vector : slides ? s->steps : 1);
+    }
     return up(count, (int64_t)s->rows * (s->kind == GALE__SCHEDULE_MAP ? s->steps : 1));
 }
 
@@ -216,7 +220,7 @@ void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32
 
 const char *gale__schedule_name(const gale__schedule *s)
 {
-    static const char *const names[] = {"map", "row", "column", "tile", "matrix", "transpose", "interleave"};
+    static const char *const names[] = {"map", "row", "column", "tile", "matrix", "transpose", "interleave", "window"};
     return names[s->kind];
 }
 

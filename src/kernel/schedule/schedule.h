@@ -30,6 +30,8 @@ typedef enum gale__schedule_kind {
                                 */
     GALE__SCHEDULE_INTERLEAVE, /* a map with few points along the last dimension: a thread takes all of them for
                                 * `vector` neighbours along the one before */
+    GALE__SCHEDULE_WINDOW, /* windows that overlap: a thread takes `vector` neighbours `steps` times along `axis`, and
+                            * loads what their windows share once */
 } gale__schedule_kind;
 
 /* The key takes the bytes of this struct: there is no padding in it. */
@@ -55,7 +57,8 @@ typedef struct gale__schedule {
     uint8_t swap;            /* TILE, MATRIX: b walks the rows, a the columns, so that stores run along the columns */
     uint8_t fast[2]; /* and operand loads run along k (1) or along the rows or columns (0); vector width in wide */
     uint8_t wide[2];
-    uint8_t axis;   /* TRANSPOSE: the dimension loads run along */
+    uint8_t axis;   /* TRANSPOSE: the dimension loads run along; WINDOW: along which windows slide: micro_n points of it
+                       are as far as micro_m points of the last inner one, which has tile_k */
     uint8_t unroll; /* TILE: the walk through a part of k is written out; MATRIX: that through all parts, which fill the
                        stages but one */
     uint8_t math;   /* gale__ir_math_flags */
@@ -72,7 +75,7 @@ typedef struct gale__schedule {
     uint8_t async; /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once */
     uint8_t few;   /* MATRIX: bit 0 rows, bit 1 columns: fewer than the tile has; none is fetched in place of those that
                       are missing */
-    uint16_t maps; /* MATRIX, groups: operands are fetched as maps, by one thread */
+    uint16_t maps; /* MATRIX, groups: operands are fetched as maps, by one thread (GALE__MAPS_*) */
     uint16_t
         relay; /* MATRIX: groups of the launch, each of which computes one tile after another; 0: a group per tile */
 } gale__schedule;

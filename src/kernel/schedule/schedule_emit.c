@@ -384,6 +384,19 @@ static int twin_of(const gale__emit *e, int access, int b)
     return b;
 }
 
+/* WINDOW: the first outer and inner block at which an access that slides, or does not know the axis, means the same
+ * element. */
+static place window_twin(const gale__emit *e, const gale__nest_access *a, int b, int ib)
+{
+    const gale__schedule *s = e->schedule;
+    int at = b * s->micro_m + ib * s->micro_n;
+    if (!gale__schedule_access_walks(a, s->axis)) return (place){0, ib, 0};
+    for (int k = 0; k < b; k++)
+        for (int i = 0; i < e->inner_blocks; i++)
+            if (k * s->micro_m + i * s->micro_n == at) return (place){k, i, 0};
+    return (place){b, ib, 0};
+}
+
 /* With a vector along the outer dimensions (ov > 1) the neighbours of one load are outer lanes, else inner ones. */
 static void emit_load(gale__emit *e, int i)
 {
@@ -393,10 +406,13 @@ static void emit_load(gale__emit *e, int i)
     gale__ir_val out[GALE__EMIT_VECTOR];
     for (int b = 0; b < e->outer_blocks; b++)
         for (int ib = inner ? e->inner_from : 0; ib < (inner ? e->inner_to : 1); ib++) {
-            int twin = inner ? b : twin_of(e, e->nest->code[i].access, b);
-            if (twin != b) {
+            place twin = {inner ? b : twin_of(e, e->nest->code[i].access, b), ib, 0};
+            if (inner && e->schedule->kind == GALE__SCHEDULE_WINDOW)
+                twin = window_twin(e, &e->nest->accesses[e->nest->code[i].access], b, ib);
+            if (twin.outer_block != b) {
                 for (int v = 0; v < e->outer_vector; v++)
-                    *slot(e, i, b * e->outer_vector + v, 0) = *slot(e, i, twin * e->outer_vector + v, 0);
+                    *slot(e, i, b * e->outer_vector + v, ib) =
+                        *slot(e, i, twin.outer_block * e->outer_vector + v, twin.inner_block);
                 continue;
             }
             if (!repeat || ib == e->inner_from) emit_load_block(e, i, (place){b, inner ? ib : -1, 0}, vector, out);

@@ -27,7 +27,8 @@ typedef struct gale__emit_access {
 typedef struct gale__emit_layout {
     gale__emit_divisor extent[GALE__NEST_DIMS]; /* of the vector dimension: how many vectors */
     gale__ir_val outer_count, inner_count;      /* vectors, or points where not walked by vectors */
-    gale__ir_val points;                        /* tail: extent of the walked dimension */
+    gale__ir_val points;                        /* tail: extent of the walked dimension; WINDOW: the last place along
+                                                   the axis where a thread's results may begin */
     gale__ir_val m, n; /* TILE: rows and columns; k is inner_count, and outer_count the number of tiles */
     gale__emit_divisor tiles_m, tiles_n; /* TILE, TRANSPOSE: how many tiles */
     gale__emit_access *access;           /* by access */
@@ -204,6 +205,10 @@ int gale__schedule_matrix_access(const gale__nest *nest, int operand);
 uint32_t gale__schedule_matrix_copiers(const gale__schedule *s);
 /* MATRIX: whether a thread keeps to its columns while results are stored. */
 bool gale__schedule_matrix_columns(const gale__schedule *s);
+/* MATRIX: how the operands can be maps: 0: not; both have rows along k, or the first is a window over pictures
+ * (schedule_matrix_maps.c). */
+enum { GALE__MAPS_ROWS = 1, GALE__MAPS_WINDOW };
+int gale__matrix_find_maps(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s);
 /* MATRIX: the dimension along which results are stored by vectors. */
 int gale__schedule_matrix_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c);
 
@@ -221,6 +226,8 @@ double gale__schedule_tile_cycles(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s);
 /* Along which dimension an operand's loads find neighbours, and how many at once. */
 void gale__schedule_choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which);
+/* COLUMN's work where windows overlap and there are enough of them. */
+bool gale__schedule_choose_window(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 bool gale__schedule_choose_interleave(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 bool gale__schedule_choose_transpose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 
@@ -229,5 +236,6 @@ gale_status gale__schedule_build_loops(
 gale_status gale__schedule_build_tile(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 gale_status gale__schedule_build_matrix(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 gale_status gale__schedule_build_interleave(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
+gale_status gale__schedule_build_window(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 gale_status gale__schedule_build_transpose(const gale__nest *nest, const gale__schedule *s, gale__ir *ir);
 #endif

@@ -208,51 +208,6 @@ static const struct group_tile {
 } group_tiles[] = {{128, 128, 100, 83}, {128, 96, 112, 91}, {128, 64, 140, 105}, {64, 128, 139, 0}, {64, 96, 145, 0},
     {64, 64, 170, 0}};
 
-/* Whether an operand is a matrix of rows along k, and which. */
-static bool find_map(
-    const gale__nest *nest, const gale__contraction *c, const gale__schedule *s, int which, gale__matrix_map *out)
-{
-    const gale__nest_access *a =
-        &nest->accesses[gale__schedule_matrix_access(nest, gale__schedule_tile_operand(s, c, which))];
-    uint32_t size = which ? s->tile_n : s->tile_m, element = gale__schedule_matrix_bytes(s) ? 1 : 2;
-    int64_t pitch = 0, rows = 1, k = 1;
-    if (a->n_guards || a->offset < 0 || c->b_count != 1) return false;
-    for (int d = nest->n_outer + nest->n_inner - 1; d >= 0; d--) {
-        bool side = c->kind[d] == (uint8_t)gale__schedule_tile_kind(s, which);
-        if (nest->extent[d] == 1 || (!side && c->kind[d] != 'K')) continue;
-        if (side && rows == 1) pitch = a->stride[d];
-        if (a->stride[d] != (side ? pitch * rows : k)) return false;
-        if (side) rows *= nest->extent[d];
-        else k *= nest->extent[d];
-    }
-    *out = (gale__matrix_map){.ref = a->buffer,
-        .offset = (uint64_t)a->offset * element,
-        .rows = (uint64_t)rows,
-        .k = (uint64_t)k,
-        .pitch = (uint64_t)pitch * element,
-        .box_rows = size,
-        .element = element,
-        .spread = which && s->direct};
-    return pitch >= k && out->pitch % 16 == 0 && out->offset % 16 == 0 && (!out->spread || rows % 32 == 0);
-}
-
-int gale__schedule_maps(const gale__nest *nest, const gale__schedule *s, gale__matrix_map out[GALE__LAUNCH_MAPS])
-{
-    gale__contraction c;
-    if (!s->maps || !gale__nest_contraction(nest, &c)) return 0;
-    for (int w = 0; w < 2; w++) find_map(nest, &c, s, w, &out[w]);
-    return 2;
-}
-
-/* One thread asks for what 128 would copy (4,096 cubed in f16 on an H200: 185 us, and 216; 81,920 x 384 x 1,536: 151
- * us, and 181). */
-static bool has_maps(
-    const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s)
-{
-    gale__matrix_map map;
-    return caps->matrix_maps && find_map(nest, c, s, 0, &map) && find_map(nest, c, s, 1, &map);
-}
-
 #define FEW_TILES_K 768
 
 /* The tile whose rounds over all units take the least time.  Where there are few tiles and k is long, smaller ones wait
@@ -336,7 +291,7 @@ static bool choose_groups(const gale__nest *nest, const gale__contraction *c, co
     gale__schedule t = *s;
     t.groups = 1;
     t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
-    bool maps = has_maps(nest, c, caps, &t);
+    int maps = caps->matrix_maps ? gale__matrix_find_maps(nest, c, &t) : 0;
     if (want ? c->k < (maps ? MAPS_LEAST_K : GROUPS_LEAST_K) : !gale__schedule_groups_pay(m, n, c->k, maps))
         return false;
     struct group_tile tile = choose_group_tile(c, s, want, units, maps);
@@ -354,7 +309,8 @@ static bool choose_groups(const gale__nest *nest, const gale__contraction *c, co
         bool room = alone ? parts + 8 * MOST_STAGES <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
         if (parts <= caps->shared_bytes || !room) continue;
         choose_relay(nest, c, caps, want, maps, &t);
-        t.maps = maps && (t.relay || tiles >= units); /* the first boxes come later than the first copies would */
+        if (t.relay || tiles >= units)
+            t.maps = (uint16_t)maps; /* the first boxes come later than the first copies would */
         *s = t;
         return !want || (t.relay ? t.team ? want->how == GALE__HOW_TEAM : want->how == GALE__HOW_RELAY
                                  : want->how < GALE__HOW_RELAY);

@@ -271,25 +271,3 @@ void gale__matrix_gate(gale__matrix *t, int op, gale__ir_val which, gale__ir_val
 {
     gale__ir_add(t->tile.tiling.emit.ir, (gale__ir_instr){.op = (uint8_t)op, .a = t->gates, .b = which, .c = count});
 }
-
-static uint64_t buffer_of(const gale__matrix_part *p) { return (uint64_t)p->emit.nest->accesses[p->access].buffer; }
-
-void gale__matrix_ask(gale__matrix *t, gale__ir_val number, gale__ir_val k, int parts, bool expect)
-{
-    gale__ir *ir = t->tile.tiling.emit.ir;
-    const gale__schedule *s = t->tile.tiling.emit.schedule;
-    uint32_t element = gale__schedule_matrix_bytes(s) ? 1 : 2;
-    gale__ir_val stage = op32(ir, GALE__MUL, number, t->stage);
-    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GATE_EXPECT,
-                         .a = t->gates,
-                         .b = number,
-                         .imm = expect ? (uint32_t)(s->tile_m + s->tile_n) * s->tile_k * element : 0});
-    for (uint32_t w = 0; w < 2; w++)
-        if (parts >> w & 1)
-            gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_MAP_COPY,
-                                 .a = t->shared,
-                                 .b = op32(ir, GALE__ADD, stage, t->parts[w].at),
-                                 .c = k,
-                                 .d = t->tile.tiling.origin[w],
-                                 .imm = w | (w && s->direct) << 8 | buffer_of(&t->parts[w]) << 16});
-}

@@ -72,6 +72,7 @@ int gale__schedule_vector_dim(const gale__nest *nest, const gale__schedule *s)
     case GALE__SCHEDULE_MAP: return all - 1;
     case GALE__SCHEDULE_INTERLEAVE: return all - 2;
     case GALE__SCHEDULE_ROW: return nest->n_inner ? all - 1 : -1;
+    case GALE__SCHEDULE_WINDOW:
     case GALE__SCHEDULE_COLUMN: return nest->n_outer - 1;
     default: return -1;
     }
@@ -250,17 +251,19 @@ static void walk_domain(gale__emit_walk *w, gale__emit_layout *out, int vdim)
     bool tiles =
         s->kind == GALE__SCHEDULE_TILE || s->kind == GALE__SCHEDULE_MATRIX || s->kind == GALE__SCHEDULE_TRANSPOSE;
     int64_t count[2] = {1, 1};
+    bool window = s->kind == GALE__SCHEDULE_WINDOW;
     key_byte(w, nest->n_outer);
     key_byte(w, nest->n_inner);
     for (int d = 0; d < all; d++) {
-        int64_t n = d == vdim ? up(nest->extent[d], s->vector) : nest->extent[d];
-        if (d == all - 1 && s->kind == GALE__SCHEDULE_INTERLEAVE) continue; /* the kernel knows it */
+        int64_t n = up(nest->extent[d], d == vdim ? s->vector : window && d == s->axis ? s->steps : 1);
+        if (d == all - 1 && (window || s->kind == GALE__SCHEDULE_INTERLEAVE)) continue; /* the kernel knows it */
         if (tiles || (d != 0 && d != outer)) out->extent[d] = put_divisor(w, n);
         count[d >= outer] *= n;
     }
     out->outer_count = put_index(w, tiles ? gale__schedule_groups(nest, s) : count[0]);
     out->inner_count = put_word(w, GALE_U32, (uint64_t)count[1]);
     if (s->tail) out->points = put_index(w, nest->extent[vdim]);
+    if (window) out->points = put_index(w, nest->extent[s->axis] - s->steps);
 }
 
 static void walk_tiles(gale__emit_walk *w, gale__emit_layout *out, const gale__contraction *c)
