@@ -72,8 +72,8 @@ static void rows(og *t)
 static const struct {
     const char *name;
     void (*make)(og *);
-    int copied; /* kernels on matrix units whose operands are both copied: all but stems and very small ones */
-} networks[] = {{"residual", residual, 3}, {"branches", branches, 3}, {"rows", rows, 2}};
+    int copied; /* kernels on matrix units whose operands are both copied: all but very small ones */
+} networks[] = {{"residual", residual, 4}, {"branches", branches, 3}, {"rows", rows, 2}};
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
 static double distance(gale_tensor *a, gale_tensor *b)

@@ -185,6 +185,7 @@ static void make_cases(void)
     convolution("convolution", 5, 40, 7, 1, 1, false);
     convolution("convolution, strided", 8, 33, 6, 2, 1, false);
     convolution("convolution, channels last", 16, 40, 6, 1, 1, true)->async = 3;
+    convolution("convolution, channels last, by fours", 4, 40, 9, 2, 1, true)->async = 3;
     convolution("convolution, channels last, dilated input", 8, 36, 7, 1, 2, true);
     product("f16, both along k, longer", SIZE(1, 200, 136, 200), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->async = 3;
     product("f16, both along k, 64 columns", SIZE(1, 300, 64, 128), GALE_F16, 2, 0, 0, PLAIN)->async = 3;

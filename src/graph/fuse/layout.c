@@ -14,7 +14,7 @@ enum { SWEEPS = 8, NONE = -1 };
 /* Bytes that memory moves while an operation waits: 4.8 TB/s against 30 instead of 250 TFLOP/s, on an H200.  Other
  * cards with matrix units have much the same proportions. */
 #define BYTES_PER_OPERATION 0.14
-#define ACROSS 0.2      /* of that, where wgmma would do and mma.sync has to, or bytes are copied by fours */
+#define ACROSS 0.2      /* of that, where wgmma would do and mma.sync has to, or elements are copied by fours */
 #define FEW_CHANNELS 32 /* neighbours that are not enough for threads of which each walks a sum */
 #define OF_F32 0.4      /* of that: 40 instead of 85 TFLOP/s */
 
@@ -156,7 +156,7 @@ static double operand_cost(const gale__fusion *f, const use *u, bool last)
     bool bytes = gale_type_size(u->access->type) == 1;
     int along = copies_along(f, u, last, 16 / (int)gale_type_size(u->access->type));
     if (u->access->type == GALE_F32) return along >= u->kernel->nest.n_outer ? 0 : u->loss * OF_F32;
-    if (bytes && along == NONE && copies_along(f, u, last, 4) >= u->kernel->nest.n_outer) return u->loss * ACROSS;
+    if (along == NONE && copies_along(f, u, last, 4) >= u->kernel->nest.n_outer) return u->loss * ACROSS;
     if (along == NONE) return u->loss;
     if (along >= u->kernel->nest.n_outer) return 0;
     return bytes ? u->loss : u->grouped ? u->loss * ACROSS : 0;

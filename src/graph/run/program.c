@@ -2,6 +2,7 @@
 #include "graph/run/program.h"
 #include "graph/rewrite/merge_groups.h"
 #include "graph/rewrite/merge_products.h"
+#include "graph/rewrite/pad_channels.h"
 #include "graph/rewrite/precision.h"
 #include "graph/rewrite/recognise.h"
 #include "graph/run/run.h"
@@ -37,6 +38,8 @@ gale_status gale_program_create(
         status = gale__merge_products(p->graph, &p->arena);
     if (status == GALE_OK && !(options && options->no_recognise) && device->info.caps.n_matrix)
         status = gale__merge_groups(p->graph, options && options->precision, &p->arena);
+    if (status == GALE_OK && !(options && options->no_recognise) && device->info.caps.n_matrix)
+        status = gale__pad_channels(p->graph, options && options->precision, &p->arena);
     if (status == GALE_OK && options && options->precision)
         status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
     if (status != GALE_OK) {

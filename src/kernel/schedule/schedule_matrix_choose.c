@@ -53,8 +53,8 @@ static bool sums_fit(const gale__nest *nest, const gale__contraction *c, gale_ty
     return gale__emit_acc_type(nest, c->reduce) == sum && gale__compute_type((gale_type)nest->code[c->mul].type) == sum;
 }
 
-/* Where an operand is a plain load of whole groups of 16 bytes, it need not pass through registers.  Bytes must run
- * along k in work-group memory, are copied by eights and fours, too, and padding of theirs may be any number. */
+/* Where an operand is a plain load of whole groups of 16 bytes, or of 8, it need not pass through registers.  Bytes
+ * must run along k in work-group memory, are copied by fours, too, and padding of theirs may be any number. */
 static void choose_copies(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which)
 {
     gale__schedule_choose_operand(nest, c, s, which);
@@ -64,7 +64,7 @@ static void choose_copies(const gale__nest *nest, const gale__contraction *c, ga
     if (access < 0 || dim < 0 || (bytes && !s->fast[which])) return;
     const gale__nest_access *a = &nest->accesses[access];
     if (!bytes && (a->type != s->narrow || s->narrow == GALE_F32 || (a->n_guards && a->fill))) return;
-    for (int unit = (int)gale__schedule_matrix_unit(s), least = bytes ? 4 : unit; unit >= least; unit /= 2) {
+    for (int unit = (int)gale__schedule_matrix_unit(s), least = 4; unit >= least; unit /= 2) {
         if (nest->extent[dim] % unit || gale__schedule_access_width(nest, a, dim, unit) != unit) continue;
         s->wide[which] = (uint8_t)unit;
         s->async |= (uint8_t)(1 << which);

@@ -18,7 +18,7 @@ static int only_reduction(const gale__nest *nest)
     int found = -1;
     for (int i = 0; i < nest->n_code; i++) {
         const gale__nest_instr *in = &nest->code[i];
-        if (in->inner && (in->op == GALE__NEST_TAKE || in->op == GALE__NEST_INDEX)) return -1;
+        if (in->inner && in->op == GALE__NEST_TAKE) return -1;
         if (in->op != GALE__NEST_REDUCE) continue;
         if (found >= 0 || in->imm >= GALE__ARGMAX) return -1;
         found = i;
@@ -49,9 +49,10 @@ static bool all_slide(const gale__nest *nest, int axis, int64_t hop, int64_t far
     for (int i = 0; i < nest->n_code; i++) {
         const gale__nest_instr *in = &nest->code[i];
         const gale__nest_access *a = &nest->accesses[in->access];
-        if (in->op != GALE__NEST_LOAD || !in->inner || !gale__schedule_access_walks(a, axis)) continue;
+        bool load = in->op == GALE__NEST_LOAD;
+        if ((!load && in->op != GALE__NEST_INDEX) || !in->inner || !gale__schedule_access_walks(a, axis)) continue;
         if (!a->stride[axis] || !slides(nest, a, axis, hop, far)) return false;
-        any = true;
+        any = any || load;
     }
     return any;
 }
@@ -75,9 +76,9 @@ static int choose_steps(const gale__nest *nest, const gale_device_caps *caps, co
 {
     int64_t points = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
     int64_t units = caps->compute_units ? caps->compute_units : 1;
+    if (s->micro_m >= wide * s->micro_n) return 0; /* they do not overlap */
     for (int steps = 4; steps >= 2; steps /= 2) {
-        bool shares = (steps - 1) * s->micro_m < wide * s->micro_n;
-        if (nest->extent[s->axis] < steps || steps * s->vector * wide > WINDOW_LANES || !shares) continue;
+        if (nest->extent[s->axis] < steps || steps * s->vector * wide > WINDOW_LANES) continue;
         if (points / steps >= units * 256) return steps;
     }
     return 0;
