@@ -188,6 +188,23 @@ TEST(convolutions_cut)
     CHECK_EQ(count_on_nvidia(residual, GALE_PRECISION_AS_IT_IS, "f32 as three bf16"), 0);
 }
 
+/* A stem whose channels are normalised, as of networks that see pictures in patches. */
+static void patches(og *t)
+{
+    float ones[96];
+    for (int i = 0; i < 96; i++) ones[i] = 1;
+    gale_value x = og_conv(t, OG_INPUT(t, 2, 3, 64, 64), weight(t, 96, 3, 4), GALE_NONE, 1, 4, 0);
+    gale_value rows = OG_TRANSPOSE(t, x, 0, 2, 3, 1), scale = og_constant(t, 1, (int64_t[]){96}, ones);
+    og_output(
+        t, og_op(t, "LayerNormalization", (gale_value[]){rows, scale}, 2, (gale_attr[]){GALE_INT("axis", -1)}, 1));
+}
+
+TEST(norms_read_rows)
+{
+    CHECK_EQ(count_on_nvidia(patches, GALE_PRECISION_F16, "column"), 0);
+    CHECK_EQ(count_on_nvidia(patches, GALE_PRECISION_F16, "row"), 1);
+}
+
 TEST(turning)
 {
     const int64_t dims[4] = {2, 3, 2, 1};
@@ -275,5 +292,5 @@ TEST(cpu)
     gale_device_close(&cpu);
 }
 
-TESTS(ROW(cpu), ROW(turning), ROW(rows_stay), ROW(convolutions_copy), ROW(convolutions_cut), ROW(opencl), ROW(vulkan),
-    ROW(cuda))
+TESTS(ROW(cpu), ROW(turning), ROW(rows_stay), ROW(convolutions_copy), ROW(convolutions_cut), ROW(norms_read_rows),
+    ROW(opencl), ROW(vulkan), ROW(cuda))

@@ -178,13 +178,24 @@ static bool loses_rows(const gale__fusion *f, const use *u)
            !reduces_along(f, u, true);
 }
 
+/* Whether a declared value is read across the rows that the kernel reduces and stores: norms over channels. */
+static bool across_rows(const gale__fusion *f, const use *u)
+{
+    const gale__nest *nest = &u->kernel->nest;
+    const gale__nest_access *store = &nest->accesses[nest->stores[0].access];
+    if (!nest->code[nest->stores[0].value].inner || reduces_along(f, u, false)) return false;
+    for (int d = nest->n_outer; d < nest->n_outer + nest->n_inner; d++)
+        if (store->stride[d] == 1 && (u->access->stride[d] > 2 || u->access->stride[d] < -2)) return true;
+    return false;
+}
+
 static double cost(const chooser *c, const use *u, bool from_last, bool to_last)
 {
     const gale__fusion *f = c->f;
     if (u->operand) return operand_cost(f, u, from_last);
     bool whole;
     int fast = fast_dim(f, u, to_last, &whole);
-    if (fast == NONE) return to_last ? u->bytes : 0;
+    if (fast == NONE) return to_last || (!from_last && across_rows(f, u)) ? u->bytes : 0;
     if (!u->access->stride[fast]) return 0;
     if (whole) return from_last != to_last || (from_last && loses_rows(f, u)) ? u->bytes : 0;
     int64_t step = step_of(f, u->from, u->access->stride[fast], from_last);
