@@ -193,17 +193,14 @@ static void patches(og *t)
 {
     float ones[96];
     for (int i = 0; i < 96; i++) ones[i] = 1;
-    gale_value x = og_conv(t, OG_INPUT(t, 2, 3, 64, 64), weight(t, 96, 3, 4), GALE_NONE, 1, 4, 0);
-    gale_value rows = OG_TRANSPOSE(t, x, 0, 2, 3, 1), scale = og_constant(t, 1, (int64_t[]){96}, ones);
-    og_output(
-        t, og_op(t, "LayerNormalization", (gale_value[]){rows, scale}, 2, (gale_attr[]){GALE_INT("axis", -1)}, 1));
+    gale_value x = og_conv(t, OG_INPUT(t, 1, 3, 224, 224), weight(t, 96, 3, 4), GALE_NONE, 1, 4, 0);
+    gale_value scale = og_constant(t, 1, (int64_t[]){96}, ones), in[2] = {OG_TRANSPOSE(t, x, 0, 2, 3, 1), scale};
+    x = og_op(t, "LayerNormalization", in, 2, (gale_attr[]){GALE_INT("axis", -1)}, 1);
+    x = OG_TRANSPOSE(t, x, 0, 3, 1, 2);
+    og_output(t, og_op2(t, "Add", x, og_conv(t, x, weight(t, 96, 1, 3), GALE_NONE, 96, 1, 1)));
 }
 
-TEST(norms_read_rows)
-{
-    CHECK_EQ(count_on_nvidia(patches, GALE_PRECISION_F16, "column"), 0);
-    CHECK_EQ(count_on_nvidia(patches, GALE_PRECISION_F16, "row"), 1);
-}
+TEST(norms_read_rows) { CHECK_EQ(count_on_nvidia(patches, GALE_PRECISION_F16, "column"), 0); }
 
 TEST(turning)
 {
