@@ -257,7 +257,8 @@ static gale_status zip_picture(double noise, zipped *z)
         double ms = (double)(gale__time_ns() - begun) / 1e6;
         if (!i || ms < z->host_ms) z->host_ms = ms;
     }
-    if (!gale__exr_image_pack(z->file, &(gale__exr_wish){0}, &z->image, &z->packed))
+    if (!gale__exr_image_pack(z->file, &(gale__exr_wish){0}, &z->image, &z->packed) ||
+        !gale__exr_packed_load(z->file, &z->image, &z->packed))
         status = gale__fail(GALE_INTERNAL, "the file does not have chunks for the device");
 done:
     gale_tensor_destroy(&in);

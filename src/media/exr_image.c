@@ -93,7 +93,7 @@ gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__
 bool gale__exr_image_pack(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale__exr_packed *out)
 {
     gale__exr_choice c;
-    bool packed = describe(f, wish, &c, image) == GALE_OK && gale__exr_packed_read(f, &c, image, out);
+    bool packed = describe(f, wish, &c, image) == GALE_OK && gale__exr_packed_find(f, &c, image, out);
     gale__error_clear();
     return packed;
 }

@@ -61,26 +61,25 @@ static void map_channels(const gale_exr *f, const gale__exr_choice *c, uint32_t 
     }
 }
 
-static bool read_span(gale_exr *f, const span *s, gale__exr_image *i)
+static bool read_span(gale_exr *f, const gale__exr_packed *p, gale__exr_image *i)
 {
-    size_t n = (size_t)(s->last - s->first);
+    size_t n = (size_t)p->args.input_bytes;
     if (n > i->capacity) {
         gale__free(i->data);
         i->data = gale__alloc(n);
         i->capacity = i->data ? n : 0;
     }
     if (!i->data) return false;
-    if (f->data) memcpy(i->data, f->data + s->first, n);
-    return f->data || gale__file_map_read(&f->map, s->first, n, i->data) == GALE_OK;
+    if (f->data) memcpy(i->data, f->data + p->first, n);
+    return f->data || gale__file_map_read(&f->map, p->first, n, i->data) == GALE_OK;
 }
 
 /* Streams of zlib without a dictionary; their sums are at the end. */
-static bool check_streams(const gale__exr_image *i, const span *s, gale__exr_packed *p)
+static bool check_streams(const gale__exr_image *i, gale__exr_packed *p)
 {
     gale__inflate_chunk *chunks = (gale__inflate_chunk *)(p->table + p->args.channels);
     for (int64_t n = 0; n < p->args.chunks; n++) {
         gale__inflate_chunk *c = &chunks[n];
-        c->at -= (uint32_t)s->first;
         const uint8_t *b = (const uint8_t *)i->data + c->at, *sum = b + c->packed - 4;
         bool zlib = (b[0] & 15) == 8 && b[0] >> 4 <= 7 && !(b[1] & 32) && (b[0] * 256 + b[1]) % 31 == 0;
         if (!c->raw && !zlib) return false;
@@ -89,7 +88,14 @@ static bool check_streams(const gale__exr_image *i, const span *s, gale__exr_pac
     return true;
 }
 
-bool gale__exr_packed_read(gale_exr *f, const gale__exr_choice *c, gale__exr_image *i, gale__exr_packed *out)
+bool gale__exr_packed_load(gale_exr *f, gale__exr_image *i, gale__exr_packed *p)
+{
+    bool good = read_span(f, p, i) && check_streams(i, p);
+    gale__error_clear();
+    return good;
+}
+
+bool gale__exr_packed_find(gale_exr *f, const gale__exr_choice *c, const gale__exr_image *i, gale__exr_packed *out)
 {
     int32_t lines = 0;
     span s = {0};
@@ -97,16 +103,19 @@ bool gale__exr_packed_read(gale_exr *f, const gale__exr_choice *c, gale__exr_ima
     if (!suits(f, c, i) || f->size > UINT32_MAX / 2) return false;
     if (exr_get_scanlines_per_chunk(f->file, c->part, &lines) != EXR_ERR_SUCCESS || lines < 1) return false;
     int64_t channels = f->parts[c->part].channel_count, chunks = (i->height + lines - 1) / lines;
-    gale__exr_packed p = {.args = {.chunks = chunks, .channels = channels, .width = i->width, .height = i->height}};
+    gale__exr_packed p = {.args = {.chunks = chunks, .channels = channels, .width = i->width, .height = i->height},
+        .serial = f->limits.serial};
     if (channels > 1024 || i->width > INT32_MAX / (2 * channels * lines)) return false;
     p.args.chunk_bytes = lines * i->width * channels * 2;
     p.table = gale__calloc((size_t)channels + (size_t)chunks * (sizeof(gale__inflate_chunk) / 4), sizeof *p.table);
     bool good = p.table != NULL;
     if (good) map_channels(f, c, p.table);
     for (int64_t n = 0; n < chunks && good; n++) good = find_chunk(f, i, lines, &p, n, &s);
-    good = good && s.raw <= chunks / 2 && s.last - s.first <= s.packed + s.packed / 2 && read_span(f, &s, i) &&
-           check_streams(i, &s, &p);
+    good = good && s.raw <= chunks / 2 && s.last - s.first <= s.packed + s.packed / 2;
+    p.first = s.first;
     p.args.input_bytes = (int64_t)(s.last - s.first);
+    for (int64_t n = 0; n < chunks && good; n++)
+        ((gale__inflate_chunk *)(p.table + channels))[n].at -= (uint32_t)s.first;
     if (good) *out = p;
     else gale__free(p.table);
     return good;

@@ -1,19 +1,27 @@
-/* The launch of the kernel for ZIP chunks, with its memory. */
+/* The launch of the kernel for ZIP chunks, with its memory, and the choice between it and the host.  A chunk takes the
+ * device much longer than a core, but it has many at a time: a single picture is sooner there where one core would
+ * decode it, as in a batch, and not where all of them would. */
 #include "jobs/exr/unzip.h"
+#include "base/env.h"
 #include "base/mem.h"
+#include "base/thread.h"
+#include "graph/run/tensor.h"
 #include "kernel/kernels.h"
 #include <string.h>
 
-static gale_status find_kernel(gale_device *device, const gale__inflate_args *a, const char *key, gale_kernel **out)
+static gale_status find_kernel(gale_device *device, const gale__inflate_args *a, gale_kernel **out)
 {
+    gale__routine_launch launch;
+    const char *key = launch.key;
     gale__kernel_wants wants = {.device = device};
     gale__arena arena = {0};
     gale__runnable none[1];
     gale__ir ir;
     gale_status status = GALE_OK;
+    gale__inflate_kernels.describe(a, &gale_device_get_info(device)->caps, 0, &launch);
     if (gale__kernel_is_new(&wants, key)) {
         gale__ir_init(&ir, key);
-        ir.n_pointers = GALE__INFLATE_POINTERS, ir.n_words = GALE__INFLATE_WORDS;
+        ir.n_pointers = launch.n_refs, ir.n_words = launch.n_words;
         gale__inflate_kernels.build(a, &gale_device_get_info(device)->caps, 0, &ir);
         status = gale__kernel_want(&wants, &ir);
         if (status == GALE_OK) status = gale__runnables_make(device, &arena, NULL, NULL, 0, &wants, none);
@@ -33,7 +41,7 @@ gale_status gale__unzip_begin(
     u->stream = stream;
     u->args = *args;
     gale__inflate_kernels.describe(args, &gale_device_get_info(device)->caps, 0, &u->launch);
-    GALE_TRY(find_kernel(device, args, u->launch.key, &u->kernel));
+    GALE_TRY(find_kernel(device, args, &u->kernel));
     GALE_TRY(gale_buffer_create(device, (size_t)args->chunks * sizeof(uint32_t), &u->flags));
     GALE_TRY(gale_buffer_create(device, (size_t)args->space_bytes, &u->space));
     GALE_TRY(gale_buffer_create(device, table_bytes, &u->table));
@@ -76,4 +84,135 @@ void gale__unzip_end(gale__unzip *u)
 {
     gale_buffer **const all[] = {&u->flags, &u->space, &u->table, &u->input};
     for (int i = 0; i < 4; i++) gale_buffer_destroy(all[i]);
+}
+
+/* --- The choice. --- */
+
+/* Assumed until there are pictures: nanoseconds of a core for a byte; of a work-group, for a byte of its chunk. */
+#define HOST_NS 1.3
+#define DEVICE_NS 36.0
+enum { STREAMS_MOST = 64, AGAIN = 32 };
+
+struct gale__unzipper {
+    gale_device *device;
+    gale__mutex lock;
+    gale_stream *idle[STREAMS_MOST];
+    int n_idle;
+    bool known;     /* a kernel was built: times count from now on */
+    double pace[2]; /* seconds a byte, of the host and of the device; 0: not known */
+    size_t asked;
+};
+
+gale_status gale__unzipper_create(gale_device *device, gale__unzipper **out)
+{
+    gale__unzipper *z = gale__calloc(1, sizeof *z);
+    if (!z) return GALE_NO_MEMORY;
+    z->device = device;
+    gale__mutex_init(&z->lock);
+    *out = z;
+    return GALE_OK;
+}
+
+void gale__unzipper_destroy(gale__unzipper **z)
+{
+    if (!*z) return;
+    for (int i = 0; i < (*z)->n_idle; i++) gale_stream_destroy(&(*z)->idle[i]);
+    gale__mutex_finish(&(*z)->lock);
+    gale__free(*z);
+    *z = NULL;
+}
+
+void gale__unzipper_note(gale__unzipper *z, bool by_device, uint64_t bytes, double seconds)
+{
+    double now = seconds / (double)(bytes + 1);
+    gale__mutex_lock(&z->lock);
+    if (!by_device || z->known)
+        z->pace[by_device] = z->pace[by_device] > 0 ? 0.7 * z->pace[by_device] + 0.3 * now : now;
+    z->known |= by_device;
+    gale__mutex_unlock(&z->lock);
+}
+
+/* Whether the device is asked; what is not known is assumed. */
+static bool choose(gale__unzipper *z, const gale__exr_packed *p)
+{
+    const gale__inflate_args *a = &p->args;
+    double bytes = (double)(a->width * a->height * a->channels * 2),
+           host = HOST_NS * 1e-9 / (p->serial ? 1 : gale__parallel_width()),
+           by_device = DEVICE_NS * 1e-9 * (double)a->chunk_bytes / bytes;
+    gale__mutex_lock(&z->lock);
+    if (z->pace[0] > 0) host = z->pace[0];
+    if (z->pace[1] > 0) by_device = z->pace[1];
+    bool device = by_device < host;
+    if (++z->asked % AGAIN == 0) device = !device;
+    gale__mutex_unlock(&z->lock);
+    return device;
+}
+
+static bool may(const gale__unzipper *z)
+{
+    const gale_device_caps *caps = &gale_device_get_info(z->device)->caps;
+    const char *how = gale__env_get(GALE__ENV_UNZIP);
+    return !caps->host_functions && strcmp(how, "host") && (!caps->software || !strcmp(how, "device"));
+}
+
+static gale_status take_stream(gale__unzipper *z, gale_stream **out)
+{
+    gale__mutex_lock(&z->lock);
+    if (z->n_idle) *out = z->idle[--z->n_idle];
+    gale__mutex_unlock(&z->lock);
+    return *out ? GALE_OK : gale_stream_create(z->device, out);
+}
+
+/* One whose work failed may still be at it. */
+static void give_stream(gale__unzipper *z, gale_stream **stream, bool good)
+{
+    gale__mutex_lock(&z->lock);
+    if (good && *stream && z->n_idle < STREAMS_MOST) z->idle[z->n_idle++] = *stream, *stream = NULL;
+    gale__mutex_unlock(&z->lock);
+    gale_stream_destroy(stream);
+}
+
+static gale_status inflate(gale__unzipper *z, const gale__exr_packed *p, const gale__exr_image *i, gale_tensor **out)
+{
+    const int64_t dims[3] = {i->channels, i->height, i->width};
+    gale__unzip u = {0};
+    gale_stream *stream = NULL;
+    gale_tensor *planes = NULL;
+    size_t bad = 0;
+    gale_status status;
+    GALE_GO(take_stream(z, &stream));
+    GALE_GO(gale_tensor_create(z->device, GALE_F16, 3, dims, &planes));
+    gale__mutex_lock(&z->lock); /* the kernel is built once */
+    status = find_kernel(z->device, &p->args, &u.kernel);
+    gale__mutex_unlock(&z->lock);
+    if (status == GALE_OK) status = gale__unzip_begin(&u, stream, &p->args, p->table, i->data);
+    if (status == GALE_OK) status = gale__unzip_launch(&u, planes->buffer);
+    if (status == GALE_OK) status = gale__unzip_wait(&u, NULL, &bad);
+    if (status == GALE_OK && bad) gale__log(GALE__DEBUG, "%zu chunks are left to the host", bad);
+    if (status == GALE_OK && !bad) *out = planes, planes = NULL;
+done:
+    give_stream(z, &stream, status == GALE_OK);
+    gale__unzip_end(&u);
+    gale_tensor_destroy(&planes);
+    return status;
+}
+
+gale_status gale__unzipper_run(
+    gale__unzipper *z, gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale_tensor **out)
+{
+    gale__exr_packed p = {0};
+    gale_status status = GALE_OK;
+    if (!may(z) || !gale__exr_image_pack(f, wish, image, &p)) return GALE_OK;
+    p.args.lanes = GALE__UNZIP_LANES, p.args.bits = GALE__UNZIP_BITS, p.args.late = GALE__UNZIP_LATE;
+    bool forced = !strcmp(gale__env_get(GALE__ENV_UNZIP), "device");
+    if (gale__inflate_fits(&p.args, &gale_device_get_info(z->device)->caps) && (forced || choose(z, &p)) &&
+        gale__exr_packed_load(f, image, &p))
+        status = inflate(z, &p, image, out);
+    gale__free(p.table);
+    if (status == GALE_NO_MEMORY) {
+        gale__log(GALE__DEBUG, "%s; the host inflates", gale_error());
+        gale__error_clear();
+        status = GALE_OK;
+    }
+    return status;
 }

@@ -1,11 +1,12 @@
-/* ZIP chunks of EXR files, unpacked by a device that compiles kernels (kernel/routines/inflate_ir.c). */
+/* ZIP chunks of EXR files, inflated by a device that compiles kernels (kernel/routines/inflate_ir.c). */
 #ifndef GALE_JOBS_EXR_UNZIP_H
 #define GALE_JOBS_EXR_UNZIP_H
 #include "device/device.h"
-#include "kernel/routines/routine.h"
+#include "gale/graph.h"
+#include "media/exr_image.h"
 
-/* Threads, tables and stores as measurements chose them; the rest is the caller's. */
-#define GALE__UNZIP_ARGS .lanes = 32, .bits = 10, .late = 1
+/* Threads, tables and stores as measurements chose them (bench/exr_pixels.c). */
+enum { GALE__UNZIP_LANES = 32, GALE__UNZIP_BITS = 10, GALE__UNZIP_LATE = 1 };
 
 /* One launch; zeros before gale__unzip_begin. */
 typedef struct gale__unzip {
@@ -22,4 +23,15 @@ gale_status gale__unzip_launch(gale__unzip *u, gale_buffer *planes);
 /* Waits; `bad`: how many chunks are flagged, flags (may be NULL): which. */
 gale_status gale__unzip_wait(gale__unzip *u, uint32_t *flags, size_t *bad);
 void gale__unzip_end(gale__unzip *u);
+
+/* Inflates pictures, or leaves them to the host: by how long pictures took of late, with either. */
+typedef struct gale__unzipper gale__unzipper;
+gale_status gale__unzipper_create(gale_device *device, gale__unzipper **out);
+void gale__unzipper_destroy(gale__unzipper **z);
+/* Planes on the device, of an image that is described and whose own memory they are not; *out stays NULL: the host has
+ * to read it.  Chunks that are not as they should be are the host's, too, which then says what is wrong with them. */
+gale_status gale__unzipper_run(
+    gale__unzipper *z, gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale_tensor **out);
+/* What a picture took; by_device: whether the device inflated it. */
+void gale__unzipper_note(gale__unzipper *z, bool by_device, uint64_t bytes, double seconds);
 #endif
