@@ -48,8 +48,8 @@ gale_status gale__unzip_begin(
     GALE_TRY(gale_buffer_create(device, input_bytes, &u->input));
     const uint32_t not_done = UINT32_MAX;
     GALE_TRY(gale_fill(stream, u->flags, 0, (size_t)args->chunks * sizeof not_done, &not_done, sizeof not_done));
-    GALE_TRY(gale_upload(stream, u->table, 0, table, table_bytes));
-    return gale_upload(stream, u->input, 0, input, (size_t)args->input_bytes);
+    GALE_TRY(gale_upload(stream, u->input, 0, input, (size_t)args->input_bytes));
+    return gale_upload(stream, u->table, 0, table, table_bytes);
 }
 
 gale_status gale__unzip_launch(gale__unzip *u, gale_buffer *planes)
@@ -91,11 +91,13 @@ void gale__unzip_end(gale__unzip *u)
 /* Assumed until there are pictures: nanoseconds of a core for a byte; of a work-group, for a byte of its chunk. */
 #define HOST_NS 1.3
 #define DEVICE_NS 36.0
-enum { STREAMS_MOST = 64, AGAIN = 32 };
+enum { STREAMS_MOST = 64, AGAIN = 32, SENDING_MOST = 4 };
 
 struct gale__unzipper {
     gale_device *device;
     gale__mutex lock;
+    gale__cond sent;
+    int sending; /* pictures on their way: pinned memory is for few, since it is slow to make */
     gale_stream *idle[STREAMS_MOST];
     int n_idle;
     bool known;     /* a kernel was built: times count from now on */
@@ -109,6 +111,7 @@ gale_status gale__unzipper_create(gale_device *device, gale__unzipper **out)
     if (!z) return GALE_NO_MEMORY;
     z->device = device;
     gale__mutex_init(&z->lock);
+    gale__cond_init(&z->sent);
     *out = z;
     return GALE_OK;
 }
@@ -117,6 +120,7 @@ void gale__unzipper_destroy(gale__unzipper **z)
 {
     if (!*z) return;
     for (int i = 0; i < (*z)->n_idle; i++) gale_stream_destroy(&(*z)->idle[i]);
+    gale__cond_finish(&(*z)->sent);
     gale__mutex_finish(&(*z)->lock);
     gale__free(*z);
     *z = NULL;
@@ -172,6 +176,24 @@ static void give_stream(gale__unzipper *z, gale_stream **stream, bool good)
     gale_stream_destroy(stream);
 }
 
+/* The kernel is built once; then the stream's pinned memory is others' again. */
+static gale_status send(
+    gale__unzipper *z, gale__unzip *u, gale_stream *stream, const gale__exr_packed *p, const void *input)
+{
+    gale__mutex_lock(&z->lock);
+    while (z->sending == SENDING_MOST) gale__cond_wait(&z->sent, &z->lock);
+    z->sending++;
+    gale_status status = find_kernel(z->device, &p->args, &u->kernel);
+    gale__mutex_unlock(&z->lock);
+    if (status == GALE_OK) status = gale__unzip_begin(u, stream, &p->args, p->table, input);
+    if (status == GALE_OK) status = gale_stream_sync(stream);
+    gale__mutex_lock(&z->lock);
+    z->sending--;
+    gale__cond_signal(&z->sent);
+    gale__mutex_unlock(&z->lock);
+    return status;
+}
+
 static gale_status inflate(gale__unzipper *z, const gale__exr_packed *p, const gale__exr_image *i, gale_tensor **out)
 {
     const int64_t dims[3] = {i->channels, i->height, i->width};
@@ -182,14 +204,11 @@ static gale_status inflate(gale__unzipper *z, const gale__exr_packed *p, const g
     gale_status status;
     GALE_GO(take_stream(z, &stream));
     GALE_GO(gale_tensor_create(z->device, GALE_F16, 3, dims, &planes));
-    gale__mutex_lock(&z->lock); /* the kernel is built once */
-    status = find_kernel(z->device, &p->args, &u.kernel);
-    gale__mutex_unlock(&z->lock);
-    if (status == GALE_OK) status = gale__unzip_begin(&u, stream, &p->args, p->table, i->data);
-    if (status == GALE_OK) status = gale__unzip_launch(&u, planes->buffer);
-    if (status == GALE_OK) status = gale__unzip_wait(&u, NULL, &bad);
-    if (status == GALE_OK && bad) gale__log(GALE__DEBUG, "%zu chunks are left to the host", bad);
-    if (status == GALE_OK && !bad) *out = planes, planes = NULL;
+    GALE_GO(send(z, &u, stream, p, i->data));
+    GALE_GO(gale__unzip_launch(&u, planes->buffer));
+    GALE_GO(gale__unzip_wait(&u, NULL, &bad));
+    if (bad) gale__log(GALE__DEBUG, "%zu chunks are left to the host", bad);
+    else *out = planes, planes = NULL;
 done:
     give_stream(z, &stream, status == GALE_OK);
     gale__unzip_end(&u);
