@@ -82,7 +82,7 @@ static void make(picture *p, int width)
         *chunk_of(p, i) = (gale__inflate_chunk){.at = (uint32_t)p->packed,
             .packed = (uint32_t)packed,
             .size = (uint32_t)n,
-            .space = (uint32_t)((n + 31) / 16 * 16) * (uint32_t)i,
+            .space = (uint32_t)gale__inflate_space(n) * (uint32_t)i,
             .row = (uint32_t)(i * LINES),
             .sum = big_endian(to + packed - 4),
             .raw = raw};
@@ -102,7 +102,7 @@ static gale_status run(
         .height = CHUNKS * LINES,
         .input_bytes = (int64_t)p->packed,
         .chunk_bytes = (int64_t)p->size,
-        .space_bytes = (int64_t)((p->size + 31) / 16 * 16 * CHUNKS),
+        .space_bytes = (int64_t)gale__inflate_space(p->size) * CHUNKS,
         .lanes = lanes,
         .bits = bits,
         .late = late};

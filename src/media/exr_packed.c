@@ -42,7 +42,7 @@ static bool find_chunk(gale_exr *f, const gale__exr_image *i, int32_t lines, gal
         .row = (uint32_t)y,
         .at = (uint32_t)info.data_offset,
         .raw = info.packed_size == bytes};
-    p->args.space_bytes += (int64_t)(bytes + 31) / 16 * 16;
+    p->args.space_bytes += (int64_t)gale__inflate_space(bytes);
     if (!s->packed || info.data_offset < s->first) s->first = info.data_offset;
     if (info.data_offset + info.packed_size > s->last) s->last = info.data_offset + info.packed_size;
     s->packed += info.packed_size;

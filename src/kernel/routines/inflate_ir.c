@@ -174,13 +174,13 @@ static void read_match(const inflating *k, gale__ir_val e, gale__ir_val next)
     end(ir);
 }
 
-/* One literal for each thread before `count`, within the chunk. */
+/* One literal for each thread before `count`.  Until the place is looked at, there is room for those past the end. */
 static void write_literals(const inflating *k, gale__ir_val count, gale__ir_val v)
 {
     gale__ir *ir = k->ir;
-    gale__ir_val out = value_of(k, k->out), at = add(ir, out, k->lane);
-    begin_if(ir, both(ir, test(ir, GALE__LT, k->lane, count), test(ir, GALE__LT, at, k->size)));
-    gale__ir_store(ir, SPACE, GALE_U8, 1, space_at(k, at), right(ir, v, u32(ir, 16)));
+    gale__ir_val out = value_of(k, k->out);
+    begin_if(ir, test(ir, GALE__LT, k->lane, count));
+    gale__ir_store(ir, SPACE, GALE_U8, 1, space_at(k, add(ir, out, k->lane)), right(ir, v, u32(ir, 16)));
     end(ir);
     assign(k, k->out, add(ir, out, count));
 }
@@ -214,23 +214,22 @@ static void read_other(const inflating *k)
 static void read_symbols(const inflating *k)
 {
     gale__ir *ir = k->ir;
-    gale__inflate_fill_ring(k);
-    gale__ir_val next = gale__inflate_window(k), e[AT_ONCE], used[AT_ONCE], is[AT_ONCE], sum = k->zero;
+    gale__ir_val next = gale__inflate_window(k), e[AT_ONCE], used[AT_ONCE], is[AT_ONCE], sum = k->zero, all = k->zero;
     for (int i = 0; i < AT_ONCE; i++) {
         e[i] = get(ir, k->table, masked(ir, i ? right(ir, next, sum) : next, (1u << k->bits) - 1));
         sum = used[i] = add(ir, sum, masked(ir, e[i], 31));
-        is[i] = test(ir, GALE__NE, masked(ir, e[i], LITERAL), k->zero);
+        all = i ? bin(ir, GALE__AND, all, e[i]) : e[i];
+        is[i] = test(ir, GALE__NE, masked(ir, all, LITERAL), k->zero); /* so are those before it */
     }
-    gale__ir_val two = both(ir, is[0], is[1]), three = both(ir, two, is[2]);
-    gale__ir_val count = pick(ir, three, u32(ir, 3), pick(ir, two, u32(ir, 2), pick(ir, is[0], u32(ir, 1), k->zero)));
-    gale__ir_val n = pick(ir, three, used[2], pick(ir, two, used[1], pick(ir, is[0], used[0], k->zero)));
-    assign(k, k->entry, pick(ir, two, e[2], pick(ir, is[0], e[1], e[0])));
+    gale__ir_val count = pick(ir, is[2], u32(ir, 3), pick(ir, is[1], u32(ir, 2), pick(ir, is[0], u32(ir, 1), k->zero)));
+    gale__ir_val n = pick(ir, is[2], used[2], pick(ir, is[1], used[1], pick(ir, is[0], used[0], k->zero)));
+    assign(k, k->entry, pick(ir, is[1], e[2], pick(ir, is[0], e[1], e[0])));
     gale__ir_val mine = pick(
         ir, test(ir, GALE__EQ, k->lane, k->zero), e[0], pick(ir, test(ir, GALE__EQ, k->lane, u32(ir, 1)), e[1], e[2]));
     write_literals(k, count, mine);
     gale__inflate_advance(k, n);
     assign(k, k->count, k->zero);
-    begin_if(ir, gale__ir_op1(ir, GALE__NOT, GALE_BOOL, three));
+    begin_if(ir, gale__ir_op1(ir, GALE__NOT, GALE_BOOL, is[2]));
     read_other(k);
     end(ir);
     begin_together(k, test(ir, GALE__NE, value_of(k, k->count), k->zero));
@@ -250,9 +249,12 @@ static void inflate(const inflating *k, gale__ir_val raw)
     gale__inflate_begin_block(k);
     end(ir);
     gale__ir_val going = test(ir, GALE__EQ, value_of(k, k->state), u32(ir, SYMBOLS));
-    begin_for(ir, k->zero, pick(ir, going, u32(ir, STEPS), k->zero), 1);
+    begin_for(ir, k->zero, pick(ir, going, u32(ir, STEPS), k->zero), NEAR_STEPS);
+    gale__inflate_fill_ring(k);
+    begin_for(ir, k->zero, u32(ir, NEAR_STEPS), 1);
     begin_together(k, test(ir, GALE__EQ, value_of(k, k->state), u32(ir, SYMBOLS)));
     read_symbols(k);
+    end(ir);
     end(ir);
     end(ir);
     begin_if(ir, either(ir, test(ir, GALE__GT, value_of(k, k->place), k->end),

@@ -14,7 +14,16 @@ enum { LITERAL = 512, ENDS = 1024 };
 enum { HEADER, SYMBOLS, DONE, BAD }; /* states */
 enum { CODES, LITERALS, DISTANCES }; /* stages of a block's beginning: the codes of lengths, then those of symbols */
 enum { MOST_LITERALS = 288, MOST_DISTANCES = 32, CODES_AT = 320, SYMBOLS_ALL = 352, LENGTHS = 16 };
-enum { DISTANCE_BITS = 8, CODE_BITS = 7, AT_ONCE = 3, STEPS = 64, BLOCK_LEAST = 1024, BLOCKS_MORE = 64, NEAR = 8 };
+enum {
+    DISTANCE_BITS = 8,
+    CODE_BITS = 7,
+    AT_ONCE = 3,
+    STEPS = 64,
+    BLOCK_LEAST = 1024,
+    BLOCKS_MORE = 64,
+    NEAR = 13,
+    NEAR_STEPS = 4
+};
 
 typedef struct inflating {
     gale__ir *ir;
@@ -76,7 +85,8 @@ static inline gale__ir_val reversed(gale__ir *ir, gale__ir_val v)
 
 static inline void fail(const inflating *k) { assign(k, k->state, u32(k->ir, BAD)); }
 
-/* Bits: the next 32; less than 32 are used; before at most NEAR - 3 words are used; at any place. */
+/* Bits: the next 32; less than 32 are used; before at most NEAR - 3 words, as many as NEAR_STEPS steps take, are used;
+ * at any place. */
 gale__ir_val gale__inflate_window(const inflating *k);
 void gale__inflate_advance(const inflating *k, gale__ir_val n);
 void gale__inflate_fill_ring(const inflating *k);

@@ -77,7 +77,7 @@ bool gale__counts_kernels_fit(const gale__counts_args *a, const gale_device_caps
 typedef struct gale__inflate_chunk {
     uint32_t at, packed; /* bytes in the input */
     uint32_t size;       /* bytes unpacked: whole scan lines */
-    uint32_t space;      /* where in the space it has its size and 16 bytes more, a multiple of 16 */
+    uint32_t space;      /* where in the space it has gale__inflate_space bytes, a multiple of 16 */
     uint32_t row;        /* of the planes */
     uint32_t sum;        /* Adler-32 */
     uint32_t raw;        /* 1: stored as it is */
@@ -89,6 +89,8 @@ typedef struct gale__inflate_args {
     int64_t lanes, bits,
         late; /* threads of a chunk, a power of two; bits of the first table; when matches are stored */
 } gale__inflate_args;
+/* For bytes of a chunk, and a few past its end. */
+static inline uint64_t gale__inflate_space(uint64_t bytes) { return (bytes + 15) / 16 * 16 + 256; }
 enum { GALE__INFLATE_POINTERS = 5, GALE__INFLATE_WORDS = 4 };
 extern const gale__kernel_routine gale__inflate_kernels;
 bool gale__inflate_fits(const gale__inflate_args *a, const gale_device_caps *caps);
