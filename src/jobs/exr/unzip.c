@@ -146,8 +146,8 @@ static bool choose(gale__unzipper *z, const gale__exr_packed *p)
     gale__mutex_lock(&z->lock);
     if (z->pace[0] > 0) host = z->pace[0];
     if (z->pace[1] > 0) by_device = z->pace[1];
-    bool device = by_device < host;
-    if (++z->asked % AGAIN == 0) device = !device;
+    bool device = by_device < host, near = by_device < 2 * host && host < 2 * by_device;
+    if (++z->asked % AGAIN == 0 && near) device = !device;
     gale__mutex_unlock(&z->lock);
     return device;
 }
@@ -217,11 +217,12 @@ done:
 }
 
 gale_status gale__unzipper_run(
-    gale__unzipper *z, gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale_tensor **out)
+    gale__unzipper *z, gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, bool *could, gale_tensor **out)
 {
     gale__exr_packed p = {0};
     gale_status status = GALE_OK;
-    if (!may(z) || !gale__exr_image_pack(f, wish, image, &p)) return GALE_OK;
+    *could = may(z) && gale__exr_image_pack(f, wish, image, &p);
+    if (!*could) return GALE_OK;
     p.args.lanes = GALE__UNZIP_LANES, p.args.bits = GALE__UNZIP_BITS, p.args.late = GALE__UNZIP_LATE;
     bool forced = !strcmp(gale__env_get(GALE__ENV_UNZIP), "device");
     if (gale__inflate_fits(&p.args, &gale_device_get_info(z->device)->caps) && (forced || choose(z, &p)) &&

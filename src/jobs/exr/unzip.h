@@ -28,10 +28,10 @@ void gale__unzip_end(gale__unzip *u);
 typedef struct gale__unzipper gale__unzipper;
 gale_status gale__unzipper_create(gale_device *device, gale__unzipper **out);
 void gale__unzipper_destroy(gale__unzipper **z);
-/* Planes on the device, of an image that is described and whose own memory they are not; *out stays NULL: the host has
- * to read it.  Chunks that are not as they should be are the host's, too, which then says what is wrong with them. */
+/* Planes on the device; *out stays NULL: the host has to read it, *could: though the device might have.  Chunks that
+ * are not as they should be are the host's, too, which then says what is wrong with them. */
 gale_status gale__unzipper_run(
-    gale__unzipper *z, gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale_tensor **out);
-/* What a picture took; by_device: whether the device inflated it. */
+    gale__unzipper *z, gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, bool *could, gale_tensor **out);
+/* What a picture took that the device could inflate; by_device: whether it did. */
 void gale__unzipper_note(gale__unzipper *z, bool by_device, uint64_t bytes, double seconds);
 #endif

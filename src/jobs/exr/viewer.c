@@ -209,7 +209,6 @@ static void note(const gale_exr_viewer *v, const gale__copy_stats *since, const 
     r->level_x = i->level_x, r->level_y = i->level_y;
     r->file_bytes = gale_exr_size_bytes(f);
     r->decoded_bytes = (uint64_t)(i->width * i->height * i->channels) * gale_type_size(i->type);
-    gale__unzipper_note(v->unzipper, r->packed_bytes > 0, r->decoded_bytes, r->decode_seconds + r->pixel_seconds);
     if (gale_device_get_info(v->device)->caps.host_functions) return;
     r->uploads = (int)(now.uploads - since->uploads), r->downloads = (int)(now.downloads - since->downloads);
     r->upload_bytes = now.upload_bytes - since->upload_bytes;
@@ -220,7 +219,7 @@ static void note(const gale_exr_viewer *v, const gale__copy_stats *since, const 
 
 /* Into the image, or to planes on the device. */
 static gale_status decode(
-    gale_exr_viewer *v, gale_exr *f, gale__exr_image *image, gale_tensor **planes, uint64_t *packed_bytes)
+    gale_exr_viewer *v, gale_exr *f, gale__exr_image *image, bool *could, gale_tensor **planes, uint64_t *packed_bytes)
 {
     gale__exr_wish wish = {.layer = v->look.layer, .no_alpha = v->look.no_alpha};
     int64_t w, h;
@@ -230,7 +229,7 @@ static gale_status decode(
     }
     gale__copy_stats before, after;
     gale__copy_get_stats(&before);
-    GALE_TRY(gale__unzipper_run(v->unzipper, f, &wish, image, planes));
+    GALE_TRY(gale__unzipper_run(v->unzipper, f, &wish, image, could, planes));
     gale__copy_get_stats(&after);
     if (!*planes) return gale__exr_image_read(f, &wish, image);
     *packed_bytes = after.upload_bytes - before.upload_bytes;
@@ -243,12 +242,13 @@ gale_status gale__exr_viewer_run(
     GALE__WITHIN(v->device->context);
     gale_picture *p = NULL;
     gale_tensor *planes = NULL;
+    bool could = false;
     gale_exr_report r = {0};
     gale__copy_stats before;
     gale_status status;
     uint64_t begun = gale__time_ns();
     gale__copy_get_stats(&before);
-    GALE_GO(decode(v, f, image, &planes, &r.packed_bytes));
+    GALE_GO(decode(v, f, image, &could, &planes, &r.packed_bytes));
     r.decode_seconds = (double)(gale__time_ns() - begun) / 1e9;
     begun = gale__time_ns();
     gale__look_plan plan = plan_for(&v->look, image);
@@ -258,6 +258,8 @@ gale_status gale__exr_viewer_run(
     GALE_GO(run_program(v, &plan, image, &planes, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
     note(v, &before, f, image, p, &r);
+    if (could)
+        gale__unzipper_note(v->unzipper, r.packed_bytes > 0, r.decoded_bytes, r.decode_seconds + r.pixel_seconds);
     if (report) *report = r;
 done:
     gale_tensor_destroy(&planes);

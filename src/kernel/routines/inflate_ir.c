@@ -185,6 +185,11 @@ static void write_literals(const inflating *k, gale__ir_val count, gale__ir_val 
     assign(k, k->out, add(ir, out, count));
 }
 
+static gale__ir_val is_literal(gale__ir *ir, gale__ir_val e)
+{
+    return test(ir, GALE__LT, gale__ir_op1(ir, GALE__BITCAST, GALE_I32, e), gale__ir_i32(ir, 0));
+}
+
 /* What is no literal of a short code. */
 static void read_other(const inflating *k)
 {
@@ -201,7 +206,7 @@ static void read_other(const inflating *k)
     read_match(k, e, next);
     end(ir);
     begin_else(ir);
-    begin_if(ir, test(ir, GALE__NE, masked(ir, e, LITERAL), k->zero));
+    begin_if(ir, is_literal(ir, e));
     write_literals(k, u32(ir, 1), e);
     begin_else(ir);
     gale__inflate_end_block(k);
@@ -219,7 +224,7 @@ static void read_symbols(const inflating *k)
         e[i] = get(ir, k->table, masked(ir, i ? right(ir, next, sum) : next, (1u << k->bits) - 1));
         sum = used[i] = add(ir, sum, masked(ir, e[i], 31));
         all = i ? bin(ir, GALE__AND, all, e[i]) : e[i];
-        is[i] = test(ir, GALE__NE, masked(ir, all, LITERAL), k->zero); /* so are those before it */
+        is[i] = is_literal(ir, all); /* so are those before it */
     }
     gale__ir_val count = pick(ir, is[2], u32(ir, 3), pick(ir, is[1], u32(ir, 2), pick(ir, is[0], u32(ir, 1), k->zero)));
     gale__ir_val n = pick(ir, is[2], used[2], pick(ir, is[1], used[1], pick(ir, is[0], used[0], k->zero)));

@@ -9,8 +9,9 @@ enum { PLANES, FLAGS, SPACE, TABLE, INPUT };
 enum { W_INPUT_LAST, W_ROW, W_PLANE, W_CHANNELS };
 
 /* Entries of tables: bits 0-4 the length of the code, 0: it is longer than the table's, or there is none; 5-8 the
- * number of bits that follow it; LITERAL, ENDS; 16-31 the number. */
-enum { LITERAL = 512, ENDS = 1024 };
+ * number of bits that follow it; LITERAL, ENDS; 16-30 the number. */
+#define LITERAL 0x80000000u /* a sign is tested by one instruction */
+enum { ENDS = 1024 };
 enum { HEADER, SYMBOLS, DONE, BAD }; /* states */
 enum { CODES, LITERALS, DISTANCES }; /* stages of a block's beginning: the codes of lengths, then those of symbols */
 enum { MOST_LITERALS = 288, MOST_DISTANCES = 32, CODES_AT = 320, SYMBOLS_ALL = 352, LENGTHS = 16 };
