@@ -327,6 +327,8 @@ int gale__exr_batch(const gale__args *a, bool thumbs)
     gale_device *device = NULL;
     gale_status status;
     int code = GALE__EXIT_OK;
+    /* CUDA has 8 queues, in which streams wait for each other; a kernel that inflates a picture holds its own up. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     GALE_GO(prepare(&j));
     GALE_GO(open_devices(&j, &device));
     if (gale__args_flag(a, "watch")) GALE_GO(watch(&j, device));

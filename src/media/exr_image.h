@@ -28,10 +28,10 @@ gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__
 /* The same picture as ZIP chunks for a device that inflates them.  False: the host has to read it, because it is packed
  * in another way, or is damaged. */
 typedef struct gale__exr_packed {
-    gale__inflate_args args; /* but for how it is done */
-    uint32_t *table;         /* to be freed */
-    uint64_t first;          /* where in the file the input begins */
-    bool serial;             /* one core would decode it */
+    gale__inflate_args args;
+    uint32_t *table; /* to be freed */
+    uint64_t first;  /* where in the file the input begins */
+    bool serial;     /* one core would decode it */
 } gale__exr_packed;
 bool gale__exr_image_pack(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale__exr_packed *out);
 /* The file's bytes to the image's memory. */

@@ -62,7 +62,7 @@ gale_status gale__unzip_launch(gale__unzip *u, gale_buffer *planes)
         .n_words = u->launch.n_words,
         .refs = refs,
         .words = u->launch.words,
-        .group = {(uint32_t)u->args.lanes, 1, 1},
+        .group = {GALE__INFLATE_LANES, 1, 1},
         .tag = &tag};
     memcpy(launch.groups, u->launch.groups, sizeof launch.groups);
     return gale__launch_run(u->stream, u->kernel, &launch);
@@ -89,8 +89,8 @@ void gale__unzip_end(gale__unzip *u)
 /* --- The choice. --- */
 
 /* Assumed until there are pictures: nanoseconds of a core for a byte; of a work-group, for a byte of its chunk. */
-#define HOST_NS 1.3
-#define DEVICE_NS 36.0
+#define HOST_NS 2.0
+#define DEVICE_NS 50.0
 enum { STREAMS_MOST = 64, AGAIN = 32, SENDING_MOST = 4 };
 
 struct gale__unzipper {
@@ -100,7 +100,7 @@ struct gale__unzipper {
     int sending; /* pictures on their way: pinned memory is for few, since it is slow to make */
     gale_stream *idle[STREAMS_MOST];
     int n_idle;
-    bool known;     /* a kernel was built: times count from now on */
+    int seen;       /* pictures by the device: the first of each lane waits for kernels and pinned memory */
     double pace[2]; /* seconds a byte, of the host and of the device; 0: not known */
     size_t asked;
 };
@@ -130,22 +130,23 @@ void gale__unzipper_note(gale__unzipper *z, bool by_device, uint64_t bytes, doub
 {
     double now = seconds / (double)(bytes + 1);
     gale__mutex_lock(&z->lock);
-    if (!by_device || z->known)
+    z->seen += by_device;
+    if (!by_device || z->seen > gale__parallel_width())
         z->pace[by_device] = z->pace[by_device] > 0 ? 0.7 * z->pace[by_device] + 0.3 * now : now;
-    z->known |= by_device;
     gale__mutex_unlock(&z->lock);
 }
 
 /* Whether the device is asked; what is not known is assumed. */
-static bool choose(gale__unzipper *z, const gale__exr_packed *p)
+static bool choose(gale__unzipper *z, const gale__exr_packed *p, const gale__exr_image *i)
 {
     const gale__inflate_args *a = &p->args;
-    double bytes = (double)(a->width * a->height * a->channels * 2),
-           host = HOST_NS * 1e-9 / (p->serial ? 1 : gale__parallel_width()),
-           by_device = DEVICE_NS * 1e-9 * (double)a->chunk_bytes / bytes;
+    double bytes = (double)(i->width * i->height * i->channels) * 2,
+           host = HOST_NS * 1e-9 * (double)(a->width * a->height * a->channels) * 2 /
+                  (p->serial ? 1 : gale__parallel_width()),
+           by_device = DEVICE_NS * 1e-9 * (double)a->chunk_bytes;
     gale__mutex_lock(&z->lock);
-    if (z->pace[0] > 0) host = z->pace[0];
-    if (z->pace[1] > 0) by_device = z->pace[1];
+    if (z->pace[0] > 0) host = z->pace[0] * bytes;
+    if (z->pace[1] > 0) by_device = z->pace[1] * bytes;
     bool device = by_device < host, near = by_device < 2 * host && host < 2 * by_device;
     if (++z->asked % AGAIN == 0 && near) device = !device;
     gale__mutex_unlock(&z->lock);
@@ -223,9 +224,8 @@ gale_status gale__unzipper_run(
     gale_status status = GALE_OK;
     *could = may(z) && gale__exr_image_pack(f, wish, image, &p);
     if (!*could) return GALE_OK;
-    p.args.lanes = GALE__UNZIP_LANES, p.args.bits = GALE__UNZIP_BITS, p.args.late = GALE__UNZIP_LATE;
     bool forced = !strcmp(gale__env_get(GALE__ENV_UNZIP), "device");
-    if (gale__inflate_fits(&p.args, &gale_device_get_info(z->device)->caps) && (forced || choose(z, &p)) &&
+    if (gale__inflate_fits(&p.args, &gale_device_get_info(z->device)->caps) && (forced || choose(z, &p, image)) &&
         gale__exr_packed_load(f, image, &p))
         status = inflate(z, &p, image, out);
     gale__free(p.table);

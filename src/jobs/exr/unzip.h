@@ -5,9 +5,6 @@
 #include "gale/graph.h"
 #include "media/exr_image.h"
 
-/* Threads, tables and stores as measurements chose them (bench/exr_pixels.c). */
-enum { GALE__UNZIP_LANES = 32, GALE__UNZIP_BITS = 10, GALE__UNZIP_LATE = 1 };
-
 /* One launch; zeros before gale__unzip_begin. */
 typedef struct gale__unzip {
     gale_stream *stream;

@@ -34,20 +34,19 @@ typedef struct coding {
 static coding coding_of(const inflating *k, gale__ir_val stage)
 {
     gale__ir *ir = k->ir;
-    uint32_t n = k->lanes;
     gale__ir_val literals = test(ir, GALE__EQ, stage, u32(ir, LITERALS)),
                  codes = test(ir, GALE__EQ, stage, u32(ir, CODES));
     return (coding){stage, pick(ir, literals, k->zero, pick(ir, codes, u32(ir, CODES_AT), u32(ir, MOST_LITERALS))),
         pick(ir, literals, u32(ir, MOST_LITERALS), u32(ir, MOST_DISTANCES)),
-        pick(ir, literals, u32(ir, k->bits), pick(ir, codes, u32(ir, CODE_BITS), u32(ir, DISTANCE_BITS))),
-        pick(ir, literals, k->zero, u32(ir, 1u << k->bits)),
-        pick(ir, literals, u32(ir, (MOST_LITERALS + n - 1) / n), u32(ir, (MOST_DISTANCES + n - 1) / n))};
+        pick(ir, literals, u32(ir, LITERAL_BITS), pick(ir, codes, u32(ir, CODE_BITS), u32(ir, DISTANCE_BITS))),
+        pick(ir, literals, k->zero, u32(ir, 1u << LITERAL_BITS)),
+        pick(ir, literals, u32(ir, MOST_LITERALS / LANES), u32(ir, MOST_DISTANCES / LANES))};
 }
 
 /* Where thread `lane` counts codes of a length. */
 static gale__ir_val count_at(const inflating *k, gale__ir_val length, gale__ir_val lane)
 {
-    return add(k->ir, mul(k->ir, length, u32(k->ir, k->lanes + 1)), lane);
+    return add(k->ir, mul(k->ir, length, u32(k->ir, LANES + 1)), lane);
 }
 
 /* Opens a loop over the thread's symbols that have a code, and an IF. */
@@ -65,7 +64,7 @@ static void count_codes(const inflating *k, const coding *c)
 {
     gale__ir *ir = k->ir;
     gale__ir_val length, running = variable(ir, GALE_U32);
-    set(ir, k->table, add(ir, c->table_at, begin_for(ir, k->lane, left(ir, u32(ir, 1), c->bits), k->lanes)), k->zero);
+    set(ir, k->table, add(ir, c->table_at, begin_for(ir, k->lane, left(ir, u32(ir, 1), c->bits), LANES)), k->zero);
     end(ir);
     for (uint32_t i = 0; i < LENGTHS; i++) set(ir, k->counts, count_at(k, u32(ir, i), k->lane), k->zero);
     begin_symbols(k, c, &length);
@@ -76,7 +75,7 @@ static void count_codes(const inflating *k, const coding *c)
     barrier(ir);
     begin_if(ir, test(ir, GALE__LT, k->lane, u32(ir, LENGTHS)));
     assign(k, running, k->zero);
-    gale__ir_val at = count_at(k, k->lane, begin_for(ir, k->zero, u32(ir, k->lanes), 1)), n = get(ir, k->counts, at),
+    gale__ir_val at = count_at(k, k->lane, begin_for(ir, k->zero, u32(ir, LANES), 1)), n = get(ir, k->counts, at),
                  before = value_of(k, running);
     assign(k, running, add(ir, before, n));
     set(ir, k->counts, at, before);
@@ -185,8 +184,8 @@ static void read_length(const inflating *k, const lengths *l, gale__ir_val all)
 {
     gale__ir *ir = k->ir;
     gale__ir_val next = gale__inflate_window(k),
-                 e = get(ir, k->table, add(ir, u32(ir, 1u << k->bits), masked(ir, next, 127))), n = masked(ir, e, 31),
-                 symbol = right(ir, e, u32(ir, 16)), have = value_of(k, l->have);
+                 e = get(ir, k->table, add(ir, u32(ir, 1u << LITERAL_BITS), masked(ir, next, 127))),
+                 n = masked(ir, e, 31), symbol = right(ir, e, u32(ir, 16)), have = value_of(k, l->have);
     gale__ir_val plain = test(ir, GALE__LT, symbol, u32(ir, 16)), again = test(ir, GALE__EQ, symbol, u32(ir, 16)),
                  many = test(ir, GALE__EQ, symbol, u32(ir, 18));
     gale__ir_val extra = pick(ir, plain, k->zero, pick(ir, again, u32(ir, 2), pick(ir, many, u32(ir, 7), u32(ir, 3))));
@@ -198,7 +197,7 @@ static void read_length(const inflating *k, const lengths *l, gale__ir_val all)
     begin_if(ir, wrong);
     fail(k);
     begin_else(ir);
-    gale__ir_val at = add(ir, have, begin_for(ir, k->lane, count, k->lanes)), literals = value_of(k, l->literals);
+    gale__ir_val at = add(ir, have, begin_for(ir, k->lane, count, LANES)), literals = value_of(k, l->literals);
     gale__ir_val further = sub(ir, add(ir, at, u32(ir, MOST_LITERALS)), literals);
     set(ir, k->lengths, pick(ir, test(ir, GALE__LT, at, literals), at, further), length);
     end(ir);
@@ -226,7 +225,7 @@ static void read_lengths(const inflating *k, const lengths *l, gale__ir_val want
 static void set_fixed(const inflating *k)
 {
     gale__ir *ir = k->ir;
-    gale__ir_val i = begin_for(ir, k->lane, u32(ir, MOST_LITERALS + MOST_DISTANCES), k->lanes), length = u32(ir, 5);
+    gale__ir_val i = begin_for(ir, k->lane, u32(ir, MOST_LITERALS + MOST_DISTANCES), LANES), length = u32(ir, 5);
     static const uint16_t to[4] = {288, 280, 256, 144};
     static const uint8_t values[4] = {8, 7, 9, 8};
     for (int r = 0; r < 4; r++) length = pick(ir, test(ir, GALE__LT, i, u32(ir, to[r])), u32(ir, values[r]), length);
@@ -240,7 +239,7 @@ static void begin_coded(const inflating *k, gale__ir_val fixed)
     gale__ir *ir = k->ir;
     lengths l = {variable(ir, GALE_U32), variable(ir, GALE_U32), variable(ir, GALE_U32), variable(ir, GALE_U32)};
     assign(k, l.literals, k->zero), assign(k, l.distances, k->zero);
-    set(ir, k->lengths, begin_for(ir, k->lane, u32(ir, SYMBOLS_ALL), k->lanes), k->zero);
+    set(ir, k->lengths, begin_for(ir, k->lane, u32(ir, SYMBOLS_ALL), LANES), k->zero);
     end(ir);
     barrier(ir);
     begin_if(ir, fixed);
@@ -283,7 +282,7 @@ static void copy_stored(const inflating *k)
     begin_if(ir, wrong);
     fail(k);
     begin_else(ir);
-    gale__ir_val i = begin_for(ir, k->lane, count, k->lanes);
+    gale__ir_val i = begin_for(ir, k->lane, count, LANES);
     gale__ir_store(ir, SPACE, GALE_U8, 1, add(ir, k->space, add(ir, out, i)),
         gale__ir_load(ir, INPUT, GALE_U8, 1, add(ir, from, i)));
     end(ir);

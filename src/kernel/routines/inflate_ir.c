@@ -32,8 +32,7 @@ static bool describe(const void *args, const gale_device_caps *caps, int i, gale
     out->words[W_ROW] = (uint32_t)a->width;
     out->words[W_PLANE] = (uint32_t)(a->width * a->height);
     out->words[W_CHANNELS] = (uint32_t)a->channels;
-    snprintf(
-        out->key, sizeof out->key, "gale_inflate_%d_%d_%d_%u", (int)a->lanes, (int)a->bits, (int)a->late, each_of(a));
+    snprintf(out->key, sizeof out->key, "gale_inflate_%u", each_of(a));
     return true;
 }
 
@@ -48,60 +47,46 @@ static gale__ir_val input(const inflating *k, gale__ir_val i)
 void gale__inflate_seek(const inflating *k)
 {
     gale__ir *ir = k->ir;
-    uint32_t n = k->lanes;
     gale__ir_val word = right(ir, value_of(k, k->place), u32(ir, 5)), at = add(ir, word, k->lane);
-    for (uint32_t i = 0; i < 3; i++) assign(k, k->words[i], input(k, add(ir, word, u32(ir, i))));
     barrier(ir);
     for (uint32_t i = 0; i < 2; i++) {
-        gale__ir_val one = add(ir, at, u32(ir, i * n));
-        set(ir, k->ring, masked(ir, one, 2 * n - 1), input(k, one));
+        gale__ir_val one = add(ir, at, u32(ir, i * LANES));
+        set(ir, k->ring, masked(ir, one, 2 * LANES - 1), input(k, one));
     }
-    assign(k, k->ahead, input(k, add(ir, at, u32(ir, 2 * n))));
-    assign(k, k->filled, add(ir, word, u32(ir, 2 * n)));
+    assign(k, k->ahead, input(k, add(ir, at, u32(ir, 2 * LANES))));
+    assign(k, k->filled, add(ir, word, u32(ir, 2 * LANES)));
     barrier(ir);
 }
 
-/* Before at most NEAR - 3 words are used. */
 void gale__inflate_fill_ring(const inflating *k)
 {
     gale__ir *ir = k->ir;
-    uint32_t n = k->lanes;
     gale__ir_val near_word = add(ir, right(ir, value_of(k, k->place), u32(ir, 5)), u32(ir, NEAR));
     begin_together(k, test(ir, GALE__GT, near_word, value_of(k, k->filled)));
     gale__ir_val at = add(ir, value_of(k, k->filled), k->lane);
     barrier(ir);
-    set(ir, k->ring, masked(ir, at, 2 * n - 1), value_of(k, k->ahead));
-    assign(k, k->ahead, input(k, add(ir, at, u32(ir, n))));
-    assign(k, k->filled, add(ir, value_of(k, k->filled), u32(ir, n)));
+    set(ir, k->ring, masked(ir, at, 2 * LANES - 1), value_of(k, k->ahead));
+    assign(k, k->ahead, input(k, add(ir, at, u32(ir, LANES))));
+    assign(k, k->filled, add(ir, value_of(k, k->filled), u32(ir, LANES)));
     barrier(ir);
     end(ir);
 }
 
-/* The next 32 bits. */
 gale__ir_val gale__inflate_window(const inflating *k)
 {
     gale__ir *ir = k->ir;
-    gale__ir_val low = convert(ir, GALE_U64, value_of(k, k->words[0])),
-                 high = convert(ir, GALE_U64, value_of(k, k->words[1]));
-    gale__ir_val both_words = gale__ir_op2(
-        ir, GALE__OR, GALE_U64, low, gale__ir_op2(ir, GALE__IR_SHL, GALE_U64, high, gale__ir_const(ir, GALE_U64, 32)));
-    gale__ir_val by = convert(ir, GALE_U64, masked(ir, value_of(k, k->place), 31));
-    return convert(ir, GALE_U32, gale__ir_op2(ir, GALE__IR_SHR, GALE_U64, both_words, by));
+    gale__ir_val place = value_of(k, k->place), word = right(ir, place, u32(ir, 5)), two[2];
+    for (uint32_t i = 0; i < 2; i++)
+        two[i] = convert(ir, GALE_U64, get(ir, k->ring, masked(ir, add(ir, word, u32(ir, i)), 2 * LANES - 1)));
+    gale__ir_val high = gale__ir_op2(ir, GALE__IR_SHL, GALE_U64, two[1], gale__ir_const(ir, GALE_U64, 32));
+    return convert(ir, GALE_U32,
+        gale__ir_op2(ir, GALE__IR_SHR, GALE_U64, gale__ir_op2(ir, GALE__OR, GALE_U64, two[0], high),
+            convert(ir, GALE_U64, masked(ir, place, 31))));
 }
 
-/* n: less than 32. */
 void gale__inflate_advance(const inflating *k, gale__ir_val n)
 {
-    gale__ir *ir = k->ir;
-    gale__ir_val from = value_of(k, k->place), to = add(ir, from, n);
-    gale__ir_val crossed = right(ir, bin(ir, GALE__XOR, from, to), u32(ir, 5));
-    assign(k, k->place, to);
-    begin_if(ir, test(ir, GALE__NE, crossed, k->zero));
-    gale__ir_val third = add(ir, right(ir, to, u32(ir, 5)), u32(ir, 2));
-    assign(k, k->words[0], value_of(k, k->words[1]));
-    assign(k, k->words[1], value_of(k, k->words[2]));
-    assign(k, k->words[2], get(ir, k->ring, masked(ir, third, 2 * k->lanes - 1)));
-    end(ir);
+    assign(k, k->place, add(k->ir, value_of(k, k->place), n));
 }
 
 /* --- Symbols. --- */
@@ -111,39 +96,50 @@ static gale__ir_val space_at(const inflating *k, gale__ir_val i) { return add(k-
 static void store_late(const inflating *k)
 {
     gale__ir *ir = k->ir;
-    if (!k->late) return;
     begin_if(ir, test(ir, GALE__LT, k->lane, value_of(k, k->late_count)));
-    gale__ir_store(ir, SPACE, GALE_U8, 1, value_of(k, k->late_at), value_of(k, k->late_value));
+    gale__ir_store(ir, SPACE, GALE_U8, 1, value_of(k, k->late_at), value_of(k, k->late));
     end(ir);
     assign(k, k->late_count, k->zero);
 }
 
-/* Bytes from `distance` before; where there are not as many, these again and again. */
-static void copy_match(const inflating *k)
+/* n modulo the distance, which is rarely below n. */
+static gale__ir_val wrapped(const inflating *k, gale__ir_val n, gale__ir_val distance)
 {
     gale__ir *ir = k->ir;
+    gale__ir_val v = variable(ir, GALE_U32);
+    assign(k, v, n);
+    begin_if(ir, test(ir, GALE__GE, n, distance));
+    assign(k, v, bin(ir, GALE__IR_REM, n, distance));
+    end(ir);
+    return value_of(k, v);
+}
+
+/* Bytes from `distance` before; where there are not as many, these again and again.  Of long matches all are loaded
+ * before the first is stored: nobody else knows that they are not the same. */
+static void copy_match(const inflating *k)
+{
+    enum { MORE = 258 / LANES };
+    gale__ir *ir = k->ir;
     gale__ir_val count = value_of(k, k->count), distance = value_of(k, k->distance), out = value_of(k, k->out),
-                 from = space_at(k, sub(ir, out, distance)), to = space_at(k, out), offset = variable(ir, GALE_U32),
-                 first = k->lane;
+                 from = space_at(k, sub(ir, out, distance)), to = add(ir, space_at(k, out), k->lane), byte[MORE];
     store_late(k);
     barrier_all(ir);
-    if (k->late) {
-        assign(k, offset, k->lane);
-        begin_if(ir, test(ir, GALE__GE, k->lane, distance));
-        assign(k, offset, bin(ir, GALE__IR_REM, k->lane, distance));
-        end(ir);
-        assign(k, k->late_value, gale__ir_load(ir, SPACE, GALE_U8, 1, add(ir, from, value_of(k, offset))));
-        assign(k, k->late_at, add(ir, to, k->lane));
-        assign(k, k->late_count, count);
-        first = add(ir, k->lane, u32(ir, k->lanes));
+    gale__ir_val offset = wrapped(k, k->lane, distance);
+    assign(k, k->late, gale__ir_load(ir, SPACE, GALE_U8, 1, add(ir, from, offset)));
+    assign(k, k->late_at, to), assign(k, k->late_count, count);
+    begin_if(ir, test(ir, GALE__GT, count, u32(ir, LANES)));
+    gale__ir_val step = wrapped(k, u32(ir, LANES), distance);
+    for (int i = 0; i < MORE; i++) {
+        offset = add(ir, offset, step);
+        offset = pick(ir, test(ir, GALE__GE, offset, distance), sub(ir, offset, distance), offset);
+        byte[i] = gale__ir_load(ir, SPACE, GALE_U8, 1, add(ir, from, offset));
     }
-    gale__ir_val i = begin_for(ir, first, count, k->lanes);
-    assign(k, offset, i);
-    begin_if(ir, test(ir, GALE__GE, i, distance));
-    assign(k, offset, bin(ir, GALE__IR_REM, i, distance));
-    end(ir);
-    gale__ir_store(ir, SPACE, GALE_U8, 1, add(ir, to, i),
-        gale__ir_load(ir, SPACE, GALE_U8, 1, add(ir, from, value_of(k, offset))));
+    for (uint32_t i = 0; i < MORE; i++) {
+        gale__ir_val further = u32(ir, (i + 1) * LANES);
+        begin_if(ir, test(ir, GALE__LT, add(ir, k->lane, further), count));
+        gale__ir_store(ir, SPACE, GALE_U8, 1, add(ir, to, further), byte[i]);
+        end(ir);
+    }
     end(ir);
     assign(k, k->out, add(ir, out, count));
 }
@@ -155,7 +151,7 @@ static void read_match(const inflating *k, gale__ir_val e, gale__ir_val next)
     gale__ir_val count = add(ir, right(ir, e, u32(ir, 16)), lowest(ir, right(ir, next, n), extra));
     gale__inflate_advance(k, add(ir, n, extra));
     next = gale__inflate_window(k);
-    e = get(ir, k->table, add(ir, u32(ir, 1u << k->bits), masked(ir, next, (1u << DISTANCE_BITS) - 1)));
+    e = get(ir, k->table, add(ir, u32(ir, 1u << LITERAL_BITS), masked(ir, next, (1u << DISTANCE_BITS) - 1)));
     assign(k, k->entry, e);
     begin_if(ir, test(ir, GALE__EQ, e, k->zero));
     gale__inflate_find_long(k, DISTANCES, DISTANCE_BITS, next);
@@ -196,7 +192,7 @@ static void read_other(const inflating *k)
     gale__ir *ir = k->ir;
     gale__ir_val next = gale__inflate_window(k);
     begin_if(ir, test(ir, GALE__EQ, value_of(k, k->entry), k->zero));
-    gale__inflate_find_long(k, LITERALS, k->bits, next);
+    gale__inflate_find_long(k, LITERALS, LITERAL_BITS, next);
     end(ir);
     gale__ir_val e = value_of(k, k->entry);
     begin_if(ir, test(ir, GALE__EQ, masked(ir, e, LITERAL | ENDS), k->zero));
@@ -221,7 +217,7 @@ static void read_symbols(const inflating *k)
     gale__ir *ir = k->ir;
     gale__ir_val next = gale__inflate_window(k), e[AT_ONCE], used[AT_ONCE], is[AT_ONCE], sum = k->zero, all = k->zero;
     for (int i = 0; i < AT_ONCE; i++) {
-        e[i] = get(ir, k->table, masked(ir, i ? right(ir, next, sum) : next, (1u << k->bits) - 1));
+        e[i] = get(ir, k->table, masked(ir, i ? right(ir, next, sum) : next, (1u << LITERAL_BITS) - 1));
         sum = used[i] = add(ir, sum, masked(ir, e[i], 31));
         all = i ? bin(ir, GALE__AND, all, e[i]) : e[i];
         is[i] = is_literal(ir, all); /* so are those before it */
@@ -274,8 +270,8 @@ static void inflate(const inflating *k, gale__ir_val raw)
 static void init(inflating *k, const gale__inflate_args *a)
 {
     gale__ir *ir = k->ir;
-    k->lanes = (uint32_t)a->lanes, k->bits = (uint32_t)a->bits, k->late = a->late != 0, k->each = each_of(a);
-    ir->group[0] = k->lanes;
+    k->each = each_of(a);
+    ir->group[0] = LANES;
     ir->readonly = 1u << TABLE | 1u << INPUT;
     k->lane = thread_id(ir), k->zero = u32(ir, 0), k->chunk = special(ir, GALE__IR_GROUP_ID, 0);
     gale__ir_val first = add(ir, word(ir, W_CHANNELS), mul(ir, k->chunk, u32(ir, sizeof(gale__inflate_chunk) / 4)));
@@ -283,15 +279,15 @@ static void init(inflating *k, const gale__inflate_args *a)
     for (uint32_t i = 0; i < 7; i++) *fields[i] = gale__ir_load(ir, TABLE, GALE_U32, 1, add(ir, first, u32(ir, i)));
     k->last = word(ir, W_INPUT_LAST);
     k->end = left(ir, sub(ir, add(ir, k->at, k->packed), u32(ir, 4)), u32(ir, 3));
-    gale__ir_val *const variables[] = {&k->place, &k->words[0], &k->words[1], &k->words[2], &k->ahead, &k->filled,
-        &k->out, &k->state, &k->final, &k->entry, &k->count, &k->distance, &k->late_value, &k->late_at, &k->late_count};
+    gale__ir_val *const variables[] = {&k->place, &k->ahead, &k->filled, &k->out, &k->state, &k->final, &k->entry,
+        &k->count, &k->distance, &k->late, &k->late_at, &k->late_count};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         assign(k, *variables[i] = variable(ir, GALE_U32), k->zero);
-    k->ring = array(ir, GALE__IR_SHARED, GALE_U32, 2 * k->lanes);
-    k->table = array(ir, GALE__IR_SHARED, GALE_U32, (1u << k->bits) + (1u << DISTANCE_BITS));
+    k->ring = array(ir, GALE__IR_SHARED, GALE_U32, 2 * LANES);
+    k->table = array(ir, GALE__IR_SHARED, GALE_U32, (1u << LITERAL_BITS) + (1u << DISTANCE_BITS));
     k->sorted = array(ir, GALE__IR_SHARED, GALE_U32, SYMBOLS_ALL);
     k->lengths = array(ir, GALE__IR_SHARED, GALE_U32, SYMBOLS_ALL);
-    k->counts = array(ir, GALE__IR_SHARED, GALE_U32, LENGTHS * (k->lanes + 1));
+    k->counts = array(ir, GALE__IR_SHARED, GALE_U32, LENGTHS * (LANES + 1));
     k->first = array(ir, GALE__IR_SHARED, GALE_U32, 3 * LENGTHS);
     k->start = array(ir, GALE__IR_SHARED, GALE_U32, 3 * LENGTHS);
     k->total = array(ir, GALE__IR_SHARED, GALE_U32, 3 * LENGTHS);

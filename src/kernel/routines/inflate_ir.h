@@ -15,29 +15,20 @@ enum { ENDS = 1024 };
 enum { HEADER, SYMBOLS, DONE, BAD }; /* states */
 enum { CODES, LITERALS, DISTANCES }; /* stages of a block's beginning: the codes of lengths, then those of symbols */
 enum { MOST_LITERALS = 288, MOST_DISTANCES = 32, CODES_AT = 320, SYMBOLS_ALL = 352, LENGTHS = 16 };
-enum {
-    DISTANCE_BITS = 8,
-    CODE_BITS = 7,
-    AT_ONCE = 3,
-    STEPS = 64,
-    BLOCK_LEAST = 1024,
-    BLOCKS_MORE = 64,
-    NEAR = 13,
-    NEAR_STEPS = 4
-};
+enum { LANES = GALE__INFLATE_LANES, LITERAL_BITS = 10, DISTANCE_BITS = 8, CODE_BITS = 7, AT_ONCE = 3 };
+enum { STEPS = 64, NEAR_STEPS = 4, NEAR = 13, BLOCK_LEAST = 1024, BLOCKS_MORE = 64 };
 
 typedef struct inflating {
     gale__ir *ir;
-    uint32_t lanes, bits, each; /* threads; of the first table; samples that a thread places at a time */
-    bool late;                  /* bytes of a match are stored when the next one begins */
+    uint32_t each; /* samples that a thread places at a time */
     gale__ir_val lane, zero, chunk;
     gale__ir_val at, packed, size, space, row, sum, raw; /* of the chunk, as in gale__inflate_chunk */
     gale__ir_val last;                                   /* of the input's words */
     gale__ir_val end;                                    /* of the stream, in bits */
-    /* Variables.  place: in bits; words: those there; filled: the first that is not in the ring yet, ahead: this
-     * thread's of the block that begins with it; count, distance: a match. */
-    gale__ir_val place, words[3], ahead, filled, out, state, final, entry, count, distance;
-    gale__ir_val late_value, late_at, late_count;
+    /* Variables.  place: in bits; filled: the first word that is not in the ring yet, ahead: this thread's of the block
+     * that begins with it; count, distance: a match; late: this thread's byte of the last match, which is stored when
+     * the next one begins. */
+    gale__ir_val place, ahead, filled, out, state, final, entry, count, distance, late, late_at, late_count;
     /* In work-group memory. */
     gale__ir_val ring, table, sorted, lengths, counts, first, start, total;
 } inflating;

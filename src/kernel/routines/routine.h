@@ -91,7 +91,7 @@ typedef struct gale__inflate_args {
 } gale__inflate_args;
 /* For bytes of a chunk, and a few past its end. */
 static inline uint64_t gale__inflate_space(uint64_t bytes) { return (bytes + 15) / 16 * 16 + 256; }
-enum { GALE__INFLATE_POINTERS = 5, GALE__INFLATE_WORDS = 4 };
+enum { GALE__INFLATE_POINTERS = 5, GALE__INFLATE_WORDS = 4, GALE__INFLATE_LANES = 32 };
 extern const gale__kernel_routine gale__inflate_kernels;
 bool gale__inflate_fits(const gale__inflate_args *a, const gale_device_caps *caps);
 
