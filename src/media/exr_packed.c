@@ -21,7 +21,9 @@ static bool suits(const gale_exr *f, const gale__exr_choice *c, const gale__exr_
         const gale_exr_channel *one = &p->channels[k];
         if (one->type != GALE_F16 || one->x_sampling != 1 || one->y_sampling != 1) return false;
     }
-    return !memcmp(&box, &p->data, sizeof box) && (uint64_t)i->width <= f->limits.max_pixels / (uint64_t)i->height;
+    uint64_t pixels = f->limits.max_bytes / (2 * (uint64_t)p->channel_count);
+    if (pixels > f->limits.max_pixels) pixels = f->limits.max_pixels;
+    return !memcmp(&box, &p->data, sizeof box) && (uint64_t)i->width <= pixels / (uint64_t)i->height;
 }
 
 /* Files of the format's size limits fit into 32 bits with room to spare, or are left to the host. */
