@@ -212,33 +212,6 @@ TEST(opencl) { check_target(0); }
 TEST(vulkan) { check_target(1); }
 TEST(cuda) { check_target(2); }
 TEST(hip) { check_target(3); }
-
-/* What is printed for a device with everything is valid in every language. */
-TEST(languages)
-{
-    for (int odd = 0; odd < 2; odd++) {
-        const gale__inflate_args a = {.chunks = 9, .channels = 4, .width = odd ? 13 : 4096, .height = 16};
-        gale__routine_launch l;
-        gale__ir ir;
-        gale__str text = {0};
-        gale__ir_words words = {0};
-        const gale__ir *list = &ir;
-        CHECK(gale__inflate_kernels.describe(&a, &ir_full_caps, 0, &l));
-        CHECK(!gale__inflate_kernels.describe(&a, &ir_full_caps, 1, &l));
-        gale__ir_init(&ir, l.key);
-        ir.n_pointers = l.n_refs, ir.n_words = l.n_words;
-        gale__inflate_kernels.build(&a, &ir_full_caps, 0, &ir);
-        if (CHECK_OK(gale__ir_validate(&ir))) {
-            if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &ir_full_caps, &text)))
-                ir_nvrtc(text.text, ir.name);
-            if (getenv("TEXTS")) ir_save(ir.name, text.text, text.length);
-            if (CHECK_OK(gale__ir_print_spirv(&ir, &ir_full_caps, &words))) ir_spirv_val(&words, ir.name);
-        }
-        gale__str_finish(&text);
-        gale__ir_words_finish(&words);
-        gale__ir_finish(&ir);
-    }
-}
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(languages), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(close))
+TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(close))
