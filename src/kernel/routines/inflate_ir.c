@@ -48,6 +48,7 @@ void gale__inflate_seek(const inflating *k)
 {
     gale__ir *ir = k->ir;
     gale__ir_val word = right(ir, value_of(k, k->place), u32(ir, 5)), at = add(ir, word, k->lane);
+    for (uint32_t i = 0; i < 3; i++) assign(k, k->words[i], input(k, add(ir, word, u32(ir, i))));
     barrier(ir);
     for (uint32_t i = 0; i < 2; i++) {
         gale__ir_val one = add(ir, at, u32(ir, i * LANES));
@@ -75,18 +76,26 @@ void gale__inflate_fill_ring(const inflating *k)
 gale__ir_val gale__inflate_window(const inflating *k)
 {
     gale__ir *ir = k->ir;
-    gale__ir_val place = value_of(k, k->place), word = right(ir, place, u32(ir, 5)), two[2];
-    for (uint32_t i = 0; i < 2; i++)
-        two[i] = convert(ir, GALE_U64, get(ir, k->ring, masked(ir, add(ir, word, u32(ir, i)), 2 * LANES - 1)));
-    gale__ir_val high = gale__ir_op2(ir, GALE__IR_SHL, GALE_U64, two[1], gale__ir_const(ir, GALE_U64, 32));
-    return convert(ir, GALE_U32,
-        gale__ir_op2(ir, GALE__IR_SHR, GALE_U64, gale__ir_op2(ir, GALE__OR, GALE_U64, two[0], high),
-            convert(ir, GALE_U64, masked(ir, place, 31))));
+    gale__ir_val low = convert(ir, GALE_U64, value_of(k, k->words[0])),
+                 high = convert(ir, GALE_U64, value_of(k, k->words[1]));
+    gale__ir_val two = gale__ir_op2(
+        ir, GALE__OR, GALE_U64, low, gale__ir_op2(ir, GALE__IR_SHL, GALE_U64, high, gale__ir_const(ir, GALE_U64, 32)));
+    gale__ir_val by = convert(ir, GALE_U64, masked(ir, value_of(k, k->place), 31));
+    return convert(ir, GALE_U32, gale__ir_op2(ir, GALE__IR_SHR, GALE_U64, two, by));
 }
 
 void gale__inflate_advance(const inflating *k, gale__ir_val n)
 {
-    assign(k, k->place, add(k->ir, value_of(k, k->place), n));
+    gale__ir *ir = k->ir;
+    gale__ir_val from = value_of(k, k->place), to = add(ir, from, n);
+    gale__ir_val crossed = right(ir, bin(ir, GALE__XOR, from, to), u32(ir, 5));
+    assign(k, k->place, to);
+    begin_if(ir, test(ir, GALE__NE, crossed, k->zero));
+    gale__ir_val third = add(ir, right(ir, to, u32(ir, 5)), u32(ir, 2));
+    assign(k, k->words[0], value_of(k, k->words[1]));
+    assign(k, k->words[1], value_of(k, k->words[2]));
+    assign(k, k->words[2], get(ir, k->ring, masked(ir, third, 2 * LANES - 1)));
+    end(ir);
 }
 
 /* --- Symbols. --- */
@@ -279,8 +288,8 @@ static void init(inflating *k, const gale__inflate_args *a)
     for (uint32_t i = 0; i < 7; i++) *fields[i] = gale__ir_load(ir, TABLE, GALE_U32, 1, add(ir, first, u32(ir, i)));
     k->last = word(ir, W_INPUT_LAST);
     k->end = left(ir, sub(ir, add(ir, k->at, k->packed), u32(ir, 4)), u32(ir, 3));
-    gale__ir_val *const variables[] = {&k->place, &k->ahead, &k->filled, &k->out, &k->state, &k->final, &k->entry,
-        &k->count, &k->distance, &k->late, &k->late_at, &k->late_count};
+    gale__ir_val *const variables[] = {&k->place, &k->words[0], &k->words[1], &k->words[2], &k->ahead, &k->filled,
+        &k->out, &k->state, &k->final, &k->entry, &k->count, &k->distance, &k->late, &k->late_at, &k->late_count};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         assign(k, *variables[i] = variable(ir, GALE_U32), k->zero);
     k->ring = array(ir, GALE__IR_SHARED, GALE_U32, 2 * LANES);

@@ -25,10 +25,10 @@ typedef struct inflating {
     gale__ir_val at, packed, size, space, row, sum, raw; /* of the chunk, as in gale__inflate_chunk */
     gale__ir_val last;                                   /* of the input's words */
     gale__ir_val end;                                    /* of the stream, in bits */
-    /* Variables.  place: in bits; filled: the first word that is not in the ring yet, ahead: this thread's of the block
-     * that begins with it; count, distance: a match; late: this thread's byte of the last match, which is stored when
-     * the next one begins. */
-    gale__ir_val place, ahead, filled, out, state, final, entry, count, distance, late, late_at, late_count;
+    /* Variables.  place: in bits; words: those there; filled: the first word that is not in the ring yet, ahead: this
+     * thread's of the block that begins with it; count, distance: a match; late: this thread's byte of the last match,
+     * which is stored when the next one begins. */
+    gale__ir_val place, words[3], ahead, filled, out, state, final, entry, count, distance, late, late_at, late_count;
     /* In work-group memory. */
     gale__ir_val ring, table, sorted, lengths, counts, first, start, total;
 } inflating;
