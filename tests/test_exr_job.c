@@ -7,6 +7,7 @@
 #include "gale/exr.h"
 #include "gale/graph.h"
 #include "jobs/exr/denoise.h"
+#include "jobs/exr/unzip.h"
 #include "test.h"
 #include <math.h>
 #include <unistd.h>
@@ -465,6 +466,32 @@ static void damage_file(const char *path, size_t from_end)
     gale__bytes_finish(&bytes);
 }
 
+/* Of a batch, a picture that one core would decode; else one that all cores would; then by what pictures took. */
+TEST(the_faster_one_inflates)
+{
+    gale__exr_packed p = {.args = {.width = 4096, .height = 2160, .channels = 4, .chunk_bytes = 16 * 4096 * 8}};
+    const uint64_t bytes = 4096ull * 2160 * 6;
+    gale__unzipper *z = NULL;
+    int chosen = 0;
+    p.serial = true;
+    CHECK_OK(gale__unzipper_create(device, &z));
+    CHECK(gale__unzipper_choose(z, &p, bytes));
+    gale__unzipper_note(z, false, bytes, 0.001);
+    CHECK(!gale__unzipper_choose(z, &p, bytes));
+    for (int i = 0; i < 20; i++) gale__unzipper_note(z, false, bytes, 0.2);
+    for (int i = 0; i < 300; i++) gale__unzipper_note(z, true, bytes, i < 64 ? 0.9 : 0.15); /* the first wait */
+    for (int i = 0; i < 64; i++) chosen += gale__unzipper_choose(z, &p, bytes);
+    CHECK_EQ(chosen, 62); /* every 32nd goes the other way, while that is not much slower */
+    for (int i = 0; i < 20; i++) gale__unzipper_note(z, true, bytes, 0.5);
+    for (int i = 0; i < 64; i++) chosen += gale__unzipper_choose(z, &p, bytes);
+    CHECK_EQ(chosen, 62);
+    gale__unzipper_destroy(&z);
+    CHECK_OK(gale__unzipper_create(device, &z));
+    p.serial = false, p.args.chunk_bytes *= 64; /* a chunk that takes longer than the picture on a core */
+    CHECK(!gale__unzipper_choose(z, &p, bytes));
+    gale__unzipper_destroy(&z);
+}
+
 TEST(chunks_are_inflated_by_a_device)
 {
     gale_device_options vulkan = {.chain = "vulkan", .strict = true, .index = GALE_DEVICE_FIRST};
@@ -578,8 +605,8 @@ TEST(memory_runs_out_anywhere)
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(dwa_is_written), ROW(limits_come_before_memory),
     ROW(levels_are_true), ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(devices_count_alike), ROW(many_files),
-    ROW(a_batch_tells_what_it_did), ROW(chunks_are_inflated_by_a_device), ROW(limits_of_memory),
-    ROW(memory_runs_out_anywhere)};
+    ROW(a_batch_tells_what_it_did), ROW(chunks_are_inflated_by_a_device), ROW(the_faster_one_inflates),
+    ROW(limits_of_memory), ROW(memory_runs_out_anywhere)};
 
 int main(int argc, char **argv)
 {

@@ -136,17 +136,15 @@ void gale__unzipper_note(gale__unzipper *z, bool by_device, uint64_t bytes, doub
     gale__mutex_unlock(&z->lock);
 }
 
-/* Whether the device is asked; what is not known is assumed. */
-static bool choose(gale__unzipper *z, const gale__exr_packed *p, const gale__exr_image *i)
+bool gale__unzipper_choose(gale__unzipper *z, const gale__exr_packed *p, uint64_t bytes)
 {
     const gale__inflate_args *a = &p->args;
-    double bytes = (double)(i->width * i->height * i->channels) * 2,
-           host = HOST_NS * 1e-9 * (double)(a->width * a->height * a->channels) * 2 /
-                  (p->serial ? 1 : gale__parallel_width()),
+    double file_bytes = (double)(a->width * a->height * a->channels) * 2,
+           host = HOST_NS * 1e-9 * file_bytes / (p->serial ? 1 : gale__parallel_width()),
            by_device = DEVICE_NS * 1e-9 * (double)a->chunk_bytes;
     gale__mutex_lock(&z->lock);
-    if (z->pace[0] > 0) host = z->pace[0] * bytes;
-    if (z->pace[1] > 0) by_device = z->pace[1] * bytes;
+    if (z->pace[0] > 0) host = z->pace[0] * (double)bytes;
+    if (z->pace[1] > 0) by_device = z->pace[1] * (double)bytes;
     bool device = by_device < host, near = by_device < 2 * host && host < 2 * by_device;
     if (++z->asked % AGAIN == 0 && near) device = !device;
     gale__mutex_unlock(&z->lock);
@@ -224,9 +222,10 @@ gale_status gale__unzipper_run(
     gale_status status = GALE_OK;
     *could = may(z) && gale__exr_image_pack(f, wish, image, &p);
     if (!*could) return GALE_OK;
+    uint64_t bytes = (uint64_t)(image->width * image->height * image->channels) * 2;
     bool forced = !strcmp(gale__env_get(GALE__ENV_UNZIP), "device");
-    if (gale__inflate_fits(&p.args, &gale_device_get_info(z->device)->caps) && (forced || choose(z, &p, image)) &&
-        gale__exr_packed_load(f, image, &p))
+    if (gale__inflate_fits(&p.args, &gale_device_get_info(z->device)->caps) &&
+        (forced || gale__unzipper_choose(z, &p, bytes)) && gale__exr_packed_load(f, image, &p))
         status = inflate(z, &p, image, out);
     gale__free(p.table);
     if (status == GALE_NO_MEMORY) {

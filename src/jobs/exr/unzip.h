@@ -29,6 +29,8 @@ void gale__unzipper_destroy(gale__unzipper **z);
  * are not as they should be are the host's, too, which then says what is wrong with them. */
 gale_status gale__unzipper_run(
     gale__unzipper *z, gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, bool *could, gale_tensor **out);
+/* Whether the device inflates a picture of so many bytes of samples; what is not known is assumed. */
+bool gale__unzipper_choose(gale__unzipper *z, const gale__exr_packed *p, uint64_t bytes);
 /* What a picture took that the device could inflate; by_device: whether it did. */
 void gale__unzipper_note(gale__unzipper *z, bool by_device, uint64_t bytes, double seconds);
 #endif
