@@ -2,6 +2,7 @@
  * traffic allows.
  *
  *     bench_exr_pixels PROVIDER|plan [WIDTHxHEIGHT [WORD]]
+ *     bench_exr_pixels PROVIDER WIDTHxHEIGHT inflate    ZIP chunks of 1 to 16 pictures, unpacked by the device
  *
  * `plan` shows, on any machine, the kernels that an NVIDIA H200 would run, their bytes and the time that these take at
  * 4.1 TB/s; their texts go into the file that TEXTS names.  The floor is the input read once and the output written
@@ -17,6 +18,7 @@
 #include "jobs/exr/counts.h"
 #include "jobs/exr/look.h"
 #include "jobs/exr/mip.h"
+#include "jobs/exr/unzip.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -222,6 +224,105 @@ static gale_status find_rate(void)
     return GALE_OK;
 }
 
+/* --- ZIP chunks. --- */
+
+typedef struct zipped {
+    gale_exr *file;
+    gale__exr_image image;
+    gale__exr_packed packed;
+    double host_ms; /* on all cores */
+} zipped;
+
+/* Into a file that stays, for benchmarks of the program. */
+static gale_status zip_picture(int kind, double noise, zipped *z)
+{
+    static const char *const names[] = {"R", "G", "B", "A"};
+    const char *folder = getenv("TMPDIR");
+    char path[300];
+    gale_exr_source channels[4];
+    gale_tensor *in = NULL, *host = NULL;
+    gale_status status;
+    snprintf(path, sizeof path, "%s/gale_bench_zip_%d.exr", folder ? folder : "/tmp", kind);
+    GALE_GO(make_input(GALE_F16, 4, noise, false, &in));
+    GALE_GO(gale_tensor_to_device(in, NULL, &host));
+    for (int c = 0; c < 4; c++)
+        channels[c] = (gale_exr_source){names[c], GALE_F16, (char *)gale_tensor_data(host) + c * width * height * 2};
+    const gale_exr_new_part part = {
+        .data = {0, 0, (int32_t)width - 1, (int32_t)height - 1}, .channels = channels, .channel_count = 4};
+    GALE_GO(gale_exr_write(path, &part, 1));
+    GALE_GO(gale_exr_open(path, NULL, &z->file));
+    for (int i = 0; i < 5; i++) {
+        uint64_t begun = gale__time_ns();
+        GALE_GO(gale__exr_image_read(z->file, &(gale__exr_wish){0}, &z->image));
+        double ms = (double)(gale__time_ns() - begun) / 1e6;
+        if (!i || ms < z->host_ms) z->host_ms = ms;
+    }
+    if (!gale__exr_image_pack(z->file, &(gale__exr_wish){0}, &z->image, &z->packed) ||
+        !gale__exr_packed_load(z->file, &z->image, &z->packed))
+        status = gale__fail(GALE_INTERNAL, "the file does not have chunks for the device");
+done:
+    gale_tensor_destroy(&in);
+    gale_tensor_destroy(&host);
+    return status;
+}
+
+/* The same picture `copies` times, one below another. */
+static gale_status measure_inflate(const zipped *z, int copies, gale__inflate_args a)
+{
+    const int64_t n = a.chunks * copies;
+    uint32_t *table = malloc((size_t)a.channels * 4 + (size_t)n * sizeof(gale__inflate_chunk));
+    gale__inflate_chunk *to = (gale__inflate_chunk *)(table + a.channels);
+    gale_stream *stream = NULL;
+    gale_buffer *planes = NULL;
+    gale__unzip u = {0};
+    gale_status status;
+    double best = 1e9;
+    size_t bad = 0;
+    memcpy(table, z->packed.table, (size_t)a.channels * 4);
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = ((gale__inflate_chunk *)(z->packed.table + a.channels))[i % a.chunks];
+        to[i].row += (uint32_t)(i / a.chunks * height);
+        to[i].space += (uint32_t)(i / a.chunks * a.space_bytes);
+    }
+    a.chunks = n, a.height *= copies, a.space_bytes *= copies;
+    GALE_GO(gale_stream_create(device, &stream));
+    GALE_GO(gale_buffer_create(device, (size_t)(a.width * a.height) * 8, &planes));
+    GALE_GO(gale__unzip_begin(&u, stream, &a, table, z->image.data));
+    for (int i = 0; i < 3; i++) {
+        GALE_GO(gale_stream_sync(stream));
+        uint64_t begun = gale__time_ns();
+        GALE_GO(gale__unzip_launch(&u, planes));
+        GALE_GO(gale__unzip_wait(&u, NULL, &bad));
+        best = fmin(best, (double)(gale__time_ns() - begun) / 1e6);
+    }
+    printf("    %5lld chunks: %7.2f ms, %5.1f GB/s, %zu bad\n", (long long)n, best,
+        (double)(a.width * a.height * 8) / best / 1e6, bad);
+done:
+    gale__unzip_end(&u);
+    gale_buffer_destroy(&planes);
+    gale_stream_destroy(&stream);
+    free(table);
+    return status;
+}
+
+static gale_status run_inflate(void)
+{
+    static const double noise[] = {0.1, 0.01, 0};
+    for (int kind = 0; kind < 3; kind++) {
+        zipped z = {0};
+        GALE_TRY(zip_picture(kind, noise[kind], &z));
+        double bytes = (double)(width * height * 8);
+        printf("inflate, noise %g: %.1f of %.1f MB; the host with all cores %.2f ms, %.1f GB/s\n", noise[kind],
+            (double)z.packed.args.input_bytes / 1e6, bytes / 1e6, z.host_ms, bytes / z.host_ms / 1e6);
+        for (int copies = 1; copies <= 16; copies *= copies == 1 ? 4 : 2)
+            GALE_TRY(measure_inflate(&z, copies, z.packed.args));
+        gale__free(z.packed.table);
+        gale__exr_image_finish(&z.image);
+        gale_exr_close(&z.file);
+    }
+    return GALE_OK;
+}
+
 static void keep_text(void *file, const char *text, size_t size) { fwrite(text, 1, size, file); }
 
 static gale_status run(const char *word)
@@ -247,6 +348,7 @@ static gale_status run(const char *word)
         {"local 16 half rgba", local_half, GALE_F16, 4, 0.1},
         {"thumbnail 256 half rgb", thumbnail, GALE_F16, 3, 0.1},
     };
+    if (word && !strcmp(word, "inflate")) return run_inflate();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale_tensor *in = NULL;
         if (word && !strstr(rows[i].name, word)) continue;

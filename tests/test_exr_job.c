@@ -7,6 +7,7 @@
 #include "gale/exr.h"
 #include "gale/graph.h"
 #include "jobs/exr/denoise.h"
+#include "jobs/exr/unzip.h"
 #include "test.h"
 #include <math.h>
 #include <unistd.h>
@@ -413,6 +414,109 @@ TEST(a_batch_tells_what_it_did)
     gale_device_close(&gpu);
 }
 
+/* Five channels of halves, not all of which are shown; rows that are all alike, noise, and something between. */
+static gale_status write_zip(const char *path, const char *compression, int width)
+{
+    enum { CHANNELS = 5, ROWS = 40 };
+    static const char *const names[CHANNELS] = {"A", "B", "G", "R", "Z"};
+    static uint16_t planes[CHANNELS][ROWS * 32];
+    gale_exr_source sources[CHANNELS];
+    uint32_t state = 7;
+    for (int c = 0; c < CHANNELS; c++) {
+        sources[c] = (gale_exr_source){names[c], GALE_F16, planes[c]};
+        for (int i = 0; i < ROWS * width; i++) {
+            state = state * 1664525u + 1013904223u;
+            uint32_t noise = i / width < 16 ? 0 : i / width < 32 ? state >> 24 : state >> 16 & 0x3fff;
+            planes[c][i] = (uint16_t)(c ? 0x3800 + c * 64 + noise : 0x3c00);
+        }
+    }
+    const gale_exr_new_part p = {.data = {2, 3, width + 1, ROWS + 2},
+        .compression = compression,
+        .channels = sources,
+        .channel_count = CHANNELS};
+    return gale_exr_write(path, &p, 1);
+}
+
+/* The picture as the device or the host inflates it, with the message of a failure. */
+static gale_status view_zip(
+    gale_device *gpu, const char *path, const char *where, gale_exr_report *r, gale_picture **out, char *message)
+{
+    gale_exr *f = NULL;
+    gale_exr_viewer *v = NULL;
+    gale_status status;
+    setenv("GALE_UNZIP", where, 1);
+    *message = 0;
+    GALE_GO(gale_exr_open(path, NULL, &f));
+    GALE_GO(gale_exr_viewer_create(gpu, NULL, &v));
+    GALE_GO(gale_exr_viewer_run(v, f, r, out));
+done:
+    if (status != GALE_OK) snprintf(message, 300, "%s", gale_error());
+    gale_exr_viewer_destroy(&v);
+    gale_exr_close(&f);
+    unsetenv("GALE_UNZIP");
+    return status;
+}
+
+static void damage_file(const char *path, size_t from_end)
+{
+    gale__bytes bytes = {0};
+    CHECK_OK(gale__file_read(path, 1 << 20, &bytes));
+    ((uint8_t *)bytes.data)[bytes.size - from_end] ^= 8;
+    CHECK_OK(gale__file_write(path, bytes.data, bytes.size));
+    gale__bytes_finish(&bytes);
+}
+
+/* Of a batch, a picture that one core would decode; else one that all cores would; then by what pictures took. */
+TEST(the_faster_one_inflates)
+{
+    gale__exr_packed p = {.args = {.width = 4096, .height = 2160, .channels = 4, .chunk_bytes = 16 * 4096 * 8}};
+    const uint64_t bytes = 4096ull * 2160 * 6;
+    gale__unzipper *z = NULL;
+    int chosen = 0;
+    p.serial = true;
+    CHECK_OK(gale__unzipper_create(device, &z));
+    CHECK(gale__unzipper_choose(z, &p, bytes));
+    gale__unzipper_note(z, false, bytes, 0.001);
+    CHECK(!gale__unzipper_choose(z, &p, bytes));
+    for (int i = 0; i < 20; i++) gale__unzipper_note(z, false, bytes, 0.2);
+    for (int i = 0; i < 300; i++) gale__unzipper_note(z, true, bytes, i < 64 ? 0.9 : 0.15); /* the first wait */
+    for (int i = 0; i < 64; i++) chosen += gale__unzipper_choose(z, &p, bytes);
+    CHECK_EQ(chosen, 62); /* every 32nd goes the other way, while that is not much slower */
+    for (int i = 0; i < 20; i++) gale__unzipper_note(z, true, bytes, 0.5);
+    for (int i = 0; i < 64; i++) chosen += gale__unzipper_choose(z, &p, bytes);
+    CHECK_EQ(chosen, 62);
+    gale__unzipper_destroy(&z);
+    CHECK_OK(gale__unzipper_create(device, &z));
+    p.serial = false, p.args.chunk_bytes *= 64; /* a chunk that takes longer than the picture on a core */
+    CHECK(!gale__unzipper_choose(z, &p, bytes));
+    gale__unzipper_destroy(&z);
+}
+
+TEST(chunks_are_inflated_by_a_device)
+{
+    gale_device_options vulkan = {.chain = "vulkan", .strict = true, .index = GALE_DEVICE_FIRST};
+    gale_device *gpu = NULL;
+    const char *path = path_of("zip.exr");
+    if (gale_device_open(&vulkan, &gpu) != GALE_OK) SKIP("no Vulkan device: %s", gale_error());
+    for (int k = 0; k < 6; k++) {
+        const char *where[2] = {"host", "device"};
+        char messages[2][300];
+        gale_exr_report r[2] = {0};
+        gale_picture *p[2] = {NULL, NULL};
+        gale_status status[2];
+        CHECK_OK(write_zip(path, k == 5 ? "piz" : k % 2 ? "zips" : "zip", k < 2 ? 24 : 23));
+        if (k == 3 || k == 4) damage_file(path, 60);
+        for (int i = 0; i < 2; i++) status[i] = view_zip(gpu, path, where[i], &r[i], &p[i], messages[i]);
+        CHECK_EQ(status[0], k == 3 || k == 4 ? GALE_FORMAT : GALE_OK);
+        CHECK_EQ(status[1], status[0]);
+        CHECK_TEXT(messages[1], messages[0]);
+        CHECK(!r[0].packed_bytes && (r[1].packed_bytes > 0) == (k < 3));
+        if (p[0] && p[1]) CHECK(!memcmp(p[0]->data, p[1]->data, (size_t)(p[0]->width * p[0]->height * 4)));
+        for (int i = 0; i < 2; i++) gale_picture_destroy(&p[i]);
+    }
+    gale_device_close(&gpu);
+}
+
 /* Pictures for which the first device has no memory go to the second; tiles get smaller. */
 TEST(limits_of_memory)
 {
@@ -501,7 +605,8 @@ TEST(memory_runs_out_anywhere)
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(dwa_is_written), ROW(limits_come_before_memory),
     ROW(levels_are_true), ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(devices_count_alike), ROW(many_files),
-    ROW(a_batch_tells_what_it_did), ROW(limits_of_memory), ROW(memory_runs_out_anywhere)};
+    ROW(a_batch_tells_what_it_did), ROW(chunks_are_inflated_by_a_device), ROW(the_faster_one_inflates),
+    ROW(limits_of_memory), ROW(memory_runs_out_anywhere)};
 
 int main(int argc, char **argv)
 {

@@ -258,6 +258,8 @@ TEST(routines)
     check_routine(&gale__levels_kernels, &levels, 2);
     check_routine(&gale__levels_kernels, &odd, 2);
     check_routine(&gale__counts_kernels, &counts, 2);
+    for (int64_t width = 13; width <= 16; width += 3)
+        check_routine(&gale__inflate_kernels, &(gale__inflate_args){.chunks = 9, .channels = 4, .width = width}, 1);
     uint64_t bytes = 0;
     gale_device_caps caps = ir_full_caps;
     CHECK(gale__nms_kernels_fit(&some, &caps, &bytes) && bytes == 4 * (20 * 8400 + 20 * 300 + 20));

@@ -151,7 +151,8 @@ typedef struct gale_exr_report {
     uint64_t upload_bytes, download_bytes; /* to the device and back; 0 if it works in host memory */
     int uploads, downloads;                /* as they were made, with those of constants */
     double decode_seconds, pixel_seconds;
-    uint64_t needed_bytes; /* of them: samples and pixels of the picture */
+    uint64_t needed_bytes; /* of them: samples, as they were sent, and pixels of the picture */
+    uint64_t packed_bytes; /* compressed samples that the device inflated; 0: the host did */
 } gale_exr_report;
 /* report may be NULL. */
 GALE_API gale_status gale_exr_viewer_run(
@@ -214,6 +215,7 @@ typedef struct gale_exr_batch {
     gale_exr_progress total;
     bool cancelled;
     size_t on_second; /* files processed by the second device */
+    size_t inflated;  /* files that the first device inflated */
     uint64_t decoded_bytes, upload_bytes, download_bytes, output_bytes;
     uint64_t uploads, downloads;
     double decode_seconds, pixel_seconds, encode_seconds; /* of all threads together */

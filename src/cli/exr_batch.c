@@ -172,11 +172,12 @@ static void json_batch(const job *j, const char *device, gale__str *text)
         {"download_bytes", (double)b->download_bytes}, {"decode_seconds", b->decode_seconds},
         {"pixel_seconds", b->pixel_seconds}, {"encode_seconds", b->encode_seconds},
         {"peak_bytes", (double)b->peak_bytes}, {"on_cpu_beside", (double)b->on_second},
-        {"needed_bytes", (double)b->needed_bytes}, {"needed_share", needed_share(b)},
-        {"predicted_pixel_seconds", b->predicted_seconds}, {"pixel_wall_seconds", b->pixel_wall_seconds},
-        {"start_seconds", b->start_seconds}, {"transfer_seconds", b->usage.transfer_seconds},
-        {"kernel_seconds", b->usage.kernel_seconds}, {"busy_seconds", b->usage.busy_seconds},
-        {"transfer_share", transfer_share(b)}, {"gpu_use", share(b->usage.busy_seconds, b->total.seconds)}};
+        {"inflated_by_device", (double)b->inflated}, {"needed_bytes", (double)b->needed_bytes},
+        {"needed_share", needed_share(b)}, {"predicted_pixel_seconds", b->predicted_seconds},
+        {"pixel_wall_seconds", b->pixel_wall_seconds}, {"start_seconds", b->start_seconds},
+        {"transfer_seconds", b->usage.transfer_seconds}, {"kernel_seconds", b->usage.kernel_seconds},
+        {"busy_seconds", b->usage.busy_seconds}, {"transfer_share", transfer_share(b)},
+        {"gpu_use", share(b->usage.busy_seconds, b->total.seconds)}};
     gale__json_out o;
     gale__json_begin(&o, text);
     gale__json_object(&o);
@@ -206,6 +207,7 @@ static void text_batch(const job *j, const char *device, gale__str *text)
     if (b->on_second)
         gale__str_addf(
             text, "\npixels of %zu files were computed on the CPU, which was faster or had more memory", b->on_second);
+    if (b->inflated) gale__str_addf(text, "\n%zu files were decompressed by the device", b->inflated);
     if (b->pixel_wall_seconds > 0)
         gale__str_addf(text, "\npixels: %.3f s on %d lane%s", b->pixel_wall_seconds, b->jobs, b->jobs == 1 ? "" : "s");
     if (b->predicted_seconds > 0) gale__str_addf(text, ", predicted %.3f s", b->predicted_seconds);
@@ -325,6 +327,8 @@ int gale__exr_batch(const gale__args *a, bool thumbs)
     gale_device *device = NULL;
     gale_status status;
     int code = GALE__EXIT_OK;
+    /* CUDA has 8 queues, in which streams wait for each other; a kernel that inflates a picture holds its own up. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     GALE_GO(prepare(&j));
     GALE_GO(open_devices(&j, &device));
     if (gale__args_flag(a, "watch")) GALE_GO(watch(&j, device));

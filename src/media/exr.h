@@ -4,6 +4,7 @@
 #define GALE_MEDIA_EXR_H
 #include "base/file.h"
 #include "gale/exr.h"
+#include "media/exr_image.h"
 #include "media/formats.h"
 #include <OpenEXR/openexr.h>
 
@@ -83,6 +84,9 @@ void gale__exr_luminance(const double *primaries, double weights[3]);
 
 /* The pixels that a part shows: its display window, or the data window where they have nothing in common. */
 gale_exr_box gale__exr_frame(const gale_exr_part *p);
+
+/* gale__exr_image_pack, of an image that is described. */
+bool gale__exr_packed_find(gale_exr *f, const gale__exr_choice *c, const gale__exr_image *image, gale__exr_packed *out);
 
 /* Memory for the chosen channels of a picture, interleaved or in planes. */
 typedef struct gale__exr_canvas {

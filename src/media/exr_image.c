@@ -1,4 +1,4 @@
-/* The chosen channels in planes. */
+/* The chosen channels in planes, or as they are packed in the file. */
 #include "media/exr_image.h"
 #include "media/exr.h"
 #include <string.h>
@@ -54,34 +54,48 @@ static gale_status make_room(const gale_exr *f, gale__exr_image *i, bool clear)
     return i->data ? GALE_OK : GALE_NO_MEMORY;
 }
 
-gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image)
+/* All but the pixels; the memory that there is stays. */
+static gale_status describe(gale_exr *f, const gale__exr_wish *wish, gale__exr_choice *c, gale__exr_image *image)
 {
-    gale__exr_choice c;
-    GALE_TRY(gale__exr_choose(f->file, wish->layer, &c));
-    if (wish->no_alpha && c.channels % 2 == 0) c.channels--; /* it is the last one */
-    const gale_exr_part *p = &f->parts[c.part];
+    GALE_TRY(gale__exr_choose(f->file, wish->layer, c));
+    if (wish->no_alpha && c->channels % 2 == 0) c->channels--; /* it is the last one */
+    const gale_exr_part *p = &f->parts[c->part];
     gale_exr_box box = gale__exr_frame(p);
     gale__exr_image i = {.width = box_width(&box),
         .height = box_height(&box),
-        .channels = c.channels,
-        .type = c.type,
+        .channels = c->channels,
+        .type = c->type,
         .data = image->data,
         .capacity = image->capacity,
-        .part = c.part,
+        .part = c->part,
         .has_chromaticities = p->has_chromaticities};
     i.full_width = i.width, i.full_height = i.height;
     memcpy(i.chromaticities, p->chromaticities, sizeof i.chromaticities);
     choose_level(p, wish, &i);
-    if (i.level_x || i.level_y) GALE_TRY(gale_exr_level_size(f, c.part, i.level_x, i.level_y, &i.width, &i.height));
-    gale_status status = make_room(f, &i, memcmp(&box, &p->data, sizeof box) != 0);
-    image->data = i.data, image->capacity = i.capacity;
-    GALE_TRY(status);
-    size_t size = gale_type_size(c.type), row = size * (size_t)i.width;
-    gale__exr_canvas canvas = {c.type, i.data, row * (size_t)i.height, size, row, i.width, i.height,
-        (int64_t)p->data.x0 - box.x0, (int64_t)p->data.y0 - box.y0};
-    GALE_TRY(gale__exr_paint(f, &c, i.level_x, i.level_y, &canvas));
+    if (i.level_x || i.level_y) GALE_TRY(gale_exr_level_size(f, c->part, i.level_x, i.level_y, &i.width, &i.height));
     *image = i;
     return GALE_OK;
+}
+
+gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image)
+{
+    gale__exr_choice c;
+    GALE_TRY(describe(f, wish, &c, image));
+    const gale_exr_part *p = &f->parts[c.part];
+    gale_exr_box box = gale__exr_frame(p);
+    GALE_TRY(make_room(f, image, memcmp(&box, &p->data, sizeof box) != 0));
+    size_t size = gale_type_size(c.type), row = size * (size_t)image->width;
+    gale__exr_canvas canvas = {c.type, image->data, row * (size_t)image->height, size, row, image->width, image->height,
+        (int64_t)p->data.x0 - box.x0, (int64_t)p->data.y0 - box.y0};
+    return gale__exr_paint(f, &c, image->level_x, image->level_y, &canvas);
+}
+
+bool gale__exr_image_pack(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale__exr_packed *out)
+{
+    gale__exr_choice c;
+    bool packed = describe(f, wish, &c, image) == GALE_OK && gale__exr_packed_find(f, &c, image, out);
+    gale__error_clear();
+    return packed;
 }
 
 void gale__exr_image_finish(gale__exr_image *image)

@@ -3,6 +3,7 @@
 #ifndef GALE_MEDIA_EXR_IMAGE_H
 #define GALE_MEDIA_EXR_IMAGE_H
 #include "gale/exr.h"
+#include "kernel/routines/routine.h"
 
 typedef struct gale__exr_image {
     int64_t width, height;
@@ -24,5 +25,16 @@ typedef struct gale__exr_wish {
 gale_status gale__exr_image_size(gale_exr *f, const char *layer, int64_t *width, int64_t *height);
 /* *image: zeros, or an image that was read before, whose memory is used again: fresh memory is slow on many cores. */
 gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image);
+/* The same picture as ZIP chunks for a device that inflates them.  False: the host has to read it, because it is packed
+ * in another way, or is damaged. */
+typedef struct gale__exr_packed {
+    gale__inflate_args args;
+    uint32_t *table; /* to be freed */
+    uint64_t first;  /* where in the file the input begins */
+    bool serial;     /* one core would decode it */
+} gale__exr_packed;
+bool gale__exr_image_pack(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale__exr_packed *out);
+/* The file's bytes to the image's memory. */
+bool gale__exr_packed_load(gale_exr *f, gale__exr_image *image, gale__exr_packed *p);
 void gale__exr_image_finish(gale__exr_image *image);
 #endif

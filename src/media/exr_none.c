@@ -43,6 +43,14 @@ gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__
 {
     return (void)f, (void)wish, (void)out, missing();
 }
+bool gale__exr_image_pack(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale__exr_packed *out)
+{
+    return (void)f, (void)wish, (void)image, (void)out, false;
+}
+bool gale__exr_packed_load(gale_exr *f, gale__exr_image *image, gale__exr_packed *p)
+{
+    return (void)f, (void)image, (void)p, false;
+}
 void gale__exr_image_finish(gale__exr_image *image) { image->data = NULL; }
 gale_status gale_exr_write(const char *path, const gale_exr_new_part *parts, int count)
 {

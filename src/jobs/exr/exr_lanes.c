@@ -136,7 +136,7 @@ static int choose_device(belt *b)
 /* The first picture of a device has kernels compiled; its pace counts until there is another. */
 static void note_pace(belt *b, int which, const gale_exr_report *r)
 {
-    double pace = r->pixel_seconds / (double)(r->decoded_bytes + 1);
+    double pace = (r->decode_seconds + r->pixel_seconds) / (double)(r->decoded_bytes + 1);
     gale__mutex_lock(&b->lock);
     gale_exr_share *s = &b->batch->shares[which];
     b->pace[which] = s->files < 2 ? pace : 0.7 * b->pace[which] + 0.3 * pace;
@@ -145,6 +145,7 @@ static void note_pace(belt *b, int which, const gale_exr_report *r)
     s->decoded_bytes += r->decoded_bytes;
     s->pixel_seconds += r->pixel_seconds;
     b->batch->on_second += which == 1;
+    b->batch->inflated += r->packed_bytes > 0;
     gale__mutex_unlock(&b->lock);
 }
 

@@ -6,6 +6,7 @@
 #include "graph/run/tensor.h"
 #include "jobs/exr/colour.h"
 #include "jobs/exr/look.h"
+#include "jobs/exr/unzip.h"
 #include "media/exr_image.h"
 #include "media/picture.h"
 #include <math.h>
@@ -34,6 +35,7 @@ struct gale_exr_viewer {
     uint64_t clock;
     gale__cond freed;
     int running, at_once; /* pictures on the device; 0: as many as come */
+    gale__unzipper *unzipper;
 };
 
 static gale_status check_look(const gale_exr_look *l)
@@ -68,6 +70,7 @@ gale_status gale_exr_viewer_create(gale_device *device, const gale_exr_look *loo
     gale__cond_init(&v->freed);
     v->at_once = gale_device_get_info(device)->caps.host_functions ? 0 : AT_ONCE;
     gale_status status = look->layer && !v->layer ? GALE_NO_MEMORY : GALE_OK;
+    if (status == GALE_OK) status = gale__unzipper_create(device, &v->unzipper);
     if (status == GALE_OK && look->lut) status = gale__cube_read(look->lut, &v->cube);
     if (status == GALE_OK) *out = v;
     else gale_exr_viewer_destroy(&v);
@@ -79,6 +82,7 @@ void gale_exr_viewer_destroy(gale_exr_viewer **viewer)
     gale_exr_viewer *v = viewer ? *viewer : NULL;
     if (!v) return;
     for (int i = 0; i < PROGRAMS_MOST; i++) gale_program_destroy(&v->entries[i].program);
+    gale__unzipper_destroy(&v->unzipper);
     gale__cond_finish(&v->freed);
     gale__mutex_finish(&v->lock);
     gale__free(v->layer);
@@ -174,23 +178,22 @@ static void unpad(const uint8_t *from, size_t pixels, uint8_t *to)
     if (pixels) memcpy(to + 3 * (pixels - 1), from + 4 * (pixels - 1), 3);
 }
 
-/* From the planes to the picture's own memory. */
-static gale_status run_program(
-    gale_exr_viewer *v, const gale__look_plan *plan, const gale__exr_image *image, gale_picture *picture)
+/* From the planes, *in or the image's, to the picture's own memory. */
+static gale_status run_program(gale_exr_viewer *v, const gale__look_plan *plan, const gale__exr_image *image,
+    gale_tensor **in, gale_picture *picture)
 {
     const int64_t dims[3] = {plan->channels, plan->in_height, plan->in_width};
     const size_t pixels = (size_t)(plan->height * plan->width), bytes = gale_type_size(picture->type);
     entry *kept = NULL;
     gale_program *program = NULL;
-    gale_tensor *in = NULL, *out = NULL;
+    gale_tensor *out = NULL;
     gale_status status;
     GALE_GO(take_program(v, plan, &kept, &program));
-    GALE_GO(gale__tensor_borrow(image->type, 3, dims, image->data, NULL, NULL, &in));
-    GALE_GO(gale_program_run(program, &in, &out, GALE_RUN_ON_HOST));
+    if (!*in) GALE_GO(gale__tensor_borrow(image->type, 3, dims, image->data, NULL, NULL, in));
+    GALE_GO(gale_program_run(program, in, &out, GALE_RUN_ON_HOST));
     if (plan->padded) unpad(gale_tensor_data(out), pixels, picture->data);
     else GALE_GO(gale_tensor_to_cpu(out, picture->data, pixels * (size_t)plan->kept * bytes));
 done:
-    gale_tensor_destroy(&in);
     gale_tensor_destroy(&out);
     give_program(v, kept, &program);
     return status;
@@ -210,10 +213,13 @@ static void note(const gale_exr_viewer *v, const gale__copy_stats *since, const 
     r->uploads = (int)(now.uploads - since->uploads), r->downloads = (int)(now.downloads - since->downloads);
     r->upload_bytes = now.upload_bytes - since->upload_bytes;
     r->download_bytes = now.download_bytes - since->download_bytes;
-    r->needed_bytes = r->decoded_bytes + (uint64_t)(p->width * p->height * p->channels) * gale_type_size(p->type);
+    r->needed_bytes = (r->packed_bytes ? r->packed_bytes : r->decoded_bytes) +
+                      (uint64_t)(p->width * p->height * p->channels) * gale_type_size(p->type);
 }
 
-static gale_status decode(gale_exr_viewer *v, gale_exr *f, gale__exr_image *image)
+/* Into the image, or to planes on the device. */
+static gale_status decode(
+    gale_exr_viewer *v, gale_exr *f, gale__exr_image *image, bool *could, gale_tensor **planes, uint64_t *packed_bytes)
 {
     gale__exr_wish wish = {.layer = v->look.layer, .no_alpha = v->look.no_alpha};
     int64_t w, h;
@@ -221,7 +227,13 @@ static gale_status decode(gale_exr_viewer *v, gale_exr *f, gale__exr_image *imag
         GALE_TRY(gale__exr_image_size(f, v->look.layer, &w, &h));
         size_of(&v->look, w, h, &wish.least_width, &wish.least_height);
     }
-    return gale__exr_image_read(f, &wish, image);
+    gale__copy_stats before, after;
+    gale__copy_get_stats(&before);
+    GALE_TRY(gale__unzipper_run(v->unzipper, f, &wish, image, could, planes));
+    gale__copy_get_stats(&after);
+    if (!*planes) return gale__exr_image_read(f, &wish, image);
+    *packed_bytes = after.upload_bytes - before.upload_bytes;
+    return GALE_OK;
 }
 
 gale_status gale__exr_viewer_run(
@@ -229,23 +241,28 @@ gale_status gale__exr_viewer_run(
 {
     GALE__WITHIN(v->device->context);
     gale_picture *p = NULL;
+    gale_tensor *planes = NULL;
+    bool could = false;
     gale_exr_report r = {0};
     gale__copy_stats before;
     gale_status status;
     uint64_t begun = gale__time_ns();
-    GALE_TRY(decode(v, f, image));
+    gale__copy_get_stats(&before);
+    GALE_GO(decode(v, f, image, &could, &planes, &r.packed_bytes));
     r.decode_seconds = (double)(gale__time_ns() - begun) / 1e9;
     begun = gale__time_ns();
-    gale__copy_get_stats(&before);
     gale__look_plan plan = plan_for(&v->look, image);
     plan.cube = v->cube.size || v->cube.curve_size ? &v->cube : NULL;
     GALE_GO(gale_picture_create(plan.width, plan.height, plan.kept, plan.bits == 16 ? GALE_U16 : GALE_U8, &p));
     pad(v, &plan);
-    GALE_GO(run_program(v, &plan, image, p));
+    GALE_GO(run_program(v, &plan, image, &planes, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
     note(v, &before, f, image, p, &r);
+    if (could)
+        gale__unzipper_note(v->unzipper, r.packed_bytes > 0, r.decoded_bytes, r.decode_seconds + r.pixel_seconds);
     if (report) *report = r;
 done:
+    gale_tensor_destroy(&planes);
     if (status == GALE_OK) *out = p;
     else gale_picture_destroy(&p);
     return status;
