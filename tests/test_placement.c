@@ -311,6 +311,17 @@ static gale_status placed_once(void)
 }
 
 static gale_device *automatic;
+/* Nothing can be stored, so each one is a trial. */
+static gale_status tried_once(void)
+{
+    gale_run_result *r = NULL;
+    gale_run_options o = {.job = {.inputs = {.random = true}}, .others = &automatic, .n_others = 1};
+    gale_status status = gale_model_run_files(open_shapes, cpu, &o, &r);
+    gale_run_result_destroy(&r);
+    gale_memory_trim(automatic);
+    return status;
+}
+
 static gale_status upscaler_placed_once(void)
 {
     gale_upscaler *u = NULL;
@@ -321,7 +332,12 @@ static gale_status upscaler_placed_once(void)
 
 TEST(placement_faults)
 {
-    if ((automatic = with_other(5, 50))) job_faults(cpu, upscaler_placed_once, 60, false);
+    if ((automatic = with_other(5, 50))) {
+        job_faults(cpu, upscaler_placed_once, 60, false);
+        setenv("GALE_CACHE", "/dev/null/none", 1);
+        job_faults(cpu, tried_once, 200, true);
+        setenv("GALE_CACHE", in_folder("cache"), 1);
+    }
     gale_device_close(&automatic);
     cpu->info.ceilings = rates(20, 50, 20, 1);
     card->info.ceilings = rates(1000, 20000, 10, 50);
