@@ -187,10 +187,11 @@ TEST(runs_that_cannot_be_predicted_are_tried)
     if (CHECK_OK(gale_model_run_files(open_shapes, broken, &o, &r)))
         CHECK(r->placements[0].predicted_us < 0 && r->placements[1].chosen);
     gale_run_result_destroy(&r);
-    job_counter counter = {.until = 2};
+    job_counter counter = {.until = 3}; /* with the second device */
     o.job.control = (gale_job_control){.progress = job_count, .user = &counter};
     o.job.model.program.threads = 2;
-    CHECK_FAILS(gale_model_run_files(open_shapes, cpu, &o, &r), CANCELLED);
+    CHECK_FAILS(gale_model_run_files(open_shapes, other, &o, &r), CANCELLED);
+    CHECK(counter.done == 1 && counter.total == 2);
     gale_log_set(NULL, NULL, 2);
     gale_device_close(&other);
     gale_device_close(&broken);

@@ -10,6 +10,7 @@
 #include "onnx/run/model_place.h"
 
 enum { RUNS = 6 };
+#define TRIAL "trial"
 #define ENOUGH_NS 100000000u /* of timed runs */
 /* With a device after the first: for opening, planning and compiling, and for its runs, in runs of the best so far. */
 #define PATIENCE_NS 4000000000u
@@ -76,11 +77,13 @@ static gale_status time_runs(gale_model *m, gale_object **inputs, double *us)
 static gale_status time_on(gale__placing *p, const char *path, gale_device *device, uint64_t patience_ns, double *us)
 {
     gale_model *m = NULL;
+    gale_job_control quiet = {.cancel = p->stage ? p->stage->control->cancel : NULL};
+    gale__job_stage stage = {&quiet, TRIAL};
     gale_model_options o = *p->model;
     gale__limits limits = {.deadline_ns = patience_ns ? gale__time_ns() + patience_ns : 0};
     o.allow_nonfinite = true;
     gale__limits_enter(&limits);
-    gale_status status = gale__model_open_with(path, device, &o, p->inputs_wanted, p->stage, &m);
+    gale_status status = gale__model_open_with(path, device, &o, p->inputs_wanted, &stage, &m);
     if (status == GALE_OK) status = time_runs(m, p->inputs, us);
     gale_model_close(&m);
     gale__limits_leave(&limits);
@@ -91,6 +94,12 @@ static gale_status time_on(gale__placing *p, const char *path, gale_device *devi
         status == GALE_DEADLINE ? "it takes longer than gale waits for it" : gale_error());
     gale__error_clear();
     return GALE_OK;
+}
+
+/* Progress counts devices, since it never goes back. */
+static gale_status tell(const gale__placing *p, int done)
+{
+    return p->stage ? gale__job_tell(p->stage->control, TRIAL, "devices", (uint64_t)done, (uint64_t)p->n) : GALE_OK;
 }
 
 static bool is_shorter(double us, double best_us) { return us >= 0 && (best_us < 0 || us < best_us); }
@@ -107,7 +116,9 @@ gale_status gale__model_try(gale__placing *p, const char *path, double *times_us
         times_us[i] = recall(p->devices[i], key);
         if (times_us[i] < 0) {
             uint64_t patience_ns = i && least >= 0 ? PATIENCE_NS + (uint64_t)(PATIENCE_RUNS * 1e3 * least) : 0;
+            GALE_TRY(tell(p, i));
             GALE_TRY(time_on(p, path, p->devices[i], patience_ns, &times_us[i]));
+            GALE_TRY(tell(p, i + 1));
             if (times_us[i] >= 0) store(p->devices[i], key, times_us[i]);
         }
         if (is_shorter(times_us[i], times_us[*best])) *best = i;
