@@ -1,11 +1,12 @@
 /* Whether the choice between devices by prediction is right: networks from microseconds to seconds, and models whose
- * inputs have fixed shapes, are predicted and run on each device; the last column is what the choice loses against the
- * best one.  Usage: bench_placement [PROVIDER [PROVIDER [MODEL...]]] (default: opencl cpu).  Exit code 1: a choice
- * takes more than 10 % longer than the best. */
+ * inputs have fixed shapes, are predicted, or tried, and run on each device; the last column is what the choice loses
+ * against the best one.  Usage: bench_placement [PROVIDER [PROVIDER [MODEL...]]] (default: opencl cpu).  Exit code 1: a
+ * choice takes more than 10 % longer than the best. */
 #include "base/thread.h"
 #include "gale/machine.h"
 #include "graph/run/forecast.h"
 #include "jobs/model/model_inputs.h"
+#include "jobs/model/placement.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,20 +149,24 @@ done:
 static gale_status compare_model(gale_device *const *devices, const char *path, double *loss)
 {
     gale_model *m = NULL;
-    gale_object **in = NULL;
+    gale__arena arena = {0};
+    gale__placing p = {.model = &(gale_model_options){0},
+        .inputs_wanted = &(gale_input_options){0},
+        .random = true,
+        .devices = devices,
+        .n = DEVICES};
     double predicted[DEVICES], took[DEVICES];
-    int chosen;
     gale_status status;
-    GALE_GO(gale_model_open(path, devices[DEVICES - 1], NULL, &m));
-    GALE_GO(gale__model_inputs_make(m, &(gale_input_options){0}, true, &in));
-    GALE_GO(gale_model_place(m, in, devices, DEVICES, predicted, &chosen));
-    for (int i = 0; i < DEVICES; i++) GALE_GO(time_model(devices[i], path, in, &took[i]));
+    GALE_GO(gale__model_open_placed(&p, path, &arena, &m));
+    for (int i = 0; i < DEVICES; i++) predicted[i] = p.placements[i].predicted_us;
+    for (int i = 0; i < DEVICES; i++) GALE_GO(time_model(devices[i], path, p.inputs, &took[i]));
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     printf("%-26.26s ", name);
     *loss = print_row(devices, predicted, took);
 done:
-    gale__objects_free(&in, m ? gale_model_inputs(m) : 0);
+    gale__objects_free(&p.inputs, p.n_inputs);
     gale_model_close(&m);
+    gale__arena_finish(&arena);
     return status;
 }
 

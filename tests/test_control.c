@@ -7,17 +7,17 @@
 #include <dirent.h>
 #include <stdatomic.h>
 
-enum { SIDE = 128, ROWS = 8 * SIDE, LAYERS = 40, TRIES = 12 };
+enum { SIDE = 128, ROWS = 8 * SIDE, ROWS_MOST = 256 * SIDE, LAYERS = 40, TRIES = 12 };
 
 /* x -> tanh(x W) again and again: a kernel or two for each, none of which can be left out. */
-static gale_status tower(gale_graph **out)
+static gale_status tower(int layers, gale_graph **out)
 {
     static float w[SIDE * SIDE];
     pg g = pg_begin();
     pg_fill(w, SIDE * SIDE, 3);
     gale_value y = pg_input(&g, "x", GALE_F32, SHAPE(-1, SIDE), NULL), weights;
     weights = pg_constant(&g, GALE_F32, SHAPE(SIDE, SIDE), w);
-    for (int i = 0; i < LAYERS; i++) y = OP1(&g, "Tanh", OP2(&g, "MatMul", y, weights));
+    for (int i = 0; i < layers; i++) y = OP1(&g, "Tanh", OP2(&g, "MatMul", y, weights));
     pg_output(&g, "y", y);
     return pg_end(&g, out);
 }
@@ -37,17 +37,21 @@ static bool run_whole(subject *s)
     return true;
 }
 
-static bool begin(subject *s, const gale_program_options *options)
+static bool begin_with(subject *s, const gale_program_options *options, int layers, int64_t rows)
 {
-    static float x[ROWS * SIDE];
-    int64_t rows = device->info.caps.software ? 16 : test_light() ? SIDE : ROWS; /* enough to be measured */
+    static float x[ROWS_MOST * SIDE];
     gale_graph *graph = NULL;
     *s = (subject){0};
-    pg_fill(x, ROWS * SIDE, 5);
-    if (CHECK_OK(tower(&graph))) CHECK_OK(gale_program_create(graph, device, options, &s->p));
+    pg_fill(x, (size_t)(rows * SIDE), 5);
+    if (CHECK_OK(tower(layers, &graph))) CHECK_OK(gale_program_create(graph, device, options, &s->p));
     gale_graph_destroy(&graph);
     if (!s->p || !CHECK_OK(gale_tensor_from_cpu(NULL, GALE_F32, SHAPE(rows, SIDE), x, &s->x))) return false;
     return run_whole(s) && run_whole(s);
+}
+
+static bool begin(subject *s, const gale_program_options *options)
+{
+    return begin_with(s, options, LAYERS, device->info.caps.software ? 16 : test_light() ? SIDE : ROWS);
 }
 
 static void end(subject *s)
@@ -100,11 +104,10 @@ static void stopped_before_the_first_kernel(void)
 }
 
 /* Well before the end: a quarter of the time is spent on the way in, and machines that test are busy. */
-static void stopped_at_a_deadline(void)
+static void stop_at_a_deadline(const subject *given)
 {
-    subject s;
+    subject s = *given;
     bool soon = false;
-    if (!begin(&s, NULL) || !computes) return end(&s);
     for (int i = 0; i < TRIES && !soon && run_whole(&s); i++) {
         gale_tensor *y = NULL;
         uint64_t start = gale_time_ns();
@@ -117,6 +120,26 @@ static void stopped_at_a_deadline(void)
     CHECK(soon);
     check_whole(&s, (gale_run_control){0});
     end(&s);
+}
+
+static void stopped_at_a_deadline(void)
+{
+    subject s;
+    if (begin(&s, NULL) && computes) stop_at_a_deadline(&s);
+    else end(&s);
+}
+
+/* Where the threads of the caller do the work, the rest of a kernel is left out, by one thread and by all. */
+static void stopped_within_a_kernel(void)
+{
+    subject s;
+    if (!device->info.caps.host_functions) return;
+    for (int threads = 0; threads < 2; threads++) {
+        if (!begin_with(&s, &(gale_program_options){.threads = threads}, 1, test_light() ? ROWS : ROWS_MOST))
+            return end(&s);
+        CHECK_EQ(s.p->last.kernels, 1);
+        stop_at_a_deadline(&s);
+    }
 }
 
 typedef struct stopper {
@@ -225,6 +248,7 @@ static const suite_case cases[] = {
     {"not_stopped", not_stopped},
     {"stopped_before_the_first_kernel", stopped_before_the_first_kernel},
     {"stopped_at_a_deadline", stopped_at_a_deadline},
+    {"stopped_within_a_kernel", stopped_within_a_kernel},
     {"stopped_by_another_thread", stopped_by_another_thread},
     {"one_thread_starts_no_other", one_thread_starts_no_other},
     {"many_callers_with_a_thread_each", many_callers_with_a_thread_each},

@@ -191,6 +191,40 @@ TEST(streams)
     gale_stream_destroy(&s);
 }
 
+TEST(asynchronous)
+{
+    gale_run *run = NULL;
+    gale_queue *queue = NULL;
+    gale_tensor *t = NULL;
+    gale_object *o = NULL;
+    gale_type type;
+    int rank;
+    int64_t dims[GALE_MAX_RANK];
+    bool done = false;
+    LACKS(gale_queue_create(NULL, &queue), "device");
+    LACKS(gale_queue_create(cpu, NULL), "out");
+    SAYS(gale_queue_wait(NULL), "queue");
+    LACKS(gale_run_wait(NULL), "run");
+    LACKS(gale_run_poll(NULL, &done), "run");
+    LACKS(gale_run_poll(SOME, NULL), "done");
+    SAYS(gale_run_user(NULL), "run");
+    gale_run_destroy(NULL);
+    gale_run_destroy(&run);
+    LACKS(gale_event_poll(NULL, &done), "event");
+    LACKS(gale_event_poll(SOME, NULL), "reached");
+    LACKS(gale_program_submit(NULL, SOME, &t, &t, NULL, NULL, &run), "program");
+    LACKS(gale_model_submit(NULL, SOME, &o, &o, NULL, NULL, &run), "model");
+    LACKS(gale_model_run_with(NULL, &o, &o, NULL), "model");
+    LACKS(gale_model_run_named_with(NULL, NULL, NULL, 0, NULL, NULL, 0, NULL), "model");
+    LACKS(gale_program_output_shape(NULL, &t, 0, &type, &rank, dims), "program");
+    LACKS(gale_program_output_shape(SOME, &t, 0, &type, &rank, NULL), "dims");
+    SAYS(gale_tensor_buffer(NULL), "tensor");
+    LACKS(gale_tensor_from_buffer(NULL, GALE_F32, 0, NULL, &t), "buffer");
+    REFUSES(gale_tensor_wrap(GALE_F32, 1, (int64_t[]){2}, NULL, 0, NULL, NULL, &t), INVALID, "no memory is given");
+    LACKS(gale_device_measure(NULL), "device");
+    CHECK(!run && !queue && !t && !o && !done);
+}
+
 TEST(kernels)
 {
     gale_module *m = NULL;
@@ -331,6 +365,8 @@ TEST(programs)
         !CHECK_OK(gale_graph_op(g, "Relu", &x, 1, NULL, 0, &y, 1)) || !CHECK_OK(gale_graph_output(g, "y", y)))
         return;
     LACKS(gale_graph_gradient(g, y, NULL, 1, &x), "wrt");
+    REFUSES(gale_graph_gradient(g, y, &x, -1, &x), INVALID, "n is -1");
+    REFUSES(gale_graph_op(g, "Relu", &x, 1, NULL, -1, &x, 1), INVALID, "n_attrs is -1");
     LACKS(gale_graph_gradient(g, y, &x, 1, NULL), "gradients");
     REFUSES(gale_graph_gradient(g, 77, &x, 1, &y), INVALID, "loss");
     REFUSES(
@@ -603,6 +639,26 @@ TEST(pictures)
     LACKS(gale_picture_write(NULL, "a.ppm", NULL), "picture");
     LACKS(gale_picture_convert(NULL, GALE_U8, 3, &p), "picture");
     LACKS(gale_picture_compare(NULL, SOME, &d, 1, NULL), "a");
+    gale_picture_condition condition;
+    const gale_picture bad[] = {{.width = 4, .height = 4, .channels = 3, .type = GALE_U8},
+        {.width = 4, .height = 4, .channels = 77, .type = GALE_U8, .data = SOME},
+        {.width = 4, .height = -4, .channels = 3, .type = GALE_U8, .data = SOME},
+        {.width = INT64_MAX / 2, .height = 4, .channels = 3, .type = GALE_U8, .data = SOME},
+        {.width = 4, .height = 4, .channels = 3, .type = (gale_type)99, .data = SOME}};
+    static const char *const why[] = {"no data", "77 channels", "4 x -4", "too large", "not ?"};
+    for (int i = 0; i < 5; i++) {
+        gale_status status = i == 3 ? GALE_LIMIT : GALE_INVALID;
+        CHECK(refuses(gale_picture_write(&bad[i], "/tmp/a.ppm", NULL), status, why[i], __LINE__) &&
+              refuses(gale_picture_to_memory(&bad[i], &(gale_picture_write_options){.format = "ppm"}, &data, &size),
+                  status, why[i], __LINE__) &&
+              refuses(gale_picture_convert(&bad[i], GALE_U8, 3, &p), status, why[i], __LINE__) &&
+              refuses(gale_picture_compare(&bad[i], &bad[i], &d, 1, NULL), status, why[i], __LINE__) &&
+              refuses(gale_picture_examine(&bad[i], &condition), status, why[i], __LINE__) &&
+              refuses(gale_animation_writer_add(SOME, &bad[i], 1), status, why[i], __LINE__) &&
+              refuses(gale_upscale(SOME, &bad[i], NULL, NULL, &p), status, why[i], __LINE__));
+    }
+    LACKS(gale_picture_examine(NULL, &condition), "picture");
+    LACKS(gale_animation_writer_to_memory(NULL, &data, &size), "writer");
     LACKS(gale_animation_open(NULL, NULL, SOME), "path");
     SAYS(gale_animation_get_info(NULL), "animation");
     LACKS(gale_animation_next(NULL, &p, NULL), "animation");
@@ -679,6 +735,9 @@ TEST(texts)
 
 TEST(vectors)
 {
+    float one = 1, copy = 5;
+    gale_vector_pack(GALE_VECTOR_F32, -3, &one, &copy);
+    CHECK(copy == 5 && gale_vector_bytes(GALE_VECTOR_F32, -3) == 0);
     gale_embedder *e = NULL;
     gale_embedder_info info;
     gale_index *x = NULL;
@@ -757,6 +816,8 @@ TEST(exr)
     LACKS(gale_exr_sheet(NULL, 1, 0, 8, &p), "pictures");
     LACKS(gale_exr_denoise(cpu, SOME, NULL, "a", NULL), "options");
     REFUSES(gale_exr_sheet(NULL, 0, 0, -8, &p), LIMIT, "-8");
+    const gale_picture empty = {.width = 4, .height = 4, .channels = 3, .type = GALE_U8}, *list[1] = {&empty};
+    REFUSES(gale_exr_sheet(list, 1, 0, 8, &p), INVALID, "no data");
     if (gale_exr_open("/no/such.exr", NULL, &f) == GALE_UNSUPPORTED) SKIP("%s", gale_error());
     LACKS(gale_exr_open(NULL, NULL, &f), "path");
     LACKS(gale_exr_open("a", NULL, NULL), "out");
@@ -774,9 +835,9 @@ TEST(exr)
 }
 
 static const test_row test_rows[] = {ROW(base), ROW(destroy_nothing), ROW(destroy_no_result), ROW(device), ROW(streams),
-    ROW(kernels), ROW(profiler), ROW(tensors), ROW(graphs), ROW(attributes), ROW(programs), ROW(indices), ROW(objects),
-    ROW(models), ROW(runs), ROW(attributes_of_files), ROW(model_jobs), ROW(machine_and_selftest), ROW(pictures),
-    ROW(upscalers), ROW(texts), ROW(vectors), ROW(exr)};
+    ROW(asynchronous), ROW(kernels), ROW(profiler), ROW(tensors), ROW(graphs), ROW(attributes), ROW(programs),
+    ROW(indices), ROW(objects), ROW(models), ROW(runs), ROW(attributes_of_files), ROW(model_jobs),
+    ROW(machine_and_selftest), ROW(pictures), ROW(upscalers), ROW(texts), ROW(vectors), ROW(exr)};
 int main(int argc, char **argv)
 {
     return test_main_on("cpu", &cpu, test_rows, sizeof test_rows / sizeof *test_rows, argc, argv);

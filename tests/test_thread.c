@@ -229,6 +229,52 @@ static void put(void *arg)
     gale__mutex_unlock(&b->lock);
 }
 
+typedef struct briefly {
+    int flag;
+    bool drops;
+    _Atomic int calls;
+    _Atomic bool set;
+} briefly;
+
+/* The flag is set by the third task, which later ones wait for, and taken back once it was seen. */
+static void stop_briefly(void *arg, size_t i, int worker)
+{
+    briefly *b = arg;
+    (void)i, (void)worker;
+    int before = atomic_fetch_add(&b->calls, 1);
+    while (before > 2 && !atomic_load(&b->set)) gale__sleep_ns(1000);
+    if (before != 2) return;
+    __atomic_store_n(&b->flag, 1, __ATOMIC_RELAXED);
+    CHECK_EQ(gale__limits_stopped(), b->drops);
+    __atomic_store_n(&b->flag, 0, __ATOMIC_RELAXED);
+    atomic_store(&b->set, true);
+}
+
+TEST(kernels_that_are_stopped)
+{
+    for (int width = 1; width < 5; width += 3) {
+        briefly b = {0};
+        _Atomic int stopped = 0;
+        gale__limits outer = {.cancel = &b.flag}, inner = {.stopped = &stopped};
+        gale__parallel_set_width(width);
+        gale__limits_enter(&outer);
+        gale__parallel_kernel(1000, stop_briefly, &b); /* nothing says that results are dropped */
+        CHECK_EQ(atomic_load(&b.calls), 1000);
+        gale__limits_enter(&inner);
+        CHECK(!gale__limits_stopped());
+        b = (briefly){.drops = true};
+        gale__parallel_kernel(1000, stop_briefly, &b);
+        CHECK(atomic_load(&b.calls) < 3 + width);
+        CHECK_FAILS(gale__limits_check(), CANCELLED); /* although the flag is 0 again */
+        gale__parallel(1000, stop_briefly, &b);
+        CHECK(atomic_load(&b.calls) >= 1000); /* other work goes on */
+        gale__limits_leave(&inner);
+        CHECK_OK(gale__limits_check());
+        gale__limits_leave(&outer);
+    }
+    gale__parallel_set_width(0);
+}
+
 TEST(locks)
 {
     box b = {.value = 0};
@@ -268,5 +314,5 @@ TEST(once_only)
 }
 
 TESTS(ROW(pool), ROW(pool_allocates_nothing), ROW(pool_nested), ROW(pool_takes_what_others_leave),
-    ROW(pool_many_callers), ROW(pool_after_fork), ROW(limits_on_threads), ROW(limits_that_stop), ROW(locks),
-    ROW(once_only))
+    ROW(pool_many_callers), ROW(pool_after_fork), ROW(limits_on_threads), ROW(limits_that_stop),
+    ROW(kernels_that_are_stopped), ROW(locks), ROW(once_only))

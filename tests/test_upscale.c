@@ -276,8 +276,17 @@ TEST(side_by_side)
             CHECK(!memcmp(good->data, out->data, (size_t)(good->width * good->height) * 3 * sizeof(float)));
         gale_picture_destroy(&out);
     }
+    CHECK(n.ran.alone_ns > 0 && n.ran.beside_ns > 0 && n.ran.tiles == 79);
+    n.ran.alone_ns = 2 * n.ran.beside_ns; /* lanes pay */
     CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 3), 3);
     CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 2), 1); /* all threads on each are done sooner */
+    n.ran.alone_ns = n.ran.beside_ns / 2;
+    CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 4), 1);
+    n.ran.beside_ns = 0; /* lanes are tried as soon as there are tiles enough */
+    CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 4), 4);
+    n.ran.tiles = 7;
+    CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 4), 1);
+    CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 5), 4);
     CHECK_EQ(gale__budget_lanes(&n, the_device(), 17, 16, 4), 1); /* of which nothing is known */
     n.ran.bytes = 1e15;
     CHECK_EQ(gale__budget_lanes(&n, the_device(), 16, 16, 4), 1);

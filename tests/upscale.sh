@@ -23,7 +23,7 @@ printf 'name: twice\nparams: {scale_factor: 2, tile_size: 8, tile_overlap: 2}\n'
 { printf 'P6 20 12 255 '; i=0; while [ $i -lt 60 ]; do printf 'abcABC<=>xyz'; i=$((i + 1)); done; } >"$folder/small.ppm"
 
 expect 0 '^cpu  *[0-9.]*  *[0-9.]* s  *[0-9.]* ms  *1.0  *1  *0.45' bench upscale -p cpu -m twice --scale 4 --lanes 1
-expect 0 '^cpu  *[0-9.]*  *[0-9.]* s  *[0-9.]* ms  *1.0  *2 lanes  *0.45' bench upscale -p cpu -m twice --scale 4 --threads 2
+expect 0 '^cpu  *[0-9.]*  *[0-9.]* s  *[0-9.]* ms  *1.0  *2 lanes  *0.45' bench upscale -p cpu -m twice --scale 4 --lanes 2 --threads 2
 expect 0 '"claimed": "0.45' bench upscale -p cpu -m twice --scale 4 --json
 expect 0 '^[^ ]*twice.onnx, fp16, tiles of 256 x 256' bench upscale -p cpu -m twice --scale 4 --precision fp16
 expect 0 '"precision": "bf16"' bench upscale -p cpu --scale 32 --precision bf16 --json

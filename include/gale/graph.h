@@ -175,9 +175,10 @@ typedef struct gale_run_control {
     uint64_t seed;
     uint64_t reserved[4]; /* 0 */
 } gale_run_control;
-/* The same with options (NULL: all defaults). Cancel flag and deadline are checked between kernels, and on devices with
- * a queue about every two milliseconds of work; the run then waits for kernels that were already submitted. A run that
- * is stopped creates no outputs; the caller's tensors may be partly written. */
+/* The same with options (NULL: all defaults). On the CPU cancel flag and deadline are checked between kernels and
+ * within long ones; on devices with a queue about every two milliseconds of work, and the run then waits for kernels
+ * that were already submitted. A plan for new shapes is completed first and kept, so that later runs with the same
+ * deadline can succeed. A run that is stopped creates no outputs; the caller's tensors may be partly written. */
 GALE_API gale_status gale_program_run_with(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control);
 

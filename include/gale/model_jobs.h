@@ -62,10 +62,12 @@ typedef struct gale_input_options {
     uint64_t reserved[4]; /* 0 */
 } gale_input_options;
 
-/* One of the devices that a job chose between, as gale_model_place does. */
+/* One of the devices that a job chose between, as gale_model_place does.  Where nothing can be predicted, because
+ * shapes depend on results or parts of the model run on the host, the model runs on each device a few times, and what a
+ * run took is stored in the cache folder for later choices with the same model and input shapes. */
 typedef struct gale_placement {
     const char *device;  /* "cuda:0" */
-    double predicted_us; /* from the host and back; negative: not known */
+    double predicted_us; /* from the host and back, or what a run took when it was tried; negative: not known */
     bool chosen;
 } gale_placement;
 

@@ -95,7 +95,7 @@ typedef struct gale_picture_condition {
 GALE_API gale_status gale_picture_examine(const gale_picture *picture, gale_picture_condition *out);
 
 /* Animations, frame by frame: GIF, WebP and PNG, in and out.  Each frame is the whole picture as it is shown, of RGB
- * or, where something of it is transparent, RGBA; profile, EXIF and the like go with each. */
+ * or, where something of it is transparent, RGBA; profile, EXIF and the like go with each.  Threads: one at a time. */
 typedef struct gale_animation gale_animation;
 typedef struct gale_animation_info {
     int64_t width, height;
@@ -113,7 +113,7 @@ GALE_API gale_status gale_animation_next(gale_animation *animation, gale_picture
 GALE_API void gale_animation_close(gale_animation **animation);
 
 /* Frames are encoded as they come.  options->format must be given: "gif" (at most 255 colours a frame, hundredths of
- * seconds), "webp" or "png".  The first frame says size, notes and, for PNG, depth. */
+ * seconds), "webp" or "png".  The first frame says size, notes and, for PNG, depth.  Threads: one at a time. */
 typedef struct gale_animation_writer gale_animation_writer;
 GALE_API gale_status gale_animation_writer_create(
     const gale_picture_write_options *options, int loops, gale_animation_writer **out);

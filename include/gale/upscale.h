@@ -67,7 +67,7 @@ typedef struct gale_upscale_options {
      * NULL. */
     bool (*progress)(void *user, int64_t done, int64_t tiles);
     void *user;
-    /* As in gale_run_control: both take effect between the kernels of a tile. */
+    /* As in gale_run_control: both take effect within a tile. */
     const volatile int *cancel;
     uint64_t deadline_ns;
     /* How much of the built-in cleaning network's result goes into the picture before it is enlarged, up to 1, or

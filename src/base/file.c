@@ -516,6 +516,27 @@ void gale__file_map_close(gale__file_map *m)
     *m = (gale__file_map){.fd = -1};
 }
 
+enum { PIECE = 1 << 14, PIECES = 64, WHOLE = PIECE * PIECES };
+
+gale_status gale__file_sample(const char *path, gale__sha *sha)
+{
+    gale__file_map map;
+    uint8_t *piece = gale__alloc(PIECE);
+    gale_status status = piece ? gale__file_map_open(path, &map) : GALE_NO_MEMORY;
+    if (status != GALE_OK) return gale__free(piece), status;
+    uint64_t size = map.size;
+    gale__sha_add(sha, &size, sizeof size);
+    uint64_t step = size <= WHOLE ? PIECE : (size - PIECE) / (PIECES - 1);
+    for (uint64_t i = 0; i < PIECES && i * step < size && status == GALE_OK; i++) {
+        size_t n = size - i * step < PIECE ? (size_t)(size - i * step) : PIECE;
+        status = gale__file_map_read(&map, i * step, n, piece);
+        if (status == GALE_OK) gale__sha_add(sha, piece, n);
+    }
+    gale__file_map_close(&map);
+    gale__free(piece);
+    return status;
+}
+
 gale_status gale__cache_folder(char *buf, size_t size)
 {
     const char *own = gale__env_get(GALE__ENV_CACHE), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

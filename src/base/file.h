@@ -75,6 +75,9 @@ gale_status gale__file_map_hash(
     const gale__file_map *m, gale__sha *s /* begun */, char *hex); /* of the whole file; does not call `check` */
 gale_status gale__file_map_check(const gale__file_map *m);         /* whether the file still has its original size */
 void gale__file_map_close(gale__file_map *m);
+/* Adds what identifies a file: its size and its bytes, or samples of them if it is large, since hashing a gigabyte of
+ * weights would take longer than a short job. */
+gale_status gale__file_sample(const char *path, gale__sha *sha /* begun */);
 
 /* The user's cache folder for gale: $GALE_CACHE, else $XDG_CACHE_HOME/gale, else ~/.cache/gale.
  * Written into buf without creating it; GALE_NOT_FOUND when no home is known. */

@@ -1,6 +1,7 @@
 /* See limits.h. Numbers are narrowed when limits are entered; flags cannot be combined, so they are checked from the
  * innermost limits outwards. */
 #include "base/limits.h"
+#include <stdatomic.h>
 
 static _Thread_local const gale__limits *current;
 
@@ -17,16 +18,29 @@ void gale__limits_enter(gale__limits *l)
 
 void gale__limits_leave(const gale__limits *l) { current = l->outer; }
 
+static gale_status state(void)
+{
+    gale_status left_out = current && current->stopped ? (gale_status)atomic_load(current->stopped) : GALE_OK;
+    if (left_out != GALE_OK) return left_out;
+    for (const gale__limits *l = current; l; l = l->outer)
+        if (l->cancel && __atomic_load_n(l->cancel, __ATOMIC_RELAXED)) return GALE_CANCELLED;
+    return current && current->deadline_ns && gale__time_ns() >= current->deadline_ns ? GALE_DEADLINE : GALE_OK;
+}
+
 gale_status gale__limits_check(void)
 {
-    for (const gale__limits *l = current; l; l = l->outer)
-        if (l->cancel && __atomic_load_n(l->cancel, __ATOMIC_RELAXED))
-            return gale__fail(GALE_CANCELLED, "the run was cancelled");
-    if (!current || !current->deadline_ns) return GALE_OK;
-    uint64_t now = gale__time_ns();
-    if (now < current->deadline_ns) return GALE_OK;
-    return gale__fail(
-        GALE_DEADLINE, "the run was stopped %.1f ms past its deadline", (double)(now - current->deadline_ns) * 1e-6);
+    gale_status status = state();
+    if (status == GALE_OK) return GALE_OK;
+    if (status == GALE_CANCELLED) return gale__fail(status, "the run was cancelled");
+    return gale__fail(status, "the run was stopped %.1f ms past its deadline",
+        (double)(gale__time_ns() - current->deadline_ns) * 1e-6);
+}
+
+bool gale__limits_stopped(void)
+{
+    gale_status status = current && current->stopped ? state() : GALE_OK;
+    if (status != GALE_OK) atomic_store(current->stopped, (int)status);
+    return status != GALE_OK;
 }
 
 bool gale__limits_stoppable(void)

@@ -10,6 +10,7 @@ typedef struct gale__limits {
     const volatile int *cancel; /* a value other than 0 stops the run; may be NULL */
     uint64_t deadline_ns;       /* on the clock of gale__time_ns; 0: none */
     uint64_t seed;              /* of random operators; 0: the outer one's, if it has one */
+    _Atomic int *stopped;       /* set where unfinished work is dropped: the status, once a task was left out, else 0 */
     const struct gale__limits *outer;
 } gale__limits;
 
@@ -18,6 +19,9 @@ void gale__limits_enter(gale__limits *limits);
 void gale__limits_leave(const gale__limits *limits);
 /* GALE_CANCELLED or GALE_DEADLINE if the work of this thread should stop; checked between kernels. */
 gale_status gale__limits_check(void);
+/* Within a kernel whose results are dropped when the run is stopped: whether the rest of it may be left out.  Once it
+ * is true it stays so, and the check fails. */
+bool gale__limits_stopped(void);
 /* Waits like gale__cond_wait, also in vain; a thread that may be stopped checks now and then. */
 gale_status gale__limits_wait(gale__cond *cond, gale__mutex *lock);
 /* Whether anything can stop the run; if not, devices are sent everything at once. */

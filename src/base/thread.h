@@ -45,6 +45,8 @@ int gale__parallel_now(void);
 /* Calls from this thread run in place from now on: for threads that split larger work among themselves. */
 void gale__parallel_alone(bool alone);
 void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), void *arg);
+/* The same for a kernel: tasks that have not begun are left out once its run is stopped (gale__limits_stopped). */
+void gale__parallel_kernel(size_t count, void (*fn)(void *arg, size_t i, int worker), void *arg);
 void gale__parallel_set_width(int width); /* 0: back to automatic */
 void gale__parallel_finish(void);         /* ends the workers (leak checks, sanitizers) */
 

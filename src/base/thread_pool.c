@@ -303,6 +303,24 @@ void gale__parallel(size_t count, void (*fn)(void *arg, size_t i, int worker), v
     wait_until_done(s, number, &j);
 }
 
+typedef struct kernel_tasks {
+    void (*fn)(void *arg, size_t i, int worker);
+    void *arg;
+} kernel_tasks;
+
+static void run_kernel_task(void *arg, size_t i, int worker)
+{
+    const kernel_tasks *t = arg;
+    if (!gale__limits_stopped()) t->fn(t->arg, i, worker);
+}
+
+void gale__parallel_kernel(size_t count, void (*fn)(void *arg, size_t i, int worker), void *arg)
+{
+    const gale__limits *limits = gale__limits_get();
+    if (limits && limits->stopped) gale__parallel(count, run_kernel_task, &(kernel_tasks){fn, arg});
+    else gale__parallel(count, fn, arg);
+}
+
 void gale__parallel_alone(bool alone) { is_alone = alone; }
 
 void gale__parallel_finish(void)

@@ -120,6 +120,7 @@ static gale_status begin(gale_animation_writer *w, const gale_picture *frame)
 gale_status gale_animation_writer_add(gale_animation_writer *w, const gale_picture *frame, int milliseconds)
 {
     GALE__NEED({"writer", w}, {"frame", frame});
+    GALE_TRY(gale__picture_check(frame));
     gale_picture *made = NULL;
     if (!w->state) GALE_TRY(begin(w, frame));
     if (frame->width != w->width || frame->height != w->height)

@@ -169,6 +169,7 @@ static void put_together(const examining *e)
 gale_status gale_picture_examine(const gale_picture *p, gale_picture_condition *out)
 {
     GALE__NEED({"picture", p}, {"out", out});
+    GALE_TRY(gale__picture_check(p));
     gale_picture_condition found = {.jpeg_quality = p->jpeg_quality};
     int64_t strips = (p->height - STRIP) / BLOCK + 1, each = p->width / BLOCK;
     if (p->width < SIDE_LEAST || p->height < SIDE_LEAST) return *out = found, GALE_OK;

@@ -151,6 +151,7 @@ gale_status gale__picture_make(const gale_picture *p, gale__picture_kind kind, g
 gale_status gale_picture_convert(const gale_picture *picture, gale_type type, int channels, gale_picture **out)
 {
     GALE__NEED({"picture", picture}, {"out", out});
+    GALE_TRY(gale__picture_check(picture));
     bool floats = gale__type_is_float(type);
     return gale__picture_make(
         picture, (gale__picture_kind){type, channels, floats && picture->linear, picture->premultiplied}, out);

@@ -50,15 +50,30 @@ gale_status gale__picture_begin(
     return GALE_OK;
 }
 
-gale_status gale_picture_create(int64_t width, int64_t height, int channels, gale_type type, gale_picture **out)
+static gale_status check_kind(int64_t width, int64_t height, int channels, gale_type type)
 {
-    GALE__NEED({"out", out});
-    const gale__picture_source any = {.max_pixels = UINT64_MAX, .max_bytes = SIZE_MAX};
     if (width < 1 || height < 1 || channels < 1 || channels > 4)
         return gale__fail(GALE_INVALID, "invalid picture size: %lld x %lld pixels of %d channels", (long long)width,
             (long long)height, channels);
     if (type != GALE_U8 && type != GALE_U16 && type != GALE_F16 && type != GALE_F32)
         return gale__fail(GALE_INVALID, "pictures must be u8, u16, f16 or f32, not %s", gale_type_name(type));
+    return GALE_OK;
+}
+
+gale_status gale__picture_check(const gale_picture *p)
+{
+    enum { PIXEL_MOST = 16 };
+    GALE_TRY(check_kind(p->width, p->height, p->channels, p->type));
+    if (!p->data) return gale__fail(GALE_INVALID, "the picture has no data");
+    if (p->width <= INT64_MAX / PIXEL_MOST / p->height) return GALE_OK;
+    return gale__fail(GALE_LIMIT, "a picture of %lld x %lld is too large", (long long)p->width, (long long)p->height);
+}
+
+gale_status gale_picture_create(int64_t width, int64_t height, int channels, gale_type type, gale_picture **out)
+{
+    GALE__NEED({"out", out});
+    const gale__picture_source any = {.max_pixels = UINT64_MAX, .max_bytes = SIZE_MAX};
+    GALE_TRY(check_kind(width, height, channels, type));
     GALE_TRY(gale__picture_begin(&any, (uint64_t)width, (uint64_t)height, channels, type, out));
     memset((*out)->data, 0, gale__picture_row_bytes(*out) * (size_t)height);
     return GALE_OK;
@@ -372,6 +387,7 @@ gale_status gale_picture_to_memory(
     const gale_picture *picture, const gale_picture_write_options *options, void **data, size_t *size)
 {
     GALE__NEED({"picture", picture}, {"options", options}, {"data", data}, {"size", size});
+    GALE_TRY(gale__picture_check(picture));
     GALE__OPTIONS(options);
     const gale__format *f;
     gale__str out = {0};
@@ -390,6 +406,7 @@ gale_status gale_picture_to_memory(
 gale_status gale_picture_write(const gale_picture *picture, const char *path, const gale_picture_write_options *options)
 {
     GALE__NEED({"picture", picture}, {"path", path});
+    GALE_TRY(gale__picture_check(picture));
     GALE__OPTIONS(options);
     const gale_picture_write_options none = {0}, *o = options ? options : &none;
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');

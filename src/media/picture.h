@@ -55,6 +55,8 @@ void gale__write_options_settle(const gale__format *f, const gale_picture *p, ga
 /* What follows from notes once a reader is done: the way up, and a resolution. */
 gale_status gale__picture_finish_reading(const gale__picture_source *in, bool keep_orientation, gale_picture **p);
 
+/* Whether a picture of the caller is one; its notes are not looked at. */
+gale_status gale__picture_check(const gale_picture *picture);
 /* Checks the extents against the limits, then allocates; data is not zeroed. */
 gale_status gale__picture_begin(
     const gale__picture_source *in, uint64_t width, uint64_t height, int channels, gale_type type, gale_picture **out);

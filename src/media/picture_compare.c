@@ -183,6 +183,8 @@ gale_status gale_picture_compare(
     const gale_picture *a, const gale_picture *b, gale_picture_difference *out, double gain, gale_picture **picture)
 {
     GALE__NEED({"a", a}, {"b", b}, {"out", out});
+    GALE_TRY(gale__picture_check(a));
+    GALE_TRY(gale__picture_check(b));
     both s = {0};
     gale_picture_difference d = {0};
     if (a->width != b->width || a->height != b->height)

@@ -231,6 +231,7 @@ gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inp
     node.number = (uint64_t)g->n_nodes;
     GALE_TRY(check_open(g));
     GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
+    if (n_attrs < 0) return gale__fail(GALE_INVALID, "gale_graph_op: n_attrs is %d", n_attrs);
     for (int i = 0; i < n_attrs; i++) GALE_TRY(check_attr(name, &attrs[i], i));
     int depth = g->depth;
     GALE_TRY(check_bodies(attrs, n_attrs, name, &depth));
@@ -284,6 +285,7 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     GALE__NEED({"graph", g}, {"wrt", n < 1 || wrt}, {"gradients", n < 1 || gradients});
     gale__gradient r = {.loss = loss, .n = n, .after = g->n_nodes};
     GALE_TRY(check_open(g));
+    if (n < 0) return gale__fail(GALE_INVALID, "gale_graph_gradient: n is %d", n);
     if (loss < 0 || loss >= g->n_values) return gale__fail(GALE_INVALID, "the loss is not a value of this graph");
     for (int i = 0; i < n; i++)
         if (wrt[i] < 0 || wrt[i] >= g->n_values)

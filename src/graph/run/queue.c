@@ -109,7 +109,7 @@ gale_status gale_run_poll(gale_run *r, bool *done)
     return GALE_OK;
 }
 
-void *gale_run_user(const gale_run *r) { return r ? r->user : NULL; }
+void *gale_run_user(const gale_run *r) { return GALE__LACKS({"run", r}) ? NULL : r->user; }
 
 void gale_run_destroy(gale_run **run)
 {
@@ -256,7 +256,7 @@ gale_status gale_queue_create(gale_device *device, gale_queue **out)
 
 void gale_queue_wait(gale_queue *q)
 {
-    if (!q) return;
+    if (GALE__LACKS({"queue", q})) return;
     gale__mutex_lock(&q->lock);
     while (q->first || q->busy) gale__cond_wait(&q->changed, &q->lock);
     retire_all(q);

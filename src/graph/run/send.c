@@ -103,6 +103,18 @@ static gale_status send_range(
     return GALE_OK;
 }
 
+/* Where steps run at once, one that is stopped need not be finished. */
+static gale_status send_droppable(const gale__plan *plan, const gale__run_memory *memory, pace *p)
+{
+    _Atomic int stopped = 0;
+    gale__limits limits = {.stopped = &stopped};
+    gale__limits_enter(&limits);
+    gale_status status = send_range(plan, 0, plan->n_steps, false, memory, p);
+    if (status == GALE_OK && atomic_load(&stopped)) status = gale__limits_check();
+    gale__limits_leave(&limits);
+    return status;
+}
+
 gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue)
 {
     return send_range(plan, 0, plan->n_steps, prologue, memory, &(pace){.stream = stream});
@@ -149,6 +161,7 @@ gale_status gale__run_send(
     if (!same) gale__run_captures_drop(c);
     else if (*replayed && !c->captures) GALE_TRY(capture(c, plan, memory, atomic_load(&instance->run_ns)));
     *replayed = *replayed && c->captures;
+    if (!*replayed && p.marks && !p.queued) return send_droppable(plan, memory, &p);
     if (!*replayed) return send_range(plan, 0, plan->n_steps, false, memory, &p);
     for (int i = 0; i < c->n_captures; i++) {
         GALE_TRY(keep_pace(&p));

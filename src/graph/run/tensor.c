@@ -215,7 +215,7 @@ gale_status gale_tensor_from_buffer(
     return GALE_OK;
 }
 
-gale_buffer *gale_tensor_buffer(const gale_tensor *t) { return t ? t->buffer : NULL; }
+gale_buffer *gale_tensor_buffer(const gale_tensor *t) { return GALE__LACKS({"tensor", t}) ? NULL : t->buffer; }
 
 /* Large reads of a file, in slices on all cores: what costs is not the disk but the pages they go to. */
 enum { SLICE_BYTES = 1 << 20 };

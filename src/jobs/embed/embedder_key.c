@@ -1,29 +1,7 @@
-/* What vectors depend on besides the text.  A large file is identified by its size and by samples of its bytes, since
- * hashing a gigabyte of weights would take longer than a short job. */
+/* What vectors depend on besides the text. */
 #include "base/file.h"
 #include "jobs/embed/embedder_inside.h"
 #include <string.h>
-
-enum { PIECE = 1 << 14, PIECES = 64, WHOLE = PIECE * PIECES };
-
-static gale_status add_file(gale__sha *sha, const char *path)
-{
-    gale__file_map map;
-    uint8_t *piece = gale__alloc(PIECE);
-    gale_status status = piece ? gale__file_map_open(path, &map) : GALE_NO_MEMORY;
-    if (status != GALE_OK) return gale__free(piece), status;
-    uint64_t size = map.size;
-    gale__sha_add(sha, &size, sizeof size);
-    uint64_t step = size <= WHOLE ? PIECE : (size - PIECE) / (PIECES - 1);
-    for (uint64_t i = 0; i < PIECES && i * step < size && status == GALE_OK; i++) {
-        size_t n = size - i * step < PIECE ? (size_t)(size - i * step) : PIECE;
-        status = gale__file_map_read(&map, i * step, n, piece);
-        if (status == GALE_OK) gale__sha_add(sha, piece, n);
-    }
-    gale__file_map_close(&map);
-    gale__free(piece);
-    return status;
-}
 
 static gale_status add_tokenizer(gale__sha *sha, const char *folder)
 {
@@ -34,7 +12,7 @@ static gale_status add_tokenizer(gale__sha *sha, const char *folder)
         gale__str path = {0};
         gale__str_addf(&path, "%s/%s", folder, names[i]);
         status = gale__str_check(&path);
-        if (status == GALE_OK && gale__file_exists(path.text)) status = add_file(sha, path.text);
+        if (status == GALE_OK && gale__file_exists(path.text)) status = gale__file_sample(path.text, sha);
         gale__str_finish(&path);
     }
     return status;
@@ -45,7 +23,7 @@ gale_status gale__embedder_model_key(const gale_embedder *e, char hex[65])
     gale__sha sha;
     int settings[2] = {(int)e->wanted, (int)e->folder.pooling};
     gale__sha256_init(&sha);
-    GALE_TRY(add_file(&sha, e->folder.model));
+    GALE_TRY(gale__file_sample(e->folder.model, &sha));
     gale__sha_add(&sha, settings, sizeof settings);
     gale__sha_end_hex(&sha, hex);
     return GALE_OK;
@@ -58,7 +36,7 @@ gale_status gale__embedder_key(gale_embedder *e, char hex[65])
     gale__str text = {0};
     gale__sha256_init(&sha);
     if (!e->heuristic) {
-        GALE_TRY(add_file(&sha, info->model));
+        GALE_TRY(gale__file_sample(info->model, &sha));
         GALE_TRY(add_tokenizer(&sha, e->folder.path));
     }
     gale__str_addf(&text, "%d %lld %lld %d %d %d %u %d %d %s", e->heuristic, (long long)info->dims,

@@ -13,7 +13,7 @@ const char *gale_vector_type_name(gale_vector_type type)
 
 size_t gale_vector_bytes(gale_vector_type type, int64_t dims)
 {
-    size_t n = (size_t)dims;
+    size_t n = dims > 0 ? (size_t)dims : 0;
     switch (type) {
     case GALE_VECTOR_F16: return n * 2;
     case GALE_VECTOR_INT8: return n;
@@ -31,7 +31,7 @@ static int8_t to_int8(float v)
 void gale_vector_pack(gale_vector_type type, int64_t dims, const float *vector, void *out)
 {
     if (GALE__LACKS({"vector", vector}, {"out", out})) return;
-    size_t n = (size_t)dims;
+    size_t n = dims > 0 ? (size_t)dims : 0;
     if (type == GALE_VECTOR_F32) {
         memcpy(out, vector, n * sizeof *vector);
         return;

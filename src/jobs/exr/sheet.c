@@ -1,4 +1,5 @@
 /* A contact sheet. */
+#include "media/picture.h"
 #include "base/error.h"
 #include "gale/exr.h"
 #include <math.h>
@@ -38,6 +39,8 @@ gale_status gale_exr_sheet(
         return gale__fail(GALE_LIMIT,
             "a sheet of %lld x %lld pictures of %lld pixels is too large; use a smaller --size", (long long)across,
             (long long)down, (long long)cell);
+    for (size_t i = 0; i < count; i++)
+        if (pictures[i]) GALE_TRY(gale__picture_check(pictures[i]));
     for (size_t i = 0; i < count; i++)
         if (pictures[i] && (pictures[i]->type != GALE_U8 || pictures[i]->width > cell || pictures[i]->height > cell))
             return gale__fail(GALE_INVALID, "a picture on a sheet must have 8 bits and fit into its cell");

@@ -1,4 +1,5 @@
-/* The devices that a job on a model file may use, and the model opened on the one that gale_model_place chooses. */
+/* The devices that a job on a model file may use, and the model opened on the one that gale_model_place or, where
+ * nothing can be predicted, a trial chooses. */
 #include "jobs/model/placement.h"
 #include "device/device.h"
 #include "jobs/model/model_inputs.h"
@@ -58,6 +59,7 @@ gale_status gale__model_open_placed(gale__placing *p, const char *path, gale__ar
     double *times_us = gale__arena_alloc(arena, (size_t)p->n * sizeof *times_us);
     if (!times_us) return GALE_NO_MEMORY;
     GALE_TRY(gale_model_place(*out, p->inputs, p->devices, p->n, times_us, &best));
+    if (times_us[best] < 0) GALE_TRY(gale__model_try(p, path, times_us, &best));
     GALE_TRY(note_placements(p, times_us, best, arena));
     if (p->chosen == planner) return GALE_OK;
     gale_model_close(out);

@@ -146,7 +146,7 @@ static gale_status run_fused(check *c, gale_device *device)
     GALE_GO(gale__model_inputs_make(m, &c->options->inputs, true, &in));
     GALE_GO(gale__model_run_once(m, in, c->options->inputs.seed, true, &out));
     const gale__onnx_net *net = gale__onnx_model_session(m)->net;
-    gale__place_note(device, "a run", c->predicted_us, gale__onnx_session_took_us(gale__onnx_model_session(m)));
+    gale__place_note(device, "a run", c->predicted_us, gale__onnx_model_session(m)->counts.run_us);
     for (int i = 0; i < net->n_outputs; i++) {
         gale_object *reference = output_for(c, net, i);
         if (!reference && c->options->other)

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SMALL = 64, ROUND = 16, BATCH_MOST = 64, GPU_LANES = 4 };
+enum { SMALL = 64, ROUND = 16, BATCH_MOST = 64, GPU_LANES = 4, TRY_LANES = 3 };
 
 static bool is_host(const gale_device *device) { return gale_device_get_info(device)->caps.host_functions; }
 
@@ -21,24 +21,26 @@ static double left(gale_device *device)
     return (double)gale__device_memory_left(device) * (is_host(device) ? 0.5 : 0.75);
 }
 
-/* Work memory of all programs of the model, by the plans that ran last. */
-static double planned(gale_model *model)
+/* Work memory of all programs of the model, by the plans that ran last, and how long these took to make. */
+static void find_planned(gale_model *model, double *bytes, double *plan_us)
 {
     const gale__onnx_exec *exec = gale__onnx_model_session(model)->net->exec;
-    double sum = 0;
+    *bytes = *plan_us = 0;
     for (int i = 0; exec && i < exec->n_steps; i++) {
         const gale__onnx_segment *s = exec->steps[i].segment;
-        for (const gale__onnx_variant *v = s ? s->variants : NULL; v; v = v->next)
-            sum += v->program ? (double)v->program->last.work_bytes : 0;
+        for (const gale__onnx_variant *v = s ? s->variants : NULL; v; v = v->next) {
+            *bytes += v->program ? (double)v->program->last.work_bytes : 0;
+            *plan_us += v->program ? v->program->last.plan_us : 0;
+        }
     }
-    return sum;
 }
 
 /* The work, and what goes in and comes out: on the device, and on its way there. */
 static double bytes_of(const gale__network *n, int64_t width, int64_t height, const int64_t result[4])
 {
-    return planned(n->model) +
-           2.0 * sizeof(float) * (double)(width * height * n->channels_in + result[1] * result[2] * result[3]);
+    double bytes, plan_us;
+    find_planned(n->model, &bytes, &plan_us);
+    return bytes + 2.0 * sizeof(float) * (double)(width * height * n->channels_in + result[1] * result[2] * result[3]);
 }
 
 void gale__budget_see(gale__network *n, int64_t width, int64_t height, const int64_t result[4])
@@ -90,27 +92,46 @@ int64_t gale__budget_batch(const gale_device *device, int64_t pixels, int64_t ti
     return (tiles + rounds - 1) / rounds;
 }
 
-void gale__budget_note(gale__network *n, int64_t width, int64_t height)
+static void note_least(double *least, double ns)
 {
-    n->ran.width = width;
-    n->ran.height = height;
-    n->ran.bytes = planned(n->model);
+    if (*least == 0 || ns < *least) *least = fmax(ns, 1);
+}
+
+void gale__budget_note(gale__network *n, int64_t width, int64_t height, int64_t lanes, int64_t count, uint64_t ns)
+{
+    double bytes, plan_us;
+    find_planned(n->model, &bytes, &plan_us);
+    n->ran.tiles += count;
+    if (n->ran.width != width || n->ran.height != height) { /* the first of its size, which is planned */
+        if (count == 1) n->ran = (struct gale__network_ran){.width = width, .height = height, .bytes = bytes};
+    } else if (lanes > 1) {
+        double planning_ns = n->ran.beside_ns == 0 ? plan_us * 1e3 : 0;
+        note_least(&n->ran.beside_ns, ((double)ns - planning_ns) / (double)count);
+    } else if (count == 1) note_least(&n->ran.alone_ns, (double)ns);
+}
+
+/* Tiles of one thread each wait for no other, but the memory of all of them together fits no cache: which is faster
+ * depends on the network, the tile and the machine.  Trying
+ * takes no more than a third of the tiles of this and earlier pictures. */
+static bool lanes_pay(const gale__network *n, int64_t tiles, int64_t most)
+{
+    if (n->ran.beside_ns > 0) return n->ran.beside_ns < n->ran.alone_ns || n->ran.alone_ns == 0;
+    return n->ran.alone_ns > 0 && n->ran.tiles + tiles >= TRY_LANES * most;
 }
 
 /* Tiles side by side that a device has use for.  A GPU is busy with a few (an H200: 4 are 30 % faster than 1, and 16 as
  * fast as 4); one in software has its threads in use. */
-static int64_t lanes_of_use(const gale_device *device, int64_t tiles)
+static int64_t lanes_of_use(const gale__network *n, const gale_device *device, int64_t tiles)
 {
     int64_t most = gale__parallel_width();
-    if (is_host(device))
-        return tiles <= most / 2 ? 1 : most; /* all threads on each tile are done sooner than a few with one each */
+    if (is_host(device)) return tiles > most / 2 && lanes_pay(n, tiles, most) ? most : 1;
     if (gale_device_get_info(device)->caps.software) return 1;
     return most < GPU_LANES ? most : GPU_LANES;
 }
 
 int64_t gale__budget_lanes(const gale__network *n, gale_device *device, int64_t width, int64_t height, int64_t tiles)
 {
-    int64_t most = lanes_of_use(device, tiles);
+    int64_t most = lanes_of_use(n, device, tiles);
     if (n->ran.width != width || n->ran.height != height) return 1;
     double more = left(device) / fmax(n->ran.bytes, 1);
     if (more + 1 < (double)most) most = (int64_t)more + 1;

@@ -13,9 +13,10 @@ gale_status gale__budget_pixels(gale__network *n, gale_device *device, int64_t e
 int64_t gale__budget_tile(const gale__network *n, int64_t pixels, int64_t least);
 /* How many of `tiles` tiles run at once: as many as the budget holds and the device has use for, shared out evenly. */
 int64_t gale__budget_batch(const gale_device *device, int64_t pixels, int64_t tile_pixels, int64_t tiles);
-/* After a run of one tile of that size: notes what it took. */
-void gale__budget_note(gale__network *n, int64_t width, int64_t height);
+/* After a run of `count` tiles of that size in that many lanes: notes what it took. */
+void gale__budget_note(gale__network *n, int64_t width, int64_t height, int64_t lanes, int64_t count, uint64_t ns);
 /* How many tiles of that size run side by side, where `tiles` are left: as many as the device has use for and memory
- * holds.  1 until a run of that size was noted. */
+ * holds.  1 until a run of that size was noted.  On the CPU a tile has all threads, or each thread has a tile; which
+ * takes less time is measured, if there are tiles enough for that. */
 int64_t gale__budget_lanes(const gale__network *n, gale_device *device, int64_t width, int64_t height, int64_t tiles);
 #endif

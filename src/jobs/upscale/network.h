@@ -29,10 +29,12 @@ typedef struct gale__network {
         GALE__BATCHES_APART,
         GALE__BATCHES_MIXED
     } batches; /* whether tiles of one batch are seen to stay apart */
-    struct {
+    struct gale__network_ran {
         int64_t width, height;
         double bytes;
-    } ran; /* the size of the run that was noted last, and what its plan took */
+        int64_t tiles;              /* so far */
+        double alone_ns, beside_ns; /* least time of a tile by itself, and of one of several lanes; 0: not known */
+    } ran; /* the size of the run that was noted last, what its plan took, and how long tiles of this size take */
 } gale__network;
 
 /* Tries pictures of this side first; where memory is too short for that, and for 0, small ones; where those are none of

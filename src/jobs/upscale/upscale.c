@@ -72,9 +72,11 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
         int64_t lanes = lanes_now(w, t, tiles - at), count = lanes > 1               ? lanes
                                                              : tiles - at < w->batch ? tiles - at
                                                                                      : w->batch;
+        uint64_t before = w->network_ns;
         status = tell(w, at, tiles);
         if (status == GALE_OK) status = gale__tile_batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
-        if (status == GALE_OK && count == 1) gale__budget_note(w->network, t->x.tile, t->y.tile);
+        if (status == GALE_OK)
+            gale__budget_note(w->network, t->x.tile, t->y.tile, lanes, count, w->network_ns - before);
         if (status == GALE_OK && w->report && lanes > w->report->lanes) w->report->lanes = lanes;
         if (status != GALE_OK && shrink(w, status, lanes, count)) status = GALE_OK;
         else at += count;

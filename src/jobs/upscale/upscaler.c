@@ -341,6 +341,7 @@ gale_status gale_upscale(gale_upscaler *u, const gale_picture *in, const gale_up
 {
     gale__limits limits = {0};
     GALE__NEED({"upscaler", u}, {"in", in}, {"out", out});
+    GALE_TRY(gale__picture_check(in));
     GALE__OPTIONS(options);
     GALE__WITHIN(u->device->context);
     if (options) limits = (gale__limits){.cancel = options->cancel, .deadline_ns = options->deadline_ns};

@@ -1,6 +1,6 @@
 /* The steps of RNN, GRU and LSTM.  A task processes several units with all their gates: their recurrent weights are
  * stored together, in reading order, and the gates follow while their sums are in the L1 cache. */
-#include "base/thread.h"
+#include "base/limits.h"
 #include "kernel/cpu/routines.h"
 #include "kernel/cpu/simd.h"
 #include <string.h>
@@ -65,7 +65,7 @@ static void run_step(job *j)
     size_t tasks = (size_t)((j->a->hidden + UNITS - 1) / UNITS);
     if (j->quads) turn_state(j);
     if (j->gates * j->a->hidden * j->a->hidden * j->a->batch >= SHARED_PRODUCTS) {
-        gale__parallel(tasks, run_units, j);
+        gale__parallel_kernel(tasks, run_units, j);
         return;
     }
     for (size_t i = 0; i < tasks; i++) run_units(j, i, 0);
@@ -91,7 +91,7 @@ void gale__cpu_cell_run(const void *args, void *const *buffers, gale__cpu_scratc
         .c = a->kind == GALE__CELL_LSTM ? last + step : NULL,
         .bias = a->biased ? buffers[4] : NULL};
     if (j.c) memcpy(j.c, buffers[4], (size_t)step * sizeof(float));
-    for (int64_t i = 0; i < a->trips; i++) {
+    for (int64_t i = 0; i < a->trips && !gale__limits_stopped(); i++) {
         int64_t t = a->reverse ? a->trips - 1 - i : i;
         j.x = (const float *)buffers[1] + t * step * j.gates;
         j.h = all + t * step;

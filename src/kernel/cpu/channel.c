@@ -586,5 +586,5 @@ void gale__cpu_channel_run(const gale__cpu_contract *c, void *const *buffers, bo
     r.per_task = parts(TASK_LANES, ch->together * ch->rows * c->window.x.lanes);
     r.per_task = least(r.per_task, parts(all, (int64_t)gale__parallel_now() * TASKS_EACH));
     if (gale__parallel_now() == 1) r.per_task = all;
-    gale__parallel((size_t)parts(all, r.per_task), run_task, &r);
+    gale__parallel_kernel((size_t)parts(all, r.per_task), run_task, &r);
 }

@@ -417,7 +417,8 @@ static void run_batch(run *r)
     for (r->lane_first = 0; r->lane_first < c->b.rows.count; r->lane_first += c->packed_lanes) {
         r->lane_count = least(c->packed_lanes, c->b.rows.count - r->lane_first);
         if (!r->panels) pack_lanes(r);
-        gale__parallel((size_t)(parts(c->a.rows.count, c->mc) * parts(r->lane_count, c->tile_lanes)), tile_task, r);
+        gale__parallel_kernel(
+            (size_t)(parts(c->a.rows.count, c->mc) * parts(r->lane_count, c->tile_lanes)), tile_task, r);
     }
     gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), piece);
 }
@@ -511,11 +512,11 @@ static void run_products(const gale__cpu_contract *c, void *const *buffers, bool
     size_t tiles = (size_t)(r.rows_tiles * r.lane_tiles * c->batch.count);
     if (c->groups > 1) {
         r.packed = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), c->shared_bytes);
-        gale__parallel(tiles * (size_t)c->groups, group_task, &r);
-        gale__parallel(tiles, join_task, &r);
+        gale__parallel_kernel(tiles * (size_t)c->groups, group_task, &r);
+        gale__parallel_kernel(tiles, join_task, &r);
         gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), r.packed);
     } else if (c->by_batch) {
-        gale__parallel((size_t)c->batch.count, batch_task, &r);
+        gale__parallel_kernel((size_t)c->batch.count, batch_task, &r);
     } else {
         for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);
     }

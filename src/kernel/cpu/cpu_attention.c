@@ -332,5 +332,5 @@ void gale__cpu_attention_run(const void *args, void *const *buffers, gale__cpu_s
     j.blocks = ((size_t)a->m + BLOCK - 1) / BLOCK;
     size_t heads = 1;
     for (int i = 0; i < GALE__CPU_LEAD; i++) heads *= (size_t)a->lead[i];
-    gale__parallel(heads * j.blocks, run_block, &j);
+    gale__parallel_kernel(heads * j.blocks, run_block, &j);
 }

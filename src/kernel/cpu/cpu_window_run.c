@@ -538,7 +538,7 @@ static void run_batch(run *r)
     if (!c->a_panels.bytes) gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, r->batch, piece);
     r->packed = rows_of(r, piece);
     if (w->shared_band) share_bands(r, piece + gale__cpu_window_shared_at(c));
-    gale__parallel((size_t)(gale__cpu_window_blocks(w) * w->parts), block_task, r);
+    gale__parallel_kernel((size_t)(gale__cpu_window_blocks(w) * w->parts), block_task, r);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
 }
 
@@ -567,7 +567,8 @@ static void run_joint(run *r)
     for (int64_t b = 0; b < c->batch.count && !c->a_panels.bytes; b++)
         gale__cpu_contract_pack_rows(c, r->buffers, r->aliased, b, piece + (size_t)b * rows_bytes(c));
     r->packed = piece;
-    gale__parallel((size_t)(c->batch.count * gale__cpu_window_blocks(&c->window) * c->window.parts), joint_task, r);
+    gale__parallel_kernel(
+        (size_t)(c->batch.count * gale__cpu_window_blocks(&c->window) * c->window.parts), joint_task, r);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, piece);
 }
 
@@ -575,7 +576,7 @@ void gale__cpu_window_run(const gale__cpu_contract *c, void *const *buffers, boo
 {
     run r = {.contract = c, .buffers = buffers, .aliased = aliased};
     if (is_joint(c)) run_joint(&r);
-    else if (c->by_batch) gale__parallel((size_t)c->batch.count, batch_task, &r);
+    else if (c->by_batch) gale__parallel_kernel((size_t)c->batch.count, batch_task, &r);
     else
         for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);
 }

@@ -353,8 +353,8 @@ static void run_split(run *r)
     const gale__cpu_direct *d = r->direct;
     r->parts = gale__cpu_scratch_take(GALE__CPU_SCRATCH_SHARED, d->parts_bytes);
     for (r->phase = 0; r->phase < d->plan.n_phases; r->phase++)
-        if (d->plan.phases[r->phase].loops) gale__parallel((size_t)(d->blocks * d->groups), run_group, r);
-    gale__parallel((size_t)d->blocks, run_group, r);
+        if (d->plan.phases[r->phase].loops) gale__parallel_kernel((size_t)(d->blocks * d->groups), run_group, r);
+    gale__parallel_kernel((size_t)d->blocks, run_group, r);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r->parts);
 }
 
@@ -371,5 +371,5 @@ void gale__cpu_direct_run(const gale__cpu_direct *d, void *const *buffers, bool 
     r.per_task = (TASK_STEPS + work - 1) / work;
     if (share > r.per_task) r.per_task = share;
     if (d->serial || gale__parallel_now() == 1) r.per_task = d->blocks;
-    gale__parallel((size_t)((d->blocks + r.per_task - 1) / r.per_task), run_blocks, &r);
+    gale__parallel_kernel((size_t)((d->blocks + r.per_task - 1) / r.per_task), run_blocks, &r);
 }

@@ -484,5 +484,6 @@ static void depth_task(void *arg, size_t task, int worker)
 void gale__cpu_last_run(const gale__cpu_last *l, void *const *buffers)
 {
     run r = {l, buffers};
-    gale__parallel((size_t)(l->blocks * l->groups), l->kind == GALE__CPU_LAST_DEPTH ? depth_task : point_task, &r);
+    gale__parallel_kernel(
+        (size_t)(l->blocks * l->groups), l->kind == GALE__CPU_LAST_DEPTH ? depth_task : point_task, &r);
 }

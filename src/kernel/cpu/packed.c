@@ -99,5 +99,5 @@ void gale__cpu_packed_run(const void *args, void *const *buffers, gale__cpu_scra
     if (a->zeros) j.zeros = buffers[4];
     if (a->biased) j.bias = buffers[4 + (a->zeros != 0)];
     arrange(a, buffers[1], (float *)scratch.memory);
-    gale__parallel((size_t)((a->n + TASK_COLUMNS - 1) / TASK_COLUMNS), run_columns, &j);
+    gale__parallel_kernel((size_t)((a->n + TASK_COLUMNS - 1) / TASK_COLUMNS), run_columns, &j);
 }

@@ -43,7 +43,7 @@ static void run(job *j)
 {
     j->simd = &gale__simd_get()->rows;
     j->rows = (TASK_ELEMENTS + j->args->n - 1) / j->args->n;
-    gale__parallel((size_t)((j->args->rows + j->rows - 1) / j->rows), run_rows, j);
+    gale__parallel_kernel((size_t)((j->args->rows + j->rows - 1) / j->rows), run_rows, j);
 }
 
 void gale__cpu_softmax_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)

@@ -393,11 +393,11 @@ static void batch_task(void *arg, size_t i, int worker)
     r.batch = (int64_t)i;
     r.rows = (const char *)r.buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r.batch);
     r.bands = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), c->shared_bytes);
-    if (b->apart) gale__parallel((size_t)b->blocks, block_task, &r);
+    if (b->apart) gale__parallel_kernel((size_t)b->blocks, block_task, &r);
     for (r.first = 0; r.first < b->blocks && !b->apart; r.first += r.count) {
         r.count = least(b->group, b->blocks - r.first);
-        gale__parallel((size_t)(r.count * parts(c->window.rest.count, SIDE)), cut_task, &r);
-        gale__parallel((size_t)(r.count * b->parts), sum_task, &r);
+        gale__parallel_kernel((size_t)(r.count * parts(c->window.rest.count, SIDE)), cut_task, &r);
+        gale__parallel_kernel((size_t)(r.count * b->parts), sum_task, &r);
     }
     gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), r.bands);
 }
@@ -405,7 +405,7 @@ static void batch_task(void *arg, size_t i, int worker)
 void gale__cpu_bands_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     run r = {.contract = c, .buffers = buffers, .aliased = aliased};
-    if (c->by_batch) gale__parallel((size_t)c->batch.count, batch_task, &r);
+    if (c->by_batch) gale__parallel_kernel((size_t)c->batch.count, batch_task, &r);
     else
         for (int64_t i = 0; i < c->batch.count; i++) batch_task(&r, (size_t)i, 0);
 }

@@ -312,11 +312,11 @@ static void run_batch(run *r)
         for (r->column = 0; r->column < g->across; r->column += g->columns) {
             r->rows = least(g->rows, all - r->row);
             r->columns = least(g->columns, g->across - r->column);
-            gale__parallel((size_t)parts(g->channels, g->chunk), transform_task, r);
-            if (!g->spread) gale__parallel((size_t)(parts(r->rows, g->task_rows) * g->parts), multiply_task, r);
+            gale__parallel_kernel((size_t)parts(g->channels, g->chunk), transform_task, r);
+            if (!g->spread) gale__parallel_kernel((size_t)(parts(r->rows, g->task_rows) * g->parts), multiply_task, r);
             if (!g->spread) continue;
-            gale__parallel((size_t)(g->points * g->parts), point_task, r);
-            gale__parallel((size_t)parts(c->a.rows.count, back_rows(c)), back_task, r);
+            gale__parallel_kernel((size_t)(g->points * g->parts), point_task, r);
+            gale__parallel_kernel((size_t)parts(c->a.rows.count, back_rows(c)), back_task, r);
         }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r->block);
 }
@@ -332,7 +332,7 @@ static void batch_task(void *arg, size_t i, int worker)
 void gale__cpu_winograd_run(const gale__cpu_contract *c, void *const *buffers, bool aliased)
 {
     run r = {.contract = c, .buffers = buffers, .aliased = aliased};
-    if (c->by_batch) gale__parallel((size_t)c->batch.count, batch_task, &r);
+    if (c->by_batch) gale__parallel_kernel((size_t)c->batch.count, batch_task, &r);
     else
         for (r.batch = 0; r.batch < c->batch.count; r.batch++) run_batch(&r);
 }

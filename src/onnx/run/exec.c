@@ -3,6 +3,7 @@
 #include "onnx/run/session.h"
 #include "base/limits.h"
 #include "base/seed.h"
+#include "graph/run/program.h"
 #include "graph/run/tensor.h"
 #include <string.h>
 
@@ -14,6 +15,13 @@ typedef struct run {
     gale_object **given;  /* by output of the net: the caller's, or NULL */
     bool on_host;
 } run;
+
+/* How far the model is that this thread runs: steps of bodies are not counted, so that the numbers only ever grow.
+ * run_us: of its segments so far, those of bodies too. */
+static _Thread_local struct {
+    int step, steps;
+    double run_us;
+} told;
 
 /* The object of a value; constants are wrapped when first read. */
 static gale_status value_of(run *r, int32_t v, gale_object **out)
@@ -78,6 +86,17 @@ static bool ends_here(const run *r, const gale__onnx_segment *g, int step)
     return step == r->exec->n_steps - 1;
 }
 
+static void count_segment(run *r, const gale__onnx_segment *g, gale_program *program)
+{
+    gale__mutex_lock(&program->lock);
+    told.run_us += program->last.run_us;
+    gale__mutex_unlock(&program->lock);
+    gale__mutex_lock(&r->session->lock); /* other threads count too */
+    r->session->counts.segments++;
+    r->session->counts.nodes_on_device += (uint64_t)g->n_nodes;
+    gale__mutex_unlock(&r->session->lock);
+}
+
 static gale_status keep_results(run *r, const gale__onnx_segment *g, gale_tensor **made)
 {
     for (int i = 0; i < g->n_outputs; i++) {
@@ -106,10 +125,7 @@ static gale_status run_segment(run *r, gale__onnx_segment *g, int step)
     GALE_GO(gale__onnx_segment_program(r->session, r->net, g, in, &program));
     GALE_GO(gale_program_run(program, in, out, r->on_host && ends_here(r, g, step) ? GALE_RUN_ON_HOST : 0));
     status = keep_results(r, g, out);
-    gale__mutex_lock(&r->session->lock); /* other threads count too */
-    r->session->counts.segments++;
-    r->session->counts.nodes_on_device += (uint64_t)g->n_nodes;
-    gale__mutex_unlock(&r->session->lock);
+    count_segment(r, g, program);
 done:
     for (int i = 0; out && i < g->n_outputs; i++)
         if (out[i] && out[i] != given_for(r, g->outputs[i])) gale_tensor_destroy(&out[i]);
@@ -239,11 +255,6 @@ static gale_status run_step(run *r, gale__onnx_exec_step *step, int number)
     return status;
 }
 
-/* How far the model is that this thread runs: steps of bodies are not counted, so that the numbers only ever grow. */
-static _Thread_local struct {
-    int step, steps;
-} told;
-
 gale_status gale__onnx_exec_ask(const gale__onnx_session *s)
 {
     const gale_model_options *o = &s->options;
@@ -262,6 +273,7 @@ static gale_status tell(const run *r, int step)
 
 static gale_status run_steps(run *r)
 {
+    if (r->net == r->session->net) told.run_us = 0;
     for (int i = 0; i < r->exec->n_steps; i++) {
         gale__onnx_exec_step *step = &r->exec->steps[i];
         GALE_TRY(tell(r, i));
@@ -270,7 +282,11 @@ static gale_status run_steps(run *r)
         GALE_TRY(show(r, step));
         if (r->exec->n_steps > 1) release(r, i);
     }
-    return r->net == r->session->net ? tell(r, r->exec->n_steps) : GALE_OK;
+    if (r->net != r->session->net) return GALE_OK;
+    gale__mutex_lock(&r->session->lock);
+    r->session->counts.run_us = told.run_us;
+    gale__mutex_unlock(&r->session->lock);
+    return tell(r, r->exec->n_steps);
 }
 
 /* Into the caller's tensor, if given and the result is elsewhere. */

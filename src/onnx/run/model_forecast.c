@@ -110,14 +110,3 @@ gale_status gale_model_forecast(
     gale__free(f.times_us);
     return status;
 }
-
-double gale__onnx_session_took_us(const gale__onnx_session *s)
-{
-    const gale__onnx_exec *e = s->net->exec;
-    double us = 0;
-    for (int i = 0; i < e->n_steps; i++) {
-        const gale__onnx_segment *g = e->steps[i].segment;
-        if (g && g->variants) us += g->variants->program->last.run_us;
-    }
-    return us;
-}

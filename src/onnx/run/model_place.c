@@ -41,12 +41,13 @@ static int best_of(gale_device *const *devices, const double *times_us, int n)
     return best;
 }
 
-static void log_choice(gale_device *const *devices, const double *times_us, int n, int best)
+void gale__place_log(gale_device *const *devices, const double *times_us, int n, int best, const char *verb)
 {
     char name[48], time[32];
     for (int i = 0; i < n && times_us[best] >= 0; i++)
-        gale__log(GALE__INFO, "%s is predicted to take %s%s", name_of(devices[i], name), time_of(times_us[i], time),
-            i == best ? " and is chosen" : "");
+        if (times_us[i] >= 0)
+            gale__log(GALE__INFO, "%s %s %s%s", name_of(devices[i], name), verb, time_of(times_us[i], time),
+                i == best ? " and is chosen" : "");
 }
 
 gale_status gale_model_place(
@@ -54,13 +55,12 @@ gale_status gale_model_place(
 {
     GALE__NEED({"model", m}, {"devices", devices}, {"times_us", times_us}, {"chosen", chosen});
     GALE__WITHIN(gale__onnx_model_session(m)->device->context);
-    char name[48];
     if (n < 1) return gale__fail(GALE_INVALID, "gale_model_place: n is %d, but there must be a device", n);
     for (int i = 0; i < n; i++)
         if (!devices[i]) return gale__fail(GALE_INVALID, "gale_model_place: devices[%d] is NULL", i);
     gale_status status = gale_model_forecast(m, inputs, devices, n, times_us);
     if (status == GALE_UNSUPPORTED) {
-        gale__log(GALE__INFO, "%s; %s is used", gale_error(), name_of(devices[0], name));
+        gale__log(GALE__INFO, "%s", gale_error());
         gale__error_clear();
         for (int i = 0; i < n; i++) times_us[i] = -1;
         *chosen = 0;
@@ -68,7 +68,7 @@ gale_status gale_model_place(
     }
     GALE_TRY(status);
     *chosen = best_of(devices, times_us, n);
-    log_choice(devices, times_us, n, *chosen);
+    gale__place_log(devices, times_us, n, *chosen, "is predicted to take");
     return GALE_OK;
 }
 

@@ -7,6 +7,8 @@
 /* The CPU that may take the device's place (gale_device_options.place), if both are measured; else NULL, so that
  * nothing is opened or planned for a prediction that cannot be made. */
 gale_device *gale__place_other(const gale_device *device);
+/* Logs the time of each device, where it has one, after what `verb` says of it, and which is chosen. */
+void gale__place_log(gale_device *const *devices, const double *times_us, int n, int best, const char *verb);
 /* Logs what a piece of work ("a run", "a tile") took on the chosen device; nothing where nothing was predicted. */
 void gale__place_note(const gale_device *device, const char *what, double predicted_us, double took_us);
 #endif

@@ -43,10 +43,11 @@ typedef struct gale__onnx_exec {
     int32_t *last_use; /* by value: the last step that reads it; n_steps: an output */
 } gale__onnx_exec;
 
-/* What ran, counted over the life of the session. */
+/* What ran, counted over the life of the session, except for run_us. */
 typedef struct gale__onnx_session_counts {
     uint64_t segments, nodes_on_device, host_moves, host_strings, host_numbers;
     const char *host_number_op;
+    double run_us; /* what the segments of the latest run took, planning and compiling not counted */
 } gale__onnx_session_counts;
 
 /* Called with every value of the main graph as it is made; the object is the caller's to hold if it wants to. */
@@ -93,8 +94,6 @@ void gale__onnx_eager_finish(gale__onnx_session *s);
 gale_status gale__onnx_model_from_file(
     gale__onnx **file /* taken over */, gale_device *device, const gale_model_options *options, gale_model **out);
 gale__onnx_session *gale__onnx_model_session(gale_model *model);
-/* model_forecast.c: what the latest runs of the model's segments took, planning and compiling not counted. */
-double gale__onnx_session_took_us(const gale__onnx_session *s);
 
 /* One device operator at once, on the session's device (programs are kept by the session): for host operators that must
  * compute. */
