@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SIDE = 32, LEAST = 24, K_LEAST = 32 };
+enum { SIDE = 32, LEAST = 24, K_LEAST = 32, ROWS_MOST = 128, LANES_MOST = 768 };
 
 /* Nanoseconds, one core of a Granite Rapids Xeon: of a product as f32 and as shares, of an element that is cut. */
 static const double PLAIN_NS = 0.0105, SHARES_NS = 0.0050, CUT_NS = 0.2;
@@ -20,22 +20,54 @@ static bool is_constant(const gale__nest *nest, int value)
 }
 
 /* The machine decides, and not the number of threads, on which results must not depend.  On 16 processors one thread
- * gains (an encoder 22.1 to 16.4 ms, ResNet-50 56.9 to 49.4), but 16 threads lose (3.2 to 3.9, 9.2 to 11.8): they cut
- * the same rows, and more bytes of weights reach each of them. */
-enum { PROCESSORS_MOST = 4, AMX_MANY = 2, AMX_ALWAYS = 3 };
+ * gains (an encoder 22.1 to 16.4 ms, ResNet-50 56.9 to 49.4), but 16 threads lose where they cut the same rows. */
+enum { PROCESSORS_FEW = 4, AMX_ONE = 2, AMX_ALWAYS = 3 };
 
 bool gale__cpu_shares_wanted(bool faster)
 {
     int64_t how = gale__env_get_i64(GALE__ENV_AMX, 1);
     if (!gale__simd_gemm_find(gale__cpu_shares_key()) || !strcmp(gale__env_get(GALE__ENV_MATRIX), "off")) return false;
-    return how == AMX_ALWAYS || (faster && (how == AMX_MANY || gale__cpu_processors() <= PROCESSORS_MOST));
+    return how == AMX_ALWAYS || (faster && (how == AMX_ONE || gale__cpu_processors() <= PROCESSORS_FEW));
+}
+
+int64_t gale__cpu_shares_width(void)
+{
+    int64_t processors = gale__cpu_processors();
+    return processors <= PROCESSORS_FEW || gale__env_get_i64(GALE__ENV_AMX, 1) == AMX_ONE ? 1 : processors;
+}
+
+/* Where all processors take part, the other kernels lose so much by it, and the last thread is so much of a task behind
+ * the others. */
+#define MANY_LOSE 1.45
+#define UNEVEN 0.4
+
+double gale__cpu_shares_divide(int64_t m, int64_t n, int64_t k, int64_t width, int64_t *rows, int64_t *lanes)
+{
+    double least_ns = INFINITY;
+    for (int64_t high = SIDE; high <= ROWS_MOST && high < m + SIDE; high += SIDE)
+        for (int64_t part = parts(n, LANES_MOST), wide = 0; wide != SIDE; part++) {
+            wide = round_up(parts(n, part), SIDE);
+            double each = (double)parts(parts(m, high) * parts(n, wide), width) + UNEVEN,
+                   ns = each * (double)round_up(k, SIDE) *
+                        ((double)(high * wide) * SHARES_NS + (double)least(m, high) * CUT_NS +
+                            (double)wide * GALE__SHARES_WEIGHT_NS);
+            if (ns >= least_ns) continue;
+            least_ns = ns;
+            *rows = high;
+            *lanes = wide;
+        }
+    return least_ns;
 }
 
 double gale__cpu_shares_ns(int64_t m, int64_t n, int64_t k)
 {
     double padded = (double)(round_up(m, SIDE) * round_up(n, SIDE)) * (double)round_up(k, SIDE),
-           ns = padded * SHARES_NS + (double)(m * k) * CUT_NS + (double)(n * k) * GALE__SHARES_WEIGHT_NS;
-    bool faster = m >= LEAST && k >= K_LEAST && ns < (double)(m * n) * (double)k * PLAIN_NS;
+           ns = padded * SHARES_NS + (double)(m * k) * CUT_NS + (double)(n * k) * GALE__SHARES_WEIGHT_NS,
+           plain = (double)(m * n) * (double)k * PLAIN_NS;
+    int64_t width = gale__cpu_shares_width(), rows, lanes;
+    bool faster = m >= LEAST && k >= K_LEAST && ns < plain;
+    if (faster && width > 1)
+        faster = gale__cpu_shares_divide(m, n, k, width, &rows, &lanes) < plain * MANY_LOSE / (double)width;
     return gale__cpu_shares_wanted(faster) ? ns : INFINITY;
 }
 
