@@ -136,12 +136,11 @@ void gale__cpu_contract_deal(const gale__cpu_contract *c, const gale__cpu_operan
 /* The same in shares: whether these are faster, how they are packed, and tile = (or +=, unless first) the product of
  * panels over kn steps; plain: multiplied as f32. */
 bool gale__cpu_shares_wanted(bool faster); /* on this processor, as the environment says */
-int64_t gale__cpu_shares_width(void);      /* threads that these estimates are for: those of the machine */
 /* Nanoseconds of a weight, which comes from far memory as 6 bytes instead of 4, each time it is read. */
 #define GALE__SHARES_WEIGHT_NS 0.25
 double gale__cpu_shares_ns(int64_t m, int64_t n, int64_t k); /* by a constant; infinite: other kernels are faster */
-/* Rows and lanes of tiles that take the least time on so many threads: nanoseconds. */
-double gale__cpu_shares_divide(int64_t m, int64_t n, int64_t k, int64_t width, int64_t *rows, int64_t *lanes);
+/* Rows and lanes of tiles that take the least time on so many threads. */
+void gale__cpu_shares_divide(int64_t m, int64_t n, int64_t k, int64_t width, int64_t *rows, int64_t *lanes);
 bool gale__cpu_shares_fit(const gale__cpu_contract *c, const gale__contraction *info, bool turned);
 gale__simd_key gale__cpu_shares_key(void);
 size_t gale__cpu_shares_temp(const gale__cpu_contract *c);

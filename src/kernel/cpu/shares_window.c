@@ -120,19 +120,6 @@ static double divide(const gale__cpu_window *w, int64_t m, int64_t width, gale__
     return least_ns;
 }
 
-/* Where all processors take part, the other kernels lose so much by it as well. */
-#define MANY_LOSE 1.2
-
-/* On one thread, and on all processors of the machine, whatever this run has. */
-static bool is_faster(const gale__cpu_window *w, int64_t m, double plain_ns)
-{
-    gale__cpu_bands b;
-    int64_t width = gale__cpu_shares_width();
-    double far = (double)w->far.count;
-    if (m < PAIR || w->rest.count < PAIR || divide(w, m, 1, &b) >= plain_ns * far) return false;
-    return width == 1 || divide(w, m, width, &b) < plain_ns * far * MANY_LOSE / (double)width;
-}
-
 /* What other kernels take for one map. */
 static double plain_ns(const gale__cpu_window *w, int64_t m)
 {
@@ -143,6 +130,12 @@ static double plain_ns(const gale__cpu_window *w, int64_t m)
     return best ? cost * WINOGRAD_NS : ns;
 }
 
+static bool is_faster(const gale__cpu_window *w, int64_t m)
+{
+    gale__cpu_bands b;
+    return m >= PAIR && w->rest.count >= PAIR && divide(w, m, 1, &b) < plain_ns(w, m) * (double)w->far.count;
+}
+
 double gale__cpu_bands_point_ns(int64_t channels, int64_t pixels, int64_t k)
 {
     gale__cpu_window w = {.x = {.lanes = pixels, .taps = 1, .step = 1, .hop = 1, .unit = 1},
@@ -150,8 +143,7 @@ double gale__cpu_bands_point_ns(int64_t channels, int64_t pixels, int64_t k)
         .rest = {.n = 1, .count = k},
         .far = {.count = 1}};
     gale__cpu_bands b;
-    bool faster = is_faster(&w, channels, plain_ns(&w, channels));
-    return faster && gale__cpu_shares_wanted(true) ? divide(&w, channels, 1, &b) : INFINITY;
+    return is_faster(&w, channels) && gale__cpu_shares_wanted(true) ? divide(&w, channels, 1, &b) : INFINITY;
 }
 
 bool gale__cpu_bands_fit(gale__cpu_contract *c, const gale__contraction *info, bool turned)
@@ -162,8 +154,7 @@ bool gale__cpu_bands_fit(gale__cpu_contract *c, const gale__contraction *info, b
     int n = 0;
     if (!gale__cpu_window_find(w, c->nest, lanes, &c->b.rows, &c->k, c->sum_type) || !fits_window(c)) return false;
     w->phases = phases_of(&w->x);
-    if (divide(w, c->a.rows.count, 1, &c->bands) == INFINITY ||
-        !gale__cpu_shares_wanted(is_faster(w, c->a.rows.count, plain_ns(w, c->a.rows.count))))
+    if (divide(w, c->a.rows.count, 1, &c->bands) == INFINITY || !gale__cpu_shares_wanted(is_faster(w, c->a.rows.count)))
         return false;
     if (w->y.tap >= 0) dims[n++] = (uint8_t)w->y.tap;
     if (w->x.tap >= 0) dims[n++] = (uint8_t)w->x.tap;
