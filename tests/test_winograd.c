@@ -194,13 +194,14 @@ static void check_choice(const shape *s, int64_t stride, bool constant, bool wan
 }
 
 /* By the shape of a map and the channels, whatever the number of maps; weights that are not constant, strides and few
- * channels are left to plain sums. */
+ * channels are left to plain sums.  Matrix units, which may be faster than both, are off. */
 TEST(choice)
 {
     static const shape typical = {1, 1, 64, 56, 56, 64, 1}, many = {8, 1, 64, 56, 56, 64, 1},
                        few = {1, 1, 3, 224, 224, 64, 1}, small = {1, 1, 512, 2, 2, 512, 1},
                        small_many = {64, 1, 512, 2, 2, 512, 1}, huge = {1, 1, 4096, 14, 14, 4096, 1};
     setenv("GALE_WINOGRAD", "auto", 1);
+    setenv("GALE_MATRIX", "off", 1);
     check_choice(&typical, 1, true, true);
     check_choice(&many, 1, true, true);
     check_choice(&typical, 2, true, false);
@@ -211,6 +212,7 @@ TEST(choice)
     check_choice(&huge, 1, true, false);
     setenv("GALE_WINOGRAD", "off", 1);
     check_choice(&typical, 1, true, false);
+    unsetenv("GALE_MATRIX");
 }
 
 TEST(faults)

@@ -18,7 +18,6 @@
 #define GROUP_K 1024      /* least k of a group */
 #define GROUP_RESULT 8192 /* most elements of a result whose k is split: others have tiles enough */
 #define GROUPS_MOST 32
-#define ROWS_CUT 65536         /* the same of rows in shares */
 #define ROWS_SHARED 8192       /* elements for each thread that need not be packed again: worth a loop */
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
@@ -166,12 +165,13 @@ static void choose_tiles(gale__cpu_contract *c)
     int64_t width = gale__parallel_now();
     c->by_batch = c->groups == 1 && c->batch.count >= 2 * width;
     bool divides = c->groups == 1 && !c->by_batch;
-    while (divides && tiles < (c->shares ? 2 : 4) * width && c->mc > (tiles < width ? 1 : 2) * mr) {
+    if (c->shares && divides && width > 1) gale__cpu_shares_divide(m, n, k, width, &c->mc, &c->tile_lanes);
+    divides &= !c->shares;
+    while (divides && tiles < 4 * width && c->mc > (tiles < width ? 1 : 2) * mr) {
         c->mc = round_up(c->mc / 2, mr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
-    while (divides && width > 1 && tiles < (c->shares ? 1 : 2) * width &&
-           c->tile_lanes > (tiles < width ? 1 : LEAST_PANELS) * nr) {
+    while (divides && width > 1 && tiles < 2 * width && c->tile_lanes > (tiles < width ? 1 : LEAST_PANELS) * nr) {
         c->tile_lanes = round_up(c->tile_lanes / 2, nr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }
@@ -522,9 +522,9 @@ gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nes
                                    round_up(c->b.rows.count, c->tile_lanes)) *
                           c->size;
     else if (!c->panels.bytes) c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->b, c->packed_lanes);
-    else if ((c->transposed || c->shares) &&
+    else if ((c->transposed || (c->shares && gale__parallel_now() == 1)) &&
              c->a.rows.count * c->k.count * ((c->b.rows.count - 1) / c->tile_lanes) >
-                 (c->shares && gale__parallel_now() > 1 ? ROWS_CUT : ROWS_SHARED) * gale__parallel_now())
+                 ROWS_SHARED * gale__parallel_now())
         c->shared_bytes = gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c));
     if (c->window.access) {
         const gale__cpu_window *w = &c->window;

@@ -33,8 +33,7 @@ typedef struct gale__cpu_bands {
     int64_t blocks, across, down;       /* blocks in all, in a row, in a column */
     int64_t high, pitch, phases, plane; /* rows of a map, places of a row and phases down; a plane in elements */
     int64_t lanes;                      /* from the first to the last, in whole tiles */
-    int64_t group, parts, part_rows;    /* blocks at a time; parts of the rows of the result */
-    bool apart;                         /* there are enough blocks: each thread cuts its own */
+    int64_t parts, part_rows;           /* of the rows of the result */
     bool upright;                       /* pixels are rows of tiles: taps find these on lines of the cache */
     size_t bytes;                       /* of a band */
     int32_t *offset;                    /* bytes of each tap */
@@ -140,6 +139,8 @@ bool gale__cpu_shares_wanted(bool faster); /* on this processor, as the environm
 /* Nanoseconds of a weight, which comes from far memory as 6 bytes instead of 4, each time it is read. */
 #define GALE__SHARES_WEIGHT_NS 0.25
 double gale__cpu_shares_ns(int64_t m, int64_t n, int64_t k); /* by a constant; infinite: other kernels are faster */
+/* Rows and lanes of tiles that take the least time on so many threads. */
+void gale__cpu_shares_divide(int64_t m, int64_t n, int64_t k, int64_t width, int64_t *rows, int64_t *lanes);
 bool gale__cpu_shares_fit(const gale__cpu_contract *c, const gale__contraction *info, bool turned);
 gale__simd_key gale__cpu_shares_key(void);
 size_t gale__cpu_shares_temp(const gale__cpu_contract *c);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SIDE = 32, LEAST = 24, K_LEAST = 32 };
+enum { SIDE = 32, LEAST = 24, K_LEAST = 32, ROWS_MOST = 128, LANES_MOST = 768 };
 
 /* Nanoseconds, one core of a Granite Rapids Xeon: of a product as f32 and as shares, of an element that is cut. */
 static const double PLAIN_NS = 0.0105, SHARES_NS = 0.0050, CUT_NS = 0.2;
@@ -19,16 +19,36 @@ static bool is_constant(const gale__nest *nest, int value)
     return in->op == GALE__NEST_LOAD && nest->buffers[nest->accesses[in->access].buffer].constant;
 }
 
-/* The machine decides, and not the number of threads, on which results must not depend.  On 16 processors one thread
- * gains (an encoder 22.1 to 16.4 ms, ResNet-50 56.9 to 49.4), but 16 threads lose (3.2 to 3.9, 9.2 to 11.8): they cut
- * the same rows, and more bytes of weights reach each of them. */
-enum { PROCESSORS_MOST = 4, AMX_MANY = 2, AMX_ALWAYS = 3 };
+/* The machine decides, and not the number of threads, on which results must not depend.  Processors of larger machines
+ * are hyperthreads as a rule, and tiles are fed from the second cache, which two of them share: of 16 threads on 16
+ * processors the slowest multiplies 48 to 60 G/s on tiles, 145 alone; as f32 44, and 91 alone.  That does not pay for
+ * cutting. */
+enum { PROCESSORS_MOST = 4, AMX_ANY = 2, AMX_ALWAYS = 3 };
 
 bool gale__cpu_shares_wanted(bool faster)
 {
     int64_t how = gale__env_get_i64(GALE__ENV_AMX, 1);
     if (!gale__simd_gemm_find(gale__cpu_shares_key()) || !strcmp(gale__env_get(GALE__ENV_MATRIX), "off")) return false;
-    return how == AMX_ALWAYS || (faster && (how == AMX_MANY || gale__cpu_processors() <= PROCESSORS_MOST));
+    return how == AMX_ALWAYS || (faster && (how == AMX_ANY || gale__cpu_processors() <= PROCESSORS_MOST));
+}
+
+#define UNEVEN 0.4 /* of a task, that the last thread is behind the others */
+
+void gale__cpu_shares_divide(int64_t m, int64_t n, int64_t k, int64_t width, int64_t *rows, int64_t *lanes)
+{
+    double least_ns = INFINITY;
+    for (int64_t high = SIDE; high <= ROWS_MOST && high < m + SIDE; high += SIDE)
+        for (int64_t part = parts(n, LANES_MOST), wide = 0; wide != SIDE; part++) {
+            wide = round_up(parts(n, part), SIDE);
+            double each = (double)parts(parts(m, high) * parts(n, wide), width) + UNEVEN,
+                   ns = each * (double)round_up(k, SIDE) *
+                        ((double)(high * wide) * SHARES_NS + (double)least(m, high) * CUT_NS +
+                            (double)wide * GALE__SHARES_WEIGHT_NS);
+            if (ns >= least_ns) continue;
+            least_ns = ns;
+            *rows = high;
+            *lanes = wide;
+        }
 }
 
 double gale__cpu_shares_ns(int64_t m, int64_t n, int64_t k)

@@ -1,5 +1,6 @@
-/* Pools.  A band of a channel is copied between borders of zeros (of minus infinity for maxima), so that every row of
- * results is one sum over taps without edge checks. */
+/* Pools.  A band of a channel is copied between borders of zeros (of the least number for maxima), so that every row of
+ * results is one sum over taps without edge checks.  Maxima of floats are taken down the rows in place,
+ * and only these have borders. */
 #include "kernel/cpu/routines.h"
 #include "base/thread.h"
 #include "kernel/cpu/simd.h"
@@ -24,11 +25,11 @@ static band make_band(const gale__cpu_pool *a)
     return b;
 }
 
-/* The band, and one row of maxima. */
+/* The band, or maxima of rows, and of every other place of them. */
 size_t gale__cpu_pool_scratch(const gale__cpu_pool *a)
 {
     band b = make_band(a);
-    return ((size_t)((b.in_rows + 1) * b.pitch) * sizeof(float) + 63) / 64 * 64;
+    return ((size_t)((b.in_rows + b.rows) * b.pitch) * sizeof(float) + 63) / 64 * 64;
 }
 
 typedef struct job {
@@ -54,21 +55,34 @@ static void fill_border(const job *j, char *to, int64_t n)
     else if (n > 0) memset(to, j->a->type == GALE_I8 ? 0x80 : 0, (size_t)n);
 }
 
+/* What a padded row has of the plane's: `length` elements from `from` on, `low` after its begin. */
+typedef struct stretch {
+    int64_t low, from, length;
+} stretch;
+
+static stretch find_stretch(const job *j)
+{
+    const gale__cpu_pool *a = j->a;
+    stretch s = {a->low[1] > 0 ? a->low[1] : 0, a->low[1] < 0 ? -a->low[1] : 0, 0};
+    s.length = a->width - s.from;
+    if (s.length > j->b.pitch - s.low) s.length = j->b.pitch - s.low;
+    if (s.length < 0) s.length = 0;
+    return s;
+}
+
 /* Rows [first, first + count) of the padded plane. */
 static void copy_rows(const job *j, char *to, const char *plane, int64_t first, int64_t count)
 {
     const gale__cpu_pool *a = j->a;
-    int64_t low = a->low[1] > 0 ? a->low[1] : 0, from = a->low[1] < 0 ? -a->low[1] : 0, length = a->width - from;
-    if (length > j->b.pitch - low) length = j->b.pitch - low;
-    if (length < 0) length = 0;
+    stretch s = find_stretch(j);
     for (int64_t r = 0; r < count; r++, to += (size_t)j->b.pitch * j->size) {
         int64_t y = first + r - a->low[0];
-        bool inside = y >= 0 && y < a->height && low < j->b.pitch;
-        int64_t filled = inside ? low + length : 0;
+        bool inside = y >= 0 && y < a->height && s.low < j->b.pitch;
+        int64_t filled = inside ? s.low + s.length : 0;
         if (inside) {
-            fill_border(j, to, low);
-            memcpy(
-                to + (size_t)low * j->size, plane + (size_t)(y * a->width + from) * j->size, (size_t)length * j->size);
+            fill_border(j, to, s.low);
+            memcpy(to + (size_t)s.low * j->size, plane + (size_t)(y * a->width + s.from) * j->size,
+                (size_t)s.length * j->size);
         }
         fill_border(j, to + (size_t)filled * j->size, j->b.pitch - filled);
     }
@@ -79,15 +93,41 @@ static gale__once ones_once;
 
 static void make_ones(void) { fill_floats(ones, 1, TAPS_MAX); }
 
-/* A row of maxima: down first, over neighbouring places, then across, where places are a stride apart. */
-static void run_tops(const job *j, float *to, const float *from, float *row)
+/* Maxima down the plane, for a row of results, between borders. */
+static void run_down(const job *j, float *row, const float *plane, int64_t first, stretch s)
 {
     const gale__cpu_pool *a = j->a;
-    int64_t down[TAPS_MAX], across[TAPS_MAX];
-    for (int64_t t = 0; t < a->rows; t++) down[t] = t * a->dilation[0] * j->b.pitch;
+    int64_t down[TAPS_MAX], n = 0;
+    for (int64_t t = 0; t < a->rows; t++) {
+        int64_t y = first + t * a->dilation[0] - a->low[0];
+        if (y >= 0 && y < a->height) down[n++] = y * a->width + s.from;
+    }
+    bool some = n > 0 && s.length > 0;
+    if (some) {
+        fill_floats(row, j->border, s.low);
+        j->simd->rows.tops[0](row + s.low, plane, down, (size_t)n, (size_t)s.length);
+    }
+    int64_t filled = some ? s.low + s.length : 0;
+    fill_floats(row + filled, j->border, j->b.pitch - filled);
+}
+
+/* Rows of maxima: down first, over neighbouring places, then across; where places are a stride apart, in all rows at
+ * once, since these are short. */
+static void run_tops(const job *j, float *to, const float *plane, int64_t first, int64_t rows, float *work)
+{
+    const gale__cpu_pool *a = j->a;
+    const stretch s = find_stretch(j);
+    int64_t across[TAPS_MAX], pitch = j->b.pitch, width = a->out_width;
+    float *halves = work + rows * pitch;
     for (int64_t t = 0; t < a->columns; t++) across[t] = t * a->dilation[1];
-    j->simd->rows.tops[0](row, from, down, (size_t)a->rows, (size_t)j->b.pitch);
-    j->simd->rows.tops[a->stride[1] - 1](to, row, across, (size_t)a->columns, (size_t)a->out_width);
+    for (int64_t r = 0; r < rows; r++) run_down(j, work + r * pitch, plane, (first + r) * a->stride[0], s);
+    if (a->stride[1] == 2)
+        j->simd->rows.tops[1](
+            halves, work, across, (size_t)a->columns, (size_t)((rows - 1) * pitch / 2 + width)); /* pitch is even */
+    for (int64_t r = 0; r < rows; r++, to += width) {
+        if (a->stride[1] == 2) memcpy(to, halves + r * pitch / 2, (size_t)width * sizeof *to);
+        else j->simd->rows.tops[0](to, work + r * pitch, across, (size_t)a->columns, (size_t)width);
+    }
 }
 
 static void run_band(void *arg, size_t i, int worker)
@@ -98,17 +138,20 @@ static void run_band(void *arg, size_t i, int worker)
             taps = a->rows * a->columns;
     int64_t rows = a->out_height - first < j->b.rows ? a->out_height - first : j->b.rows;
     char *padded = (char *)j->scratch.memory + (size_t)worker * j->scratch.bytes;
-    copy_rows(j, padded, j->x + (size_t)(plane * a->height * a->width) * j->size, first * a->stride[0],
-        (rows - 1) * a->stride[0] + (a->rows - 1) * a->dilation[0] + 1);
+    const char *x = j->x + (size_t)(plane * a->height * a->width) * j->size;
+    char *out = j->out + (size_t)((plane * a->out_height + first) * a->out_width) * j->size;
+    if (j->size == 4 && a->largest) {
+        run_tops(j, (float *)(void *)out, (const float *)(const void *)x, first, rows, (float *)(void *)padded);
+        return;
+    }
+    copy_rows(j, padded, x, first * a->stride[0], (rows - 1) * a->stride[0] + (a->rows - 1) * a->dilation[0] + 1);
     for (int64_t t = 0; t < taps; t++)
         offset[t] = t / a->columns * a->dilation[0] * j->b.pitch + t % a->columns * a->dilation[1];
-    char *out = j->out + (size_t)((plane * a->out_height + first) * a->out_width) * j->size;
     for (int64_t r = 0; r < rows; r++) {
         void *to = out + (size_t)(r * a->out_width) * j->size;
         const void *from = padded + (size_t)(r * a->stride[0] * j->b.pitch) * j->size;
         if (j->size == 1)
             j->simd->top_bytes[a->type == GALE_I8](to, from, offset, a->stride[1], (size_t)taps, (size_t)a->out_width);
-        else if (a->largest) run_tops(j, to, from, (float *)(void *)padded + j->b.in_rows * j->b.pitch);
         else j->simd->rows.taps[a->stride[1] - 1](to, from, offset, ones, (size_t)taps, 0, (size_t)a->out_width);
     }
 }

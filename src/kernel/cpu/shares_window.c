@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { SIDE = 32, PAIR = GALE__SHARES_PAIR, LINE = 16, STRIPS = 512, LANES = 1024, EACH = 2, PIXEL = 64 };
-enum { BAND_BYTES = 1 << 20 };
+enum { SIDE = 32, PAIR = GALE__SHARES_PAIR, LINE = 16, STRIPS = 512, LANES = 1024, PIXEL = 64 };
+enum { BAND_BYTES = 1 << 20, HEAD = 64 }; /* HEAD: before each band, which block it is of */
 
 static int64_t phases_of(const gale__cpu_axis *a) { return a->taps > 1 ? a->step : 1; }
 static int64_t reach_of(const gale__cpu_axis *a) { return (a->taps - 1) * a->hop / a->step; }
@@ -37,21 +37,19 @@ static int64_t strips_of(const gale__cpu_window *w, const gale__cpu_bands *b)
     return b->maps * b->high * b->phases * phases_of(&w->x);
 }
 
-static bool is_small(const gale__cpu_window *w, const gale__cpu_bands *b, int64_t share)
+static bool is_small(const gale__cpu_window *w, const gale__cpu_bands *b)
 {
-    return b->bytes <= BAND_BYTES && b->lanes * share <= LANES && strips_of(w, b) <= STRIPS;
+    return b->bytes <= BAND_BYTES && b->lanes <= LANES && strips_of(w, b) <= STRIPS;
 }
 
-/* Blocks of one map: rows as a band has room for, or columns where there is one row. */
-static void choose_block(const gale__cpu_window *w, gale__cpu_bands *b, int64_t share)
+/* So many equal blocks of one map: some of its rows, or of its columns where there is one row. */
+static void choose_block(const gale__cpu_window *w, gale__cpu_bands *b, int64_t n)
 {
-    *b = (gale__cpu_bands){.maps = 1, .rows = w->y.lanes, .columns = w->x.lanes};
-    for (lay_out(w, b); !is_small(w, b, share) && b->rows > 1; lay_out(w, b)) b->rows = parts(b->rows, 2);
-    while (!is_small(w, b, share) && w->y.lanes == 1 && b->columns > 2 * SIDE) {
-        b->columns = round_up(b->columns / 2, SIDE);
-        lay_out(w, b);
-    }
-    b->rows = parts(w->y.lanes, parts(w->y.lanes, b->rows)); /* equal ones */
+    *b = (gale__cpu_bands){.maps = 1, .rows = parts(w->y.lanes, n), .columns = w->x.lanes};
+    if (w->y.lanes == 1) b->columns = least(w->x.lanes, round_up(parts(w->x.lanes, n), SIDE));
+    b->across = parts(w->x.lanes, b->columns);
+    b->down = parts(w->y.lanes, b->rows);
+    b->blocks = w->far.count * b->across * b->down;
     lay_out(w, b);
 }
 
@@ -78,44 +76,74 @@ static bool fits_window(const gale__cpu_contract *c)
 }
 
 /* Nanoseconds, one core of a Granite Rapids Xeon: of a multiplication as f32, and as shares; of a place of a channel
- * that is cut, and of a result; the same of upright bands.  Winograd's transforms of more weights than the second
- * cache holds take longer. */
-static const double PLAIN_NS = 0.0115, SHARES_NS = 0.0050, CUT_NS[2] = {0.28, 0.4}, RESULT_NS[2] = {0.1, 0.25},
-                    ROW_NS = 12;
-static double winograd_ns(double channels) { return 0.0055 + 0.000012 * channels; }
+ * that is cut, and of a result; the same of upright bands.  Winograd's multiplications wait for the second cache. */
+static const double PLAIN_NS = 0.0115, WINOGRAD_NS = 0.0165, SHARES_NS = 0.0050, CUT_NS[2] = {0.28, 0.4},
+                    RESULT_NS[2] = {0.1, 0.25}, ROW_NS = 12;
 
-static double cost_of(const gale__cpu_bands *b, double blocks, double m, double taps, double channels)
+/* Cutting a block, and multiplying it by m rows of weights. */
+static double cut_ns(const gale__cpu_window *w, const gale__cpu_bands *b)
 {
-    double rows = (double)round_up((int64_t)m, b->upright ? SIDE : PAIR),
-           deep = (double)round_up((int64_t)channels, SIDE);
-    return blocks *
-           ((double)b->lanes * rows * taps * deep * SHARES_NS + (double)b->plane * channels * CUT_NS[b->upright] +
-               (double)b->lanes * m * RESULT_NS[b->upright] + m * ROW_NS +
-               m * taps * channels * GALE__SHARES_WEIGHT_NS);
+    return (double)(b->plane * w->rest.count) * CUT_NS[b->upright];
+}
+static double task_ns(const gale__cpu_window *w, const gale__cpu_bands *b, int64_t m)
+{
+    double rows = (double)round_up(m, b->upright ? SIDE : PAIR), deep = (double)round_up(w->rest.count, SIDE),
+           taps = (double)(w->x.taps * w->y.taps), lanes = (double)b->lanes;
+    return lanes * rows * taps * deep * SHARES_NS + lanes * (double)m * RESULT_NS[b->upright] +
+           (double)m * (ROW_NS + taps * (double)w->rest.count * GALE__SHARES_WEIGHT_NS);
 }
 
-static bool is_faster(const gale__cpu_contract *c)
+#define UNEVEN 0.4 /* of a task, that the last thread is behind the others */
+
+/* Blocks of the map, and parts of the rows of weights, that take the least time on so many threads: nanoseconds.
+ * Threads have adjacent parts of a block, and cut it once. */
+static double divide(const gale__cpu_window *w, int64_t m, int64_t width, gale__cpu_bands *best)
 {
-    const gale__cpu_window *w = &c->window;
-    const gale__cpu_bands *b = &c->bands;
-    bool winograd = w->x.taps == 3 && w->y.taps == 3 && w->x.step == 1 && w->y.step == 1 && w->x.hop == 1;
-    double m = (double)c->a.rows.count, taps = (double)(w->x.taps * w->y.taps), channels = (double)w->rest.count,
-           blocks = (double)(parts(w->y.lanes, b->rows) * parts(w->x.lanes, b->columns)),
-           each = winograd && channels >= PAIR ? winograd_ns(channels) : PLAIN_NS,
-           plain = (double)(w->y.lanes * w->x.lanes) * m * taps * channels * each;
-    return cost_of(b, blocks, m, taps, channels) < plain && m >= PAIR && channels >= PAIR;
+    double least_ns = INFINITY;
+    int64_t most = w->y.lanes > 1 ? w->y.lanes : parts(w->x.lanes, 2 * SIDE), found = 0;
+    for (int64_t n = 1; n <= most && (n == 1 || found < 4 * width); n++) {
+        gale__cpu_bands b;
+        choose_block(w, &b, n);
+        if (!is_small(w, &b)) continue;
+        found = b.blocks;
+        for (int64_t part = 1; part <= (width > 1 ? parts(m, SIDE) : 1); part++) {
+            b.part_rows = round_up(parts(m, part), SIDE);
+            b.parts = parts(m, b.part_rows);
+            int64_t each = parts(b.blocks * b.parts, width);
+            double ns = ((double)each + (width > 1 ? UNEVEN : 0)) * task_ns(w, &b, least(m, b.part_rows)) +
+                        (double)(parts(each, b.parts) + (each % b.parts && b.parts % each)) * cut_ns(w, &b);
+            if (ns >= least_ns) continue;
+            least_ns = ns;
+            *best = b;
+        }
+    }
+    return least_ns;
+}
+
+/* What other kernels take for one map. */
+static double plain_ns(const gale__cpu_window *w, int64_t m)
+{
+    double ns = (double)(w->y.lanes * w->x.lanes * m) * (double)(w->x.taps * w->y.taps * w->rest.count) * PLAIN_NS;
+    int64_t best = 0;
+    if (w->x.taps != 3 || w->y.taps != 3 || w->x.step != 1 || w->y.step != 1 || w->x.hop != 1) return ns;
+    double cost = gale__cpu_winograd_cost(w, m, gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32)), &best);
+    return best ? cost * WINOGRAD_NS : ns;
+}
+
+static bool is_faster(const gale__cpu_window *w, int64_t m)
+{
+    gale__cpu_bands b;
+    return m >= PAIR && w->rest.count >= PAIR && divide(w, m, 1, &b) < plain_ns(w, m) * (double)w->far.count;
 }
 
 double gale__cpu_bands_point_ns(int64_t channels, int64_t pixels, int64_t k)
 {
+    gale__cpu_window w = {.x = {.lanes = pixels, .taps = 1, .step = 1, .hop = 1, .unit = 1},
+        .y = {.lanes = 1, .taps = 1, .step = 1, .hop = 1, .unit = 1},
+        .rest = {.n = 1, .count = k},
+        .far = {.count = 1}};
     gale__cpu_bands b;
-    choose_block(&(gale__cpu_window){.x = {.lanes = pixels, .taps = 1, .step = 1, .hop = 1, .unit = 1},
-                     .y = {.lanes = 1, .taps = 1, .step = 1, .hop = 1, .unit = 1},
-                     .rest = {.n = 1, .count = k}},
-        &b, 1);
-    double ns = cost_of(&b, (double)parts(pixels, b.columns), (double)channels, 1, (double)k);
-    bool faster = ns < (double)(channels * pixels) * (double)k * PLAIN_NS && channels >= PAIR && k >= PAIR;
-    return faster && gale__cpu_shares_wanted(true) ? ns : INFINITY;
+    return is_faster(&w, channels) && gale__cpu_shares_wanted(true) ? divide(&w, channels, 1, &b) : INFINITY;
 }
 
 bool gale__cpu_bands_fit(gale__cpu_contract *c, const gale__contraction *info, bool turned)
@@ -126,8 +154,8 @@ bool gale__cpu_bands_fit(gale__cpu_contract *c, const gale__contraction *info, b
     int n = 0;
     if (!gale__cpu_window_find(w, c->nest, lanes, &c->b.rows, &c->k, c->sum_type) || !fits_window(c)) return false;
     w->phases = phases_of(&w->x);
-    choose_block(w, &c->bands, 1);
-    if (!is_small(w, &c->bands, 1) || !gale__cpu_shares_wanted(is_faster(c))) return false;
+    if (divide(w, c->a.rows.count, 1, &c->bands) == INFINITY || !gale__cpu_shares_wanted(is_faster(w, c->a.rows.count)))
+        return false;
     if (w->y.tap >= 0) dims[n++] = (uint8_t)w->y.tap;
     if (w->x.tap >= 0) dims[n++] = (uint8_t)w->x.tap;
     for (int i = 0; i < w->rest.n; i++)
@@ -138,51 +166,28 @@ bool gale__cpu_bands_fit(gale__cpu_contract *c, const gale__contraction *info, b
     return true;
 }
 
-#define MORE_LANES 1.2 /* that smaller blocks may compute */
-
-static int64_t count_blocks(const gale__cpu_window *w, const gale__cpu_bands *b)
+/* Several maps at a time, where these are small. */
+static void join_maps(const gale__cpu_window *w, gale__cpu_bands *b, int64_t width)
 {
-    return parts(w->x.lanes, b->columns) * parts(w->y.lanes, b->rows);
-}
-
-/* More and smaller blocks for more threads, and parts of the result's rows; several maps where they are small. */
-static void divide(gale__cpu_contract *c)
-{
-    const gale__cpu_window *w = &c->window;
-    gale__cpu_bands *b = &c->bands, other;
-    int64_t width = gale__parallel_now(), far = w->far.count;
-    bool whole = b->rows == w->y.lanes && b->columns == w->x.lanes;
-    for (int64_t maps = 2; whole && maps <= far && parts(far, maps) >= width; maps++) {
-        other = *b;
+    for (int64_t maps = 2; b->across * b->down * b->parts == 1 && parts(w->far.count, maps) >= width; maps++) {
+        gale__cpu_bands other = *b;
         other.maps = maps;
+        other.blocks = parts(w->far.count, maps);
         lay_out(w, &other);
-        if (!is_small(w, &other, 1)) break;
+        if (!is_small(w, &other) || maps > w->far.count) return;
         *b = other;
     }
-    double all = width > 1 ? (double)(count_blocks(w, b) * b->lanes) * MORE_LANES : 0;
-    for (int64_t share = 2; share <= LANES / SIDE && b->maps == 1 && far * count_blocks(w, b) < EACH * width;
-         share *= 2) {
-        choose_block(w, &other, share);
-        if (other.lanes < SIDE * 2 || (double)(count_blocks(w, &other) * other.lanes) > all) break;
-        *b = other;
-    }
-    b->across = parts(w->x.lanes, b->columns);
-    b->down = parts(w->y.lanes, b->rows);
-    b->blocks = parts(far, b->maps) * b->across * b->down;
-    b->apart = width > 1 && !c->by_batch && b->blocks >= EACH * width;
-    b->group = width < 2 || c->by_batch ? 1 : least(b->blocks, EACH * width);
-    b->parts = width < 2 || c->by_batch || b->apart ? 1 : parts(EACH * width, b->group);
-    b->part_rows = round_up(parts(c->a.rows.count, b->parts), SIDE);
-    b->parts = parts(c->a.rows.count, b->part_rows);
 }
 
 gale_status gale__cpu_bands_init(gale__cpu_contract *c)
 {
     const gale__cpu_window *w = &c->window;
     gale__cpu_bands *b = &c->bands;
-    int64_t taps = w->y.taps * w->x.taps;
-    c->by_batch = c->batch.count >= 2 * gale__parallel_now();
-    divide(c);
+    int64_t taps = w->y.taps * w->x.taps, width = gale__parallel_now();
+    c->by_batch = c->batch.count >= 2 * width;
+    if (c->by_batch) width = 1;
+    divide(w, c->a.rows.count, width, b);
+    join_maps(w, b, width);
     b->offset = gale__calloc((size_t)taps, sizeof *b->offset);
     if (!b->offset) return GALE_NO_MEMORY;
     for (int64_t t = 0; t < taps; t++) {
@@ -193,7 +198,7 @@ gale_status gale__cpu_bands_init(gale__cpu_contract *c)
     }
     c->tile_lanes = b->maps * b->rows * b->columns;
     c->mc = SIDE;
-    c->shared_bytes = (size_t)(b->apart ? gale__parallel_width() : b->group) * b->bytes;
+    c->shared_bytes = (size_t)(c->by_batch ? 1 : gale__parallel_width()) * (b->bytes + HEAD);
     return GALE_OK;
 }
 
@@ -209,9 +214,9 @@ typedef struct run {
     const gale__cpu_contract *contract;
     void *const *buffers;
     bool aliased;
-    int64_t batch, first, count; /* blocks at hand */
+    int64_t batch;
     const char *rows;
-    char *bands;
+    char *bands; /* of each worker */
 } run;
 
 typedef struct block {
@@ -257,21 +262,15 @@ static size_t find_strips(const run *r, const block *k, gale__cpu_window_strip *
     return (size_t)(s - out);
 }
 
-/* Task: 32 channels of a block. */
-static void cut_task(void *arg, size_t i, int worker)
+/* 32 channels of a block. */
+static void cut_unit(const run *r, const gale__cpu_window_strip *strips, size_t n, int64_t unit, char *band)
 {
-    const run *r = arg;
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_window *w = &c->window;
     const gale__cpu_bands *b = &c->bands;
-    int64_t units = parts(w->rest.count, SIDE), unit = (int64_t)i % units, index = (int64_t)i / units,
-            next = w->access->stride[channel_of(w)];
+    int64_t next = w->access->stride[channel_of(w)];
     size_t plane = (size_t)b->plane * sizeof(float);
-    block k = block_at(c, r->first + index);
-    gale__cpu_window_strip strips[STRIPS];
-    (void)worker;
-    size_t n = find_strips(r, &k, strips);
-    char *to = r->bands + (size_t)index * b->bytes + (size_t)(unit * 3 * PAIR) * plane;
+    char *to = band + (size_t)(unit * 3 * PAIR) * plane;
     if (b->upright) {
         c->tail.simd->shares.cut_pixels(to, PAIR * plane, strips, n, (size_t)b->pitch,
             (const float *)r->buffers[w->access->buffer] + unit * SIDE * next, next, w->rest.count - unit * SIDE,
@@ -287,6 +286,21 @@ static void cut_task(void *arg, size_t i, int worker)
             c->tail.simd->shares.cut_strips(to, plane, strips, n, (size_t)b->pitch, x,
                 channel + PAIR < w->rest.count ? x + PAIR * next : NULL, w->x.unit * w->phases);
     }
+}
+
+/* The block at k in the worker's band, unless it is there. */
+static const char *cut_block(const run *r, const block *k, int64_t index, int worker)
+{
+    const gale__cpu_contract *c = r->contract;
+    char *band = r->bands + (size_t)(c->by_batch ? 0 : worker) * (c->bands.bytes + HEAD);
+    int64_t *has = (int64_t *)(void *)band;
+    gale__cpu_window_strip strips[STRIPS];
+    band += HEAD;
+    if (*has == index) return band;
+    *has = index;
+    size_t n = find_strips(r, k, strips);
+    for (int64_t u = 0; u < parts(c->window.rest.count, SIDE); u++) cut_unit(r, strips, n, u, band);
+    return band;
 }
 
 /* Rows of sums without what is between rows of lanes; from: upright ones. */
@@ -348,12 +362,12 @@ static void sum_task(void *arg, size_t i, int worker)
     const gale__cpu_bands *b = &c->bands;
     int64_t index = (int64_t)i / b->parts, m0 = (int64_t)i % b->parts * b->part_rows,
             end = least(m0 + b->part_rows, c->a.rows.count);
-    block k = block_at(c, r->first + index);
+    block k = block_at(c, index);
+    const char *band = cut_block(r, &k, index, worker);
     int64_t n0 = (k.far * w->y.lanes + k.row) * w->x.lanes + k.column, lanes = k.maps * k.rows * k.columns;
     char *scratch = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_PRIVATE), c->private_bytes);
     float *sums = (float *)(void *)(scratch + (gale__cpu_tape_scratch_bytes(&c->tail) + 63) / 64 * 64);
     gale__cpu_frame f;
-    (void)worker;
     gale__cpu_frame_init(&f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
     gale__cpu_frame_seek(&f, &c->batch, r->batch);
     gale__simd_done done;
@@ -362,8 +376,7 @@ static void sum_task(void *arg, size_t i, int worker)
     gale__simd_gemm_open(&c->gemm);
     for (; m0 < end; m0 += SIDE) {
         int64_t rows = least(SIDE, end - m0);
-        const char *a = r->rows + (size_t)m0 * gale__cpu_contract_steps(c, c->kc),
-                   *band = r->bands + (size_t)index * b->bytes;
+        const char *a = r->rows + (size_t)m0 * gale__cpu_contract_steps(c, c->kc);
         sum_rows(r, a, band, rows, &k, false, sums);
         if (!c->tail.simd->shares.is_finite(sums, (size_t)b->lanes, (size_t)rows, (size_t)lanes))
             sum_rows(r, a, band, rows, &k, true, sums);
@@ -372,16 +385,6 @@ static void sum_task(void *arg, size_t i, int worker)
     }
     gale__simd_gemm_close(&c->gemm);
     gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_PRIVATE), scratch);
-}
-
-/* Task: a block, in the worker's own band. */
-static void block_task(void *arg, size_t i, int worker)
-{
-    run r = *(const run *)arg;
-    r.first = (int64_t)i;
-    r.bands += (size_t)worker * r.contract->bands.bytes;
-    for (int64_t u = 0; u < parts(r.contract->window.rest.count, SIDE); u++) cut_task(&r, (size_t)u, worker);
-    sum_task(&r, 0, worker);
 }
 
 static void batch_task(void *arg, size_t i, int worker)
@@ -393,12 +396,8 @@ static void batch_task(void *arg, size_t i, int worker)
     r.batch = (int64_t)i;
     r.rows = (const char *)r.buffers[c->a_panels.buffer] + gale__cpu_contract_rows_at(c, r.batch);
     r.bands = gale__cpu_scratch_take(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), c->shared_bytes);
-    if (b->apart) gale__parallel_kernel((size_t)b->blocks, block_task, &r);
-    for (r.first = 0; r.first < b->blocks && !b->apart; r.first += r.count) {
-        r.count = least(b->group, b->blocks - r.first);
-        gale__parallel_kernel((size_t)(r.count * parts(c->window.rest.count, SIDE)), cut_task, &r);
-        gale__parallel_kernel((size_t)(r.count * b->parts), sum_task, &r);
-    }
+    for (size_t at = 0; at < c->shared_bytes; at += b->bytes + HEAD) *(int64_t *)(void *)(r.bands + at) = -1;
+    gale__parallel_kernel((size_t)(b->blocks * b->parts), sum_task, &r);
     gale__cpu_scratch_give(gale__cpu_contract_scratch(c, GALE__CPU_SCRATCH_SHARED), r.bands);
 }
 

@@ -78,22 +78,29 @@ int64_t gale__cpu_winograd_asked(void)
     return !strcmp(text, "off") ? 0 : !strcmp(text, "2") ? 2 : !strcmp(text, "4") ? 4 : -1;
 }
 
-int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_access *weights,
-    const gale__cpu_span *batch, int64_t rows, const gale__simd_gemm *gemm)
+double gale__cpu_winograd_cost(const gale__cpu_window *w, int64_t rows, const gale__simd_gemm *gemm, int64_t *best)
 {
-    int64_t best = 0, k = w->rest.count, forced = gale__cpu_winograd_asked();
-    if (weights->type != GALE_F32 || !fits_window(w, batch)) return 0;
-    if (forced >= 0) return forced;
-    if (k < CHANNELS_LEAST || rows < ROWS_LEAST) return 0;
+    int64_t k = w->rest.count;
     double cost = plain_cost(w, rows, gemm);
-    for (int64_t m = 2; m <= 4; m += 2) {
+    *best = 0;
+    for (int64_t m = 2; m <= 4 && k >= CHANNELS_LEAST && rows >= ROWS_LEAST; m += 2) {
         int64_t tiles = parts(w->y.lanes, m) * parts(w->x.lanes, m);
         size_t bytes = (size_t)((m + 2) * (m + 2) * k * rows) * sizeof(float);
         double its = cost_of(w, m, rows, gemm);
         if (tiles < TILES_LEAST || bytes > (m == 4 ? WEIGHT_BYTES_4 : WEIGHT_BYTES) || its >= cost) continue;
-        best = m;
+        *best = m;
         cost = its;
     }
+    return cost;
+}
+
+int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_access *weights,
+    const gale__cpu_span *batch, int64_t rows, const gale__simd_gemm *gemm)
+{
+    int64_t best, forced = gale__cpu_winograd_asked();
+    if (weights->type != GALE_F32 || !fits_window(w, batch)) return 0;
+    if (forced >= 0) return forced;
+    gale__cpu_winograd_cost(w, rows, gemm, &best);
     return best;
 }
 

@@ -34,6 +34,8 @@ typedef struct gale__cpu_winograd {
 } gale__cpu_winograd;
 /* What GALE_WINOGRAD asks for: 0: off, 2, 4, or -1 for a choice by cost. */
 int64_t gale__cpu_winograd_asked(void);
+/* Multiply-adds of a lane that 3 x 3 taps over one map amount to by the best m, or without transforms (0). */
+double gale__cpu_winograd_cost(const gale__cpu_window *w, int64_t rows, const gale__simd_gemm *gemm, int64_t *best);
 /* Whether it is worth it for rows of weights at `weights` by the window w, and with which m: 0, 2 or 4. */
 int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_access *weights,
     const gale__cpu_span *batch, int64_t rows, const gale__simd_gemm *gemm);
