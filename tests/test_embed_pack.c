@@ -19,7 +19,7 @@ static void check_packing(size_t count, size_t tokens, const uint32_t *lengths, 
     size_t n = 0, real = 0, run = 0, n_shapes = 0, texts = 0;
     for (size_t i = 0; i < count; i++) rows[i] = (gale__row){.count = lengths[i], .out = &marks[i]}, real += lengths[i];
     CHECK_OK(gale__rows_sort(rows, count));
-    CHECK_OK(gale__pack(rows, count, tokens, 512, batches, &n));
+    CHECK_OK(gale__pack(rows, count, tokens, 512, batches, &n, NULL));
     for (size_t i = 0; i < n; i++) {
         const gale__batch *b = &batches[i];
         gale__slot slot = {0};
@@ -65,6 +65,40 @@ TEST(rows_have_little_padding)
     check_packing(1, 8, (const uint32_t[]){20}, 0.7, 1);
     check_packing(0, 8, lengths, 0, 0);
     free(lengths);
+}
+
+/* What does not fill a batch is left over, but no text twice. */
+TEST(rows_left_over)
+{
+    enum { COUNT = 5000, TOKENS = 32768, MOST = 4096 };
+    static gale__row rows[COUNT + MOST];
+    static gale__batch batches[COUNT + MOST];
+    size_t waiting = 0, n, left;
+    seed = 11;
+    for (int window = 0; window < 6; window++) {
+        size_t count = waiting + COUNT, texts = 0, old = 0;
+        for (size_t i = waiting; i < count; i++)
+            rows[i] = (gale__row){.count = 2 + pick(40) + (pick(40) ? 0 : pick(90))};
+        left = MOST;
+        CHECK_OK(gale__rows_sort(rows, count));
+        CHECK_OK(gale__pack(rows, count, TOKENS, 512, batches, &n, &left));
+        for (size_t i = 0; i < n; texts += batches[i++].count) {
+            CHECK(batches[i].first == texts);
+            CHECK(batches[i].slots * batches[i].length == TOKENS || batches[i].length > 64);
+        }
+        CHECK(n > 1 && left > 0 && left <= MOST && texts + left == count);
+        for (size_t i = 0; i < left; i++) {
+            old += rows[texts + i].waited;
+            rows[i] = rows[texts + i];
+            rows[i].waited = true;
+        }
+        CHECK(old == 0);
+        waiting = left;
+    }
+    left = 3; /* too few: all are in batches */
+    CHECK_OK(gale__rows_sort(rows, waiting));
+    CHECK_OK(gale__pack(rows, waiting, TOKENS, 512, batches, &n, &left));
+    CHECK(n > 0 && left == 0);
 }
 
 /* --- Graphs. --- */
@@ -256,4 +290,4 @@ TEST(packed_vectors_are_the_same)
     gale__temp_folder_remove(folder);
 }
 
-TESTS(ROW(rows_have_little_padding), ROW(packed_vectors_are_the_same))
+TESTS(ROW(rows_have_little_padding), ROW(rows_left_over), ROW(packed_vectors_are_the_same))

@@ -95,7 +95,7 @@ static gale_status run_length(gale_embedder *e, size_t length, size_t count, siz
     if (status == GALE_OK) {
         for (size_t i = 0; i < count; i++) rows[i] = (gale__row){ids, (uint32_t)length, 0, out};
         if (!packed) gale__batch_next(rows, count, 0, tokens, 0, (size_t)e->info.max_length, NULL, batches);
-        else status = gale__pack(rows, count, tokens, (size_t)e->info.max_length, batches, &n_batches);
+        else status = gale__pack(rows, count, tokens, (size_t)e->info.max_length, batches, &n_batches, NULL);
     }
     if (status == GALE_OK) status = gale__embedder_run(e, 0, rows, batches);
     gale__free(ids);

@@ -49,6 +49,16 @@ void gale__pipeline_set(gale__pipeline *p, gale__window *w, gale__window_state s
 
 /* --- Lanes. --- */
 
+/* With the lock held: no more batches of this window.  Its texts may still run, or wait for those of the next one. */
+static void pass_window(gale__pipeline *p, gale__window *w)
+{
+    w->taken = true;
+    if (!w->left) w->state = GALE__WINDOW_DONE; /* nothing to run: empty, or all was in the cache */
+    p->taking++;
+    p->all_taken = w->last;
+    gale__cond_broadcast(&p->changed);
+}
+
 /* The next batch of the oldest window that has one; false: all stops, or nothing will come any more. */
 static bool take_batch(gale__pipeline *p, gale__window **w, gale__batch *b)
 {
@@ -56,37 +66,36 @@ static bool take_batch(gale__pipeline *p, gale__window **w, gale__batch *b)
     gale__mutex_lock(&p->lock);
     while (!p->stop && !p->all_taken && !found) {
         gale__window *at = &p->windows[p->taking % GALE__WINDOWS];
-        if (at->state == GALE__WINDOW_READY && !at->n_batches) { /* nothing to run: empty, or all was in the cache */
-            at->state = GALE__WINDOW_DONE;
-            p->taking++;
-            p->all_taken = at->last;
-            gale__cond_broadcast(&p->changed);
-            continue;
-        }
         /* The place may still hold the window before, whose last batches run. */
-        if (at->state != GALE__WINDOW_READY || at->next == at->n_batches) {
+        if (at->state != GALE__WINDOW_READY || at->taken) {
             gale__cond_wait(&p->changed, &p->lock);
             continue;
         }
+        found = at->next < at->n_batches;
         *w = at;
-        *b = at->batches[at->next++];
-        found = true;
-        if (at->next < at->n_batches) continue;
-        p->taking++;
-        p->all_taken = at->last;
-        if (at->last) gale__cond_broadcast(&p->changed);
+        if (found) *b = at->batches[at->next++];
+        if (at->next == at->n_batches) pass_window(p, at);
     }
     gale__mutex_unlock(&p->lock);
     return found;
 }
 
-static void note_batch(gale__pipeline *p, gale__window *w, int site, uint64_t time_ns)
+static gale__window *window_of(gale__pipeline *p, const gale__row *row)
+{
+    for (gale__window *w = p->windows; w < p->windows + GALE__WINDOWS; w++)
+        if (row->out >= w->vectors && row->out < w->vectors + w->count * (size_t)p->info.dims) return w;
+    return NULL;
+}
+
+static void note_batch(gale__pipeline *p, const gale__row *rows, size_t count, int site, uint64_t time_ns)
 {
     gale__mutex_lock(&p->lock);
     p->report.batches++;
     p->report.batches_by_device[site]++;
     p->report.compute_s += (double)time_ns * 1e-9;
-    if (++w->ran == w->n_batches) {
+    for (size_t i = 0; i < count; i++) {
+        gale__window *w = window_of(p, &rows[i]);
+        if (--w->left) continue;
         w->state = GALE__WINDOW_DONE;
         gale__cond_broadcast(&p->changed);
     }
@@ -98,12 +107,10 @@ static void note_batch(gale__pipeline *p, gale__window *w, int site, uint64_t ti
 static void warm_lane(gale__pipeline *p, int site)
 {
     const uint32_t token = 0;
-    size_t slots = gale__embedder_tokens(p->e, (size_t)p->options->batch_tokens) / GALE__PACK_LENGTH;
-    gale__batch b = {
-        .count = 1, .slots = slots, .length = GALE__PACK_LENGTH, .each = GALE__PACK_EACH_LEAST, .texts = 4 * slots};
+    gale__batch b = gale__batch_packed(p->e, (size_t)p->options->batch_tokens);
     float *out = gale__alloc((size_t)p->info.dims * sizeof *out);
     gale__row row = {&token, 1, 0, out};
-    if (out && slots && gale__embedder_run(p->e, site, &row, &b) != GALE_OK) gale__error_clear();
+    if (out && gale__embedder_run(p->e, site, &row, &b) != GALE_OK) gale__error_clear();
     gale__free(out);
 }
 
@@ -119,7 +126,7 @@ static void run_lane(void *arg)
         uint64_t start = gale__time_ns();
         gale_status status = gale__embedder_run(p->e, lane->site, w->rows + b.first, &b);
         if (status != GALE_OK) gale__pipeline_fail(p, status);
-        else note_batch(p, w, lane->site, gale__time_ns() - start);
+        else note_batch(p, w->rows + b.first, b.count, lane->site, gale__time_ns() - start);
     }
 }
 
@@ -181,7 +188,7 @@ static gale_status write_window(gale__pipeline *p, const gale__window *w)
     p->report.texts = p->sink.rows;
     p->report.bytes = p->sink.bytes;
     p->report.tokens += w->tokens;
-    p->report.padding += w->padding - w->tokens;
+    p->report.padding += w->padding;
     gale__mutex_unlock(&p->lock);
     return GALE_OK;
 }
@@ -211,8 +218,8 @@ static gale_status make_windows(gale__pipeline *p)
     for (int i = 0; i < GALE__WINDOWS; i++) {
         gale__window *w = &p->windows[i];
         w->texts = gale__calloc(n, sizeof *w->texts);
-        w->rows = gale__calloc(n, sizeof *w->rows);
-        w->batches = gale__calloc(n, sizeof *w->batches);
+        w->rows = gale__calloc(n + GALE__WAITING_MOST, sizeof *w->rows);
+        w->batches = gale__calloc(n + GALE__WAITING_MOST, sizeof *w->batches);
         w->chunks = gale__calloc(n / 64 + 1, sizeof *w->chunks);
         w->vectors = gale__alloc(n * dims * sizeof *w->vectors);
         w->numbers = gale__calloc(n, sizeof *w->numbers);
@@ -220,8 +227,9 @@ static gale_status make_windows(gale__pipeline *p)
         if (!w->numbers || !w->keys) return GALE_NO_MEMORY;
         if (!w->texts || !w->rows || !w->batches || !w->chunks || !w->vectors) return GALE_NO_MEMORY;
     }
+    p->waiting = gale__calloc(GALE__WAITING_MOST, sizeof *p->waiting);
     p->makers = gale__calloc((size_t)gale__parallel_width(), sizeof *p->makers);
-    return p->makers ? GALE_OK : GALE_NO_MEMORY;
+    return p->makers && p->waiting ? GALE_OK : GALE_NO_MEMORY;
 }
 
 static void finish(gale__pipeline *p)
@@ -240,6 +248,7 @@ static void finish(gale__pipeline *p)
     }
     for (int i = 0; p->makers && i < gale__parallel_width(); i++) gale__row_maker_finish(&p->makers[i]);
     gale__free(p->makers);
+    gale__free(p->waiting);
     gale__records_close(&p->records);
     gale__vector_cache_close(&p->cache);
     gale__vector_sink_close(&p->sink);

@@ -105,6 +105,14 @@ gale_status gale__encoder_feed_packed(const gale_embedder *e, const gale__row *r
     return GALE_OK;
 }
 
+gale__batch gale__batch_packed(const gale_embedder *e, size_t tokens)
+{
+    size_t slots = gale__embedder_tokens(e, tokens) / GALE__PACK_LENGTH;
+    if (!slots) slots = 1;
+    return (gale__batch){
+        .count = 1, .slots = slots, .length = GALE__PACK_LENGTH, .each = GALE__PACK_EACH_LEAST, .texts = 4 * slots};
+}
+
 /* Models may count positions by tokens that are not padding.  A text with such a token would move those after it. */
 bool gale__embedder_shares(const gale_embedder *e, const gale__row *row)
 {
@@ -157,7 +165,7 @@ static gale_status run_sample(const gale_embedder *e, gale__encoder_place *p)
     size_t n = 0;
     make_sample(e, tokens, rows);
     GALE_TRY(gale__rows_sort(rows, SAMPLE));
-    GALE_TRY(gale__pack(rows, SAMPLE, 1 << 20, rows[0].count, batches, &n));
+    GALE_TRY(gale__pack(rows, SAMPLE, 1 << 20, rows[0].count, batches, &n, NULL));
     batches[0].texts = SAMPLE;
     gale_status status = gale__encoder_run_once(e, p, rows, &batches[0], &packed);
     for (size_t i = 0; i < SAMPLE && status == GALE_OK; i++) {

@@ -18,6 +18,8 @@ typedef struct packing {
     size_t tokens; /* of a batch */
     gale__batch *batches;
     size_t n_batches;
+    gale__row *aside; /* texts in no batch */
+    size_t n_aside, aside_most;
 } packing;
 
 /* A text without tokens takes a place too. */
@@ -69,12 +71,43 @@ static size_t slots_for(size_t rest, size_t most)
     return rest < part ? slots : round_up(rest, part) < most ? round_up(rest, part) : most;
 }
 
+static size_t first_of(const packing *p, size_t row) { return row ? p->ends[row - 1] : 0; }
+
+static bool may_wait(const packing *p, size_t row)
+{
+    size_t i = first_of(p, row);
+    while (i < p->ends[row] && !p->out[i].waited) i++;
+    return i == p->ends[row];
+}
+
+/* So many rows that would not fill a batch are for the next one, beginning with those of the shortest texts. */
+static void set_aside(packing *p, size_t begin, size_t rows)
+{
+    size_t found = 0, texts = 0, first = first_of(p, begin), kept = begin;
+    p->used = first;
+    for (size_t r = p->rows; r-- > begin;) {
+        bool chosen = found < rows && may_wait(p, r);
+        found += chosen;
+        texts += chosen ? p->ends[r] - first_of(p, r) : 0;
+        p->owner[r] = chosen;
+    }
+    bool fits = found == rows && p->n_aside + texts <= p->aside_most;
+    for (size_t r = begin, end; r < p->rows; r++, first = end) {
+        end = p->ends[r];
+        bool chosen = fits && p->owner[r];
+        memmove(chosen ? p->aside + p->n_aside : p->out + p->used, p->out + first, (end - first) * sizeof *p->out);
+        *(chosen ? &p->n_aside : &p->used) += end - first;
+        if (!chosen) p->ends[kept++] = (uint32_t)p->used;
+    }
+    p->rows = kept;
+}
+
 /* Rows from `begin` on become batches that are alike: each takes one row in so many.  A batch keeps the order of rows:
  * then gale__slot_next finds where each of them ends, since nothing that came later fitted. */
 static void cut(packing *p, size_t begin, gale__batch like)
 {
     size_t rows = p->rows - begin, full = rows / like.slots, rest = rows % like.slots, turn = 0;
-    size_t at = begin ? p->ends[begin - 1] : 0;
+    size_t at = first_of(p, begin);
     gale__batch *made = p->batches + p->n_batches;
     p->n_batches += full + (rest > 0);
     for (size_t i = 0; i < full + (rest > 0); i++) {
@@ -84,7 +117,7 @@ static void cut(packing *p, size_t begin, gale__batch like)
     for (size_t r = 0; r < rows; r++) {
         bool last = r * rest / rows != (r + 1) * rest / rows;
         p->owner[r] = (uint32_t)(last ? full : turn++ % full);
-        made[p->owner[r]].count += p->ends[begin + r] - (begin + r ? p->ends[begin + r - 1] : 0);
+        made[p->owner[r]].count += p->ends[begin + r] - first_of(p, begin + r);
     }
     for (gale__batch *b = made; b < p->batches + p->n_batches; b++) {
         for (b->texts = b->slots; b->texts < b->count;) b->texts *= 2;
@@ -94,7 +127,7 @@ static void cut(packing *p, size_t begin, gale__batch like)
     }
     for (size_t r = 0; r < rows; r++) {
         gale__batch *b = &made[p->owner[r]];
-        size_t first = begin + r ? p->ends[begin + r - 1] : 0, count = p->ends[begin + r] - first;
+        size_t first = first_of(p, begin + r), count = p->ends[begin + r] - first;
         memcpy(p->to + b->first + b->count, p->out + first, count * sizeof *p->out);
         b->count += count;
     }
@@ -125,6 +158,7 @@ static void make_section(packing *p, size_t longest)
         texts = fill_row(p, length);
         while (each < texts) each *= 2;
     }
+    if (many && p->aside) set_aside(p, begin, (p->rows - begin) % slots);
     cut(p, begin, (gale__batch){.slots = slots, .length = length, .each = each});
 }
 
@@ -137,18 +171,22 @@ static void pack(packing *p, const gale__row *sorted, size_t count)
     while ((longest = find_size(p, p->longest))) make_section(p, longest);
 }
 
-gale_status gale__pack(
-    gale__row *rows, size_t count, size_t tokens, size_t length_most, gale__batch *batches, size_t *n_batches)
+gale_status gale__pack(gale__row *rows, size_t count, size_t tokens, size_t length_most, gale__batch *batches,
+    size_t *n_batches, size_t *left)
 {
     packing p = {.to = rows, .tokens = tokens, .length_most = length_most, .batches = batches};
+    p.aside_most = left ? *left : 0;
     *n_batches = 0;
+    if (left) *left = 0;
     if (!count) return GALE_OK;
     p.longest = size_of(&rows[0]);
     gale__row *sorted = gale__alloc(count * sizeof *sorted);
     size_t *sizes = gale__calloc(3 * (p.longest + 1), sizeof *sizes);
     uint32_t *ends = gale__alloc(2 * count * sizeof *ends);
     p.out = gale__alloc(count * sizeof *p.out);
-    gale_status status = sorted && sizes && ends && p.out ? GALE_OK : GALE_NO_MEMORY;
+    p.aside = p.aside_most ? gale__alloc(p.aside_most * sizeof *p.aside) : NULL;
+    bool made = sorted && sizes && ends && p.out && (p.aside || !p.aside_most);
+    gale_status status = made ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK) {
         memcpy(sorted, rows, count * sizeof *sorted);
         p.sorted = sorted;
@@ -156,7 +194,10 @@ gale_status gale__pack(
         p.ends = ends, p.owner = ends + count;
         pack(&p, sorted, count);
         *n_batches = p.n_batches;
+        if (left) *left = p.n_aside;
+        if (p.n_aside) memcpy(rows + p.used, p.aside, p.n_aside * sizeof *p.aside);
     }
+    gale__free(p.aside);
     gale__free(sorted);
     gale__free(sizes);
     gale__free(ends);
