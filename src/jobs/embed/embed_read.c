@@ -204,49 +204,19 @@ static gale_status take_turns(gale__window *w)
     return status;
 }
 
-/* Texts that may not share a row come last; returns how many may. */
-static size_t part_rows(const gale__pipeline *p, gale__row *rows, size_t count)
-{
-    size_t sharing = p->packs ? count : 0;
-    for (size_t i = 0; i < sharing;) {
-        gale__row row = rows[i];
-        if (gale__embedder_shares(p->e, &row)) {
-            i++;
-            continue;
-        }
-        rows[i] = rows[--sharing];
-        rows[sharing] = row;
-    }
-    return sharing;
-}
-
-/* Texts that would not fill a batch wait for the next window. */
-static gale_status pack_window(gale__pipeline *p, gale__window *w, size_t most, size_t sharing)
-{
-    size_t left = GALE__WAITING_MOST;
-    GALE_TRY(gale__rows_sort(w->rows, sharing));
-    GALE_TRY(gale__pack(
-        w->rows, sharing, most, (size_t)p->info.max_length, w->batches, &w->n_batches, w->last ? NULL : &left));
-    p->n_waiting = w->last ? 0 : left;
-    for (size_t i = 0; i < p->n_waiting; i++) {
-        p->waiting[i] = w->rows[sharing - p->n_waiting + i];
-        p->waiting[i].waited = true;
-    }
-    return GALE_OK;
-}
-
+/* Texts that would not fill a packed batch wait for the next window. */
 static gale_status cut_window(gale__pipeline *p, gale__window *w, size_t most)
 {
-    const gale_embed_options *o = p->options;
-    size_t rows = w->n_rows + p->n_waiting; /* those that have waited are the first of their length */
-    memmove(w->rows + p->n_waiting, w->rows, w->n_rows * sizeof *w->rows);
+    size_t rows = w->n_rows + p->n_waiting, left = GALE__WAITING_MOST;
+    gale__batch_how how = {p->packs, most, (size_t)p->options->batch_texts, p->shapes, w->last ? NULL : &left};
+    memmove(w->rows + p->n_waiting, w->rows, w->n_rows * sizeof *w->rows); /* the first of their length have waited */
     memcpy(w->rows, p->waiting, p->n_waiting * sizeof *p->waiting);
-    size_t sharing = part_rows(p, w->rows, rows);
-    GALE_TRY(pack_window(p, w, most, sharing));
-    GALE_TRY(gale__rows_sort(w->rows + sharing, rows - sharing));
-    for (size_t at = sharing; at < rows; at += w->batches[w->n_batches++].count)
-        gale__batch_next(w->rows, rows, at, most, (size_t)o->batch_texts, (size_t)p->info.max_length, p->shapes,
-            &w->batches[w->n_batches]);
+    GALE_TRY(gale__rows_batch(p->e, w->rows, rows, &how, w->batches, &w->n_batches));
+    p->n_waiting = w->last ? 0 : left;
+    for (size_t i = 0; i < p->n_waiting; i++) {
+        p->waiting[i] = w->rows[rows - p->n_waiting + i];
+        p->waiting[i].waited = true;
+    }
     for (size_t i = 0; i < w->n_batches; i++) {
         const gale__batch *b = &w->batches[i];
         w->padding += b->slots * b->length;

@@ -61,6 +61,15 @@ typedef struct gale__slot {
 bool gale__slot_next(gale__slot *s, const gale__row *row, const gale__batch *b);
 /* Sorts them, the longest first; equals keep their order. */
 gale_status gale__rows_sort(gale__row *rows, size_t count);
+/* Rows in a new order, and the batches to run them in, packed or not. */
+typedef struct gale__batch_how {
+    bool packs;
+    size_t tokens, texts;       /* most in a run; texts 0: any number */
+    gale__batch_shapes *shapes; /* as for gale__batch_next */
+    size_t *left;               /* as for gale__pack */
+} gale__batch_how;
+gale_status gale__rows_batch(const gale_embedder *e, gale__row *rows, size_t count, const gale__batch_how *how,
+    gale__batch *batches, size_t *n_batches);
 
 /* Runs a batch, whose rows begin at `rows`; what they leave of its slots is padding.  Memory that is short halves the
  * batch, and a device that fails is left for the next of its chain. */
