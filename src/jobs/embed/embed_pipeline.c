@@ -83,7 +83,7 @@ static bool take_batch(gale__pipeline *p, gale__window **w, gale__batch *b)
 static gale__window *window_of(gale__pipeline *p, const gale__row *row)
 {
     for (gale__window *w = p->windows; w < p->windows + GALE__WINDOWS; w++)
-        if (row->out >= w->vectors && row->out < w->vectors + w->count * (size_t)p->info.dims) return w;
+        if (row->out >= w->vectors && row->out < w->vectors + p->window_texts * (size_t)p->info.dims) return w;
     return NULL;
 }
 
