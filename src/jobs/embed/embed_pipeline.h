@@ -10,7 +10,7 @@
 #include "text/records.h"
 #include <stdatomic.h>
 
-enum { GALE__WINDOWS = 4, GALE__LANES_MOST = 64, GALE__WINDOW_TEXT = 16 << 20, GALE__WAITING_MOST = 16384 };
+enum { GALE__WINDOWS_MOST = 8, GALE__LANES_MOST = 64, GALE__WINDOW_TEXT = 16 << 20, GALE__WAITING_MOST = 16384 };
 
 typedef enum gale__window_state {
     GALE__WINDOW_FREE,
@@ -61,15 +61,15 @@ typedef struct gale__pipeline {
     gale_embedder_info info;
     gale__records *records;
     gale__vector_sink sink;
-    gale__vector_cache *cache; /* NULL: none */
-    char settings[65];         /* of the model, for its keys */
-    gale__window windows[GALE__WINDOWS];
-    size_t window_texts;
+    gale__vector_cache *cache;                /* NULL: none */
+    char settings[65];                        /* of the model, for its keys */
+    gale__window windows[GALE__WINDOWS_MOST]; /* a ring */
+    size_t n_windows, window_texts;
     gale__lane lane[GALE__LANES_MOST];
     int lanes;
     uint64_t first, most;              /* of the shard: texts to pass over, texts to take */
     gale__batch_shapes known, *shapes; /* NULL: a batch takes much longer than its plan */
-    bool packs, warms;                 /* texts share rows; lanes begin with an empty batch of them */
+    bool packs;                        /* texts share rows */
     gale__row *waiting; /* texts of the window before that did not fill a batch; they are in the next one's */
     size_t n_waiting;
     gale__row_maker *makers; /* one for each worker of the pool, made by the worker */

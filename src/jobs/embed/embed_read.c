@@ -5,7 +5,7 @@
 
 /* Windows are short at both ends of the inputs: the device starts early, and little remains to be written.  Batches
  * that end with the window have more padding in short ones, and more shapes. */
-enum { CHUNK = 64, WINDOW_LEAST = 16384, WINDOW_FIRST = 32768, PACKED_LEAST = 4096, PACKED_FIRST = 8192 };
+enum { CHUNK = 64, WINDOW_LEAST = 16384, WINDOW_FIRST = 32768, PACKED_LEAST = 2048, PACKED_FIRST = 4096 };
 
 gale_status gale__pipeline_open_records(gale__pipeline *p, gale__records **out)
 {
@@ -89,7 +89,7 @@ void gale__pipeline_read(void *arg)
     size_t most = p->packs ? PACKED_FIRST : WINDOW_FIRST;
     if (most > p->window_texts / 2) most = p->window_texts;
     for (size_t i = 0;; i++) {
-        gale__window *w = &p->windows[i % GALE__WINDOWS];
+        gale__window *w = &p->windows[i % p->n_windows];
         if (!gale__pipeline_wait(p, w, GALE__WINDOW_FREE)) return;
         uint64_t start = gale__time_ns(), taken = gale__records_taken(p->records);
         gale_status status = fill_window(p, w, most, &hash);
@@ -204,6 +204,17 @@ static gale_status take_turns(gale__window *w)
     return status;
 }
 
+/* The last batch of all is made as large as the others, for a plan would take longer than its padding. */
+static void use_known_shape(const gale__pipeline *p, gale__window *w)
+{
+    gale__batch known = gale__batch_packed(p->e, (size_t)p->options->batch_tokens);
+    for (gale__batch *b = w->batches; b < w->batches + w->n_batches; b++) {
+        if (b->length != known.length || b->each != known.each || b->texts > known.texts) continue;
+        b->slots = known.slots;
+        b->texts = known.texts;
+    }
+}
+
 /* Texts that would not fill a packed batch wait for the next window. */
 static gale_status cut_window(gale__pipeline *p, gale__window *w, size_t most)
 {
@@ -212,6 +223,7 @@ static gale_status cut_window(gale__pipeline *p, gale__window *w, size_t most)
     memmove(w->rows + p->n_waiting, w->rows, w->n_rows * sizeof *w->rows); /* the first of their length have waited */
     memcpy(w->rows, p->waiting, p->n_waiting * sizeof *p->waiting);
     GALE_TRY(gale__rows_batch(p->e, w->rows, rows, &how, w->batches, &w->n_batches));
+    if (p->packs && p->shapes) use_known_shape(p, w);
     p->n_waiting = w->last ? 0 : left;
     for (size_t i = 0; i < p->n_waiting; i++) {
         p->waiting[i] = w->rows[rows - p->n_waiting + i];
@@ -247,7 +259,7 @@ void gale__pipeline_tokenize(void *arg)
 {
     gale__pipeline *p = arg;
     for (size_t i = 0;; i++) {
-        gale__window *w = &p->windows[i % GALE__WINDOWS];
+        gale__window *w = &p->windows[i % p->n_windows];
         if (!gale__pipeline_wait(p, w, GALE__WINDOW_READ)) return;
         uint64_t start = gale__time_ns();
         tokenizing t = {p, w};

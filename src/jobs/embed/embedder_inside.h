@@ -8,7 +8,13 @@
 #include "jobs/embed/encoder_folder.h"
 #include <stdatomic.h>
 
-enum { GALE__ROW_MAKERS = 16, GALE__SITES = GALE_EMBED_DEVICES, GALE__HEURISTIC_TOKENS = 32768 };
+/* GALE__LANES_DEVICE: runs that share a GPU. */
+enum {
+    GALE__LANES_DEVICE = 5,
+    GALE__ROW_MAKERS = 16,
+    GALE__SITES = GALE_EMBED_DEVICES,
+    GALE__HEURISTIC_TOKENS = 32768
+};
 
 /* The model on one device. */
 typedef struct gale__encoder_place {

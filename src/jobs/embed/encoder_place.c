@@ -173,12 +173,18 @@ gale_status gale__embedder_run(gale_embedder *e, int site, const gale__row *rows
 
 /* --- Opening and closing. --- */
 
+static void prepare_transfers(void *device) { gale__staging_prepare(device, GALE__LANES_DEVICE); }
+
 gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device)
 {
     gale__encoder_site *s = &e->sites[e->n_sites];
     gale__encoder_place *p = NULL;
+    gale__thread pinning;
     if (e->pack.wanted && !e->pack.tried) GALE_TRY(gale__embedder_recall_packing(e, device));
+    /* Opened to be packed: many texts will come, and the model is read meanwhile. */
+    bool pins = e->pack.on && gale__thread_begin(&pinning, prepare_transfers, device) == GALE_OK;
     gale_status status = open_place(e, device, false, &p);
+    if (pins) gale__thread_end(&pinning);
     if (status == GALE_OK) atomic_store(&s->place, p);
     else GALE_TRY(step_down(e, s, device, status));
     const gale_device_caps *caps = &gale_device_get_info(atomic_load(&s->place)->device)->caps;

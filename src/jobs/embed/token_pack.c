@@ -120,7 +120,7 @@ static void cut(packing *p, size_t begin, gale__batch like)
         made[p->owner[r]].count += p->ends[begin + r] - first_of(p, begin + r);
     }
     for (gale__batch *b = made; b < p->batches + p->n_batches; b++) {
-        for (b->texts = b->slots; b->texts < b->count;) b->texts *= 2;
+        for (b->texts = 4 * b->slots; b->texts < b->count;) b->texts *= 2;
         b->first = at;
         at += b->count;
         b->count = 0;
