@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Windows are short at both ends of the inputs: the device starts early, and little remains to be written.  Batches
- * that end with the window have more padding in short ones, and more shapes. */
+ * that end with the window, as without packing, have more padding in short ones, and more shapes. */
 enum { CHUNK = 64, WINDOW_LEAST = 16384, WINDOW_FIRST = 32768, PACKED_LEAST = 2048, PACKED_FIRST = 4096 };
 
 gale_status gale__pipeline_open_records(gale__pipeline *p, gale__records **out)
@@ -135,7 +135,7 @@ static void tokenize_chunk(void *arg, size_t i, int worker)
         c->empty += !text->size;
         c->truncated += row->count >= t->p->info.max_length;
         row->out = w->vectors + w->numbers[k] * (size_t)t->p->info.dims;
-        row->waited = false;
+        row->waited = 0;
     }
     for (size_t k = first, at = 0; k < end; at += w->rows[k++].count) w->rows[k].tokens = c->tokens + at;
 }
@@ -227,7 +227,7 @@ static gale_status cut_window(gale__pipeline *p, gale__window *w, size_t most)
     p->n_waiting = w->last ? 0 : left;
     for (size_t i = 0; i < p->n_waiting; i++) {
         p->waiting[i] = w->rows[rows - p->n_waiting + i];
-        p->waiting[i].waited = true;
+        p->waiting[i].waited++;
     }
     for (size_t i = 0; i < w->n_batches; i++) {
         const gale__batch *b = &w->batches[i];

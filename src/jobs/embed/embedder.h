@@ -9,9 +9,9 @@
 typedef struct gale__row {
     const uint32_t *tokens;
     uint32_t count;
-    uint32_t skip; /* of them, tokens in front that pooling leaves out */
-    float *out;    /* where its vector goes */
-    bool waited;   /* it was left over once, and must not be again */
+    uint32_t skip;   /* of them, tokens in front that pooling leaves out */
+    float *out;      /* where its vector goes */
+    uint32_t waited; /* how often it was left over */
 } gale__row;
 
 /* What one thread needs to make rows. */

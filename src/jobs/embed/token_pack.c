@@ -6,7 +6,16 @@
 #include "jobs/embed/embedder.h"
 #include <string.h>
 
-enum { SHORT = GALE__PACK_LENGTH, EACH_LEAST = GALE__PACK_EACH_LEAST, EACH_MOST = 32, PARTS = 4 };
+/* WAITS: how often a text may be left over, fewer times than there are windows in flight; those that need long rows are
+ * rare, so theirs take longer to fill. */
+enum {
+    SHORT = GALE__PACK_LENGTH,
+    EACH_LEAST = GALE__PACK_EACH_LEAST,
+    EACH_MOST = 32,
+    PARTS = 4,
+    WAITS = 1,
+    WAITS_LONG = 2
+};
 
 typedef struct packing {
     const gale__row *sorted;
@@ -73,20 +82,20 @@ static size_t slots_for(size_t rest, size_t most)
 
 static size_t first_of(const packing *p, size_t row) { return row ? p->ends[row - 1] : 0; }
 
-static bool may_wait(const packing *p, size_t row)
+static bool may_wait(const packing *p, size_t row, uint32_t most)
 {
     size_t i = first_of(p, row);
-    while (i < p->ends[row] && !p->out[i].waited) i++;
+    while (i < p->ends[row] && p->out[i].waited < most) i++;
     return i == p->ends[row];
 }
 
 /* So many rows that would not fill a batch are for the next one, beginning with those of the shortest texts. */
-static void set_aside(packing *p, size_t begin, size_t rows)
+static void set_aside(packing *p, size_t begin, size_t rows, uint32_t waits)
 {
     size_t found = 0, texts = 0, first = first_of(p, begin), kept = begin;
     p->used = first;
     for (size_t r = p->rows; r-- > begin;) {
-        bool chosen = found < rows && may_wait(p, r);
+        bool chosen = found < rows && may_wait(p, r, waits);
         found += chosen;
         texts += chosen ? p->ends[r] - first_of(p, r) : 0;
         p->owner[r] = chosen;
@@ -158,7 +167,7 @@ static void make_section(packing *p, size_t longest)
         texts = fill_row(p, length);
         while (each < texts) each *= 2;
     }
-    if (many && p->aside) set_aside(p, begin, (p->rows - begin) % slots);
+    if (many && p->aside) set_aside(p, begin, (p->rows - begin) % slots, all ? WAITS : WAITS_LONG);
     cut(p, begin, (gale__batch){.slots = slots, .length = length, .each = each});
 }
 
