@@ -59,7 +59,7 @@ static size_t find_size(packing *p, size_t n)
     return found;
 }
 
-static size_t fill_row(packing *p, size_t length)
+static void fill_row(packing *p, size_t length)
 {
     size_t room = length, texts = 0, size;
     while (texts < EACH_MOST && (size = find_size(p, room))) {
@@ -69,7 +69,6 @@ static size_t fill_row(packing *p, size_t length)
         texts++;
     }
     p->ends[p->rows++] = (uint32_t)p->used;
-    return texts;
 }
 
 /* Rows of the last, smaller batch: few shapes, and few rows of padding. */
@@ -89,13 +88,15 @@ static bool may_wait(const packing *p, size_t row, uint32_t most)
     return i == p->ends[row];
 }
 
-/* So many rows that would not fill a batch are for the next one, beginning with those of the shortest texts. */
+/* So many rows that would not fill a batch are for the next one: the last one, which may not be full, and others from
+ * everywhere, so that short texts do not gather there.  A few more at first make up for those that may not wait. */
 static void set_aside(packing *p, size_t begin, size_t rows, uint32_t waits)
 {
-    size_t found = 0, texts = 0, first = first_of(p, begin), kept = begin;
+    size_t found = 0, texts = 0, first = first_of(p, begin), kept = begin, all = p->rows - begin;
     p->used = first;
     for (size_t r = p->rows; r-- > begin;) {
-        bool chosen = found < rows && may_wait(p, r, waits);
+        size_t due = (p->rows - r) * rows / all + rows / 8 + 1;
+        bool chosen = found < rows && found < due && may_wait(p, r, waits);
         found += chosen;
         texts += chosen ? p->ends[r] - first_of(p, r) : 0;
         p->owner[r] = chosen;
@@ -156,18 +157,17 @@ static bool is_filled(const packing *p, size_t length)
 /* Rows of one length: of all texts that are left, of those that fill more than half of a row, or of one batch. */
 static void make_section(packing *p, size_t longest)
 {
-    size_t length = SHORT, begin = p->rows, each = EACH_LEAST, texts;
+    size_t length = SHORT, begin = p->rows, each = EACH_LEAST;
     while (length < longest) length *= 2;
     bool all = length == SHORT, many = all || is_filled(p, length);
     if (!many) length = gale__length_class(longest, false, 0);
     if (length > p->length_most) length = p->length_most;
     if (length < longest) length = longest;
     size_t slots = p->tokens / length ? p->tokens / length : 1, least = all ? 0 : length / 2;
-    while (find_size(p, length) > least && (many || p->rows - begin < slots)) {
-        texts = fill_row(p, length);
-        while (each < texts) each *= 2;
-    }
+    while (find_size(p, length) > least && (many || p->rows - begin < slots)) fill_row(p, length);
     if (many && p->aside) set_aside(p, begin, (p->rows - begin) % slots, all ? WAITS : WAITS_LONG);
+    for (size_t r = begin; r < p->rows; r++)
+        while (each < p->ends[r] - first_of(p, r)) each *= 2;
     cut(p, begin, (gale__batch){.slots = slots, .length = length, .each = each});
 }
 
