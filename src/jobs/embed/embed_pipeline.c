@@ -210,7 +210,7 @@ static gale_status make_windows(gale__pipeline *p)
         w->rows = gale__calloc(n + GALE__WAITING_MOST, sizeof *w->rows);
         w->batches = gale__calloc(n + GALE__WAITING_MOST, sizeof *w->batches);
         w->chunks = gale__calloc(n / 64 + 1, sizeof *w->chunks);
-        w->vectors = gale__alloc(n * dims * sizeof *w->vectors);
+        w->vectors = gale__alloc_aligned(64, n * dims * sizeof *w->vectors); /* in large pages */
         w->numbers = gale__calloc(n, sizeof *w->numbers);
         w->keys = gale__calloc(p->cache ? n : 1, sizeof *w->keys);
         if (!w->numbers || !w->keys) return GALE_NO_MEMORY;
