@@ -204,12 +204,15 @@ static gale_status take_turns(gale__window *w)
     return status;
 }
 
-/* The last batch of all is made as large as the others, for a plan would take longer than its padding. */
+/* The last batch of all is made as large as the others, for a plan would take longer than its padding; and so is one
+ * that could not wait, if it is large. */
 static void use_known_shape(const gale__pipeline *p, gale__window *w)
 {
     gale__batch known = gale__batch_packed(p->e, (size_t)p->options->batch_tokens);
     for (gale__batch *b = w->batches; b < w->batches + w->n_batches; b++) {
-        if (b->length != known.length || b->each != known.each || b->texts > known.texts) continue;
+        bool fits = b->slots <= known.slots && b->texts <= known.texts; /* memory may have become short meanwhile */
+        bool pays = w->last || 2 * b->slots > known.slots;
+        if (b->length != known.length || b->each != known.each || !fits || !pays) continue;
         b->slots = known.slots;
         b->texts = known.texts;
     }
@@ -248,7 +251,8 @@ static gale_status make_batches(gale__pipeline *p, gale__window *w)
     for (size_t i = 0; i < w->n_rows; i++) w->tokens += w->rows[i].count;
     size_t share = (size_t)w->tokens / (size_t)(p->lane[0].alone ? p->lanes : p->report.devices) + 1;
     if (share < 128) share = 128;
-    if (!o->batch_tokens && share < most) most = share;
+    bool one_shape = p->packs && p->shapes; /* its plan is made, and what does not fill it waits */
+    if (!o->batch_tokens && share < most && !one_shape) most = share;
     bool few = 2 * w->n_rows < p->window_texts; /* the device waits for plans at the beginning and at the end */
     p->known.price = w->last ? 2 * most : most / (few ? 8 : 32);
     GALE_TRY(cut_window(p, w, most));
