@@ -2,6 +2,7 @@
  * padded, however its masks and positions are written.  Encoders that mix tokens in other ways are not packed. */
 #include "encoder_make.h"
 #include "gale/embed.h"
+#include "gale/model_jobs.h"
 #include "jobs/embed/embedder.h"
 #include <math.h>
 
@@ -19,7 +20,7 @@ static void check_packing(size_t count, size_t tokens, const uint32_t *lengths, 
     size_t n = 0, real = 0, run = 0, n_shapes = 0, texts = 0;
     for (size_t i = 0; i < count; i++) rows[i] = (gale__row){.count = lengths[i], .out = &marks[i]}, real += lengths[i];
     CHECK_OK(gale__rows_sort(rows, count));
-    CHECK_OK(gale__pack(rows, count, tokens, 512, batches, &n));
+    CHECK_OK(gale__pack(rows, count, tokens, 512, batches, &n, NULL));
     for (size_t i = 0; i < n; i++) {
         const gale__batch *b = &batches[i];
         gale__slot slot = {0};
@@ -65,6 +66,40 @@ TEST(rows_have_little_padding)
     check_packing(1, 8, (const uint32_t[]){20}, 0.7, 1);
     check_packing(0, 8, lengths, 0, 0);
     free(lengths);
+}
+
+/* What does not fill a batch is left over, but no text twice. */
+TEST(rows_left_over)
+{
+    enum { COUNT = 5000, TOKENS = 32768, MOST = 4096 };
+    static gale__row rows[COUNT + MOST];
+    static gale__batch batches[COUNT + MOST];
+    size_t waiting = 0, n, left;
+    seed = 11;
+    for (int window = 0; window < 6; window++) {
+        size_t count = waiting + COUNT, texts = 0, old = 0;
+        for (size_t i = waiting; i < count; i++)
+            rows[i] = (gale__row){.count = 2 + pick(40) + (pick(40) ? 0 : pick(90))};
+        left = MOST;
+        CHECK_OK(gale__rows_sort(rows, count));
+        CHECK_OK(gale__pack(rows, count, TOKENS, 512, batches, &n, &left));
+        for (size_t i = 0; i < n; texts += batches[i++].count) {
+            CHECK(batches[i].first == texts);
+            CHECK(batches[i].slots * batches[i].length == TOKENS || batches[i].length > 64);
+        }
+        CHECK(n > 1 && left > 0 && left <= MOST && texts + left == count);
+        for (size_t i = 0; i < left; i++) {
+            old += rows[texts + i].waited > 1;
+            rows[i] = rows[texts + i];
+            rows[i].waited++;
+        }
+        CHECK(old == 0);
+        waiting = left;
+    }
+    left = 3; /* too few: all are in batches */
+    CHECK_OK(gale__rows_sort(rows, waiting));
+    CHECK_OK(gale__pack(rows, waiting, TOKENS, 512, batches, &n, &left));
+    CHECK(n > 0 && left == 0);
 }
 
 /* --- Graphs. --- */
@@ -204,15 +239,57 @@ static gale_status embed(const char *folder, gale_device *cpu, gale_pooling pool
     return status;
 }
 
+static double difference(const float *a, const float *b)
+{
+    double worst = 0;
+    for (size_t i = 0; i < TEXTS * 4; i++) worst = fmax(worst, fabs((double)a[i] - b[i]));
+    return worst;
+}
+
+/* The same texts in memory: packed ones take fewer runs. */
+static void embed_list(const char *folder, gale_device *cpu, gale_packing packing, float *vectors, uint64_t *runs)
+{
+    char path[512];
+    static const char *list[TEXTS];
+    static size_t sizes[TEXTS];
+    gale_embedder *e = NULL;
+    gale__bytes bytes = {0};
+    snprintf(path, sizeof path, "%s/texts.txt", folder);
+    gale_embedder_options how = {.pooling = GALE_POOLING_MEAN, .max_length = 60, .packing = packing};
+    if (!CHECK_OK(gale__file_read(path, 0, &bytes))) return;
+    const char *at = (const char *)bytes.data;
+    for (int i = 0; i < TEXTS; at = list[i] + sizes[i] + 1, i++) list[i] = at, sizes[i] = strcspn(at, "\n");
+    if (CHECK_OK(gale_embedder_open(folder, cpu, &how, &e))) {
+        CHECK_OK(gale_embed(e, list, sizes, TEXTS, vectors)); /* the model's form is tested */
+        gale_context_stats before, after;
+        gale_context_get_stats(NULL, &before);
+        CHECK_OK(gale_embed(e, list, sizes, TEXTS, vectors));
+        gale_context_get_stats(NULL, &after);
+        *runs = after.runs - before.runs;
+    }
+    gale_embedder_close(&e);
+    gale__bytes_finish(&bytes);
+}
+
+static void make_halves(const char *folder)
+{
+    char path[512], half[512];
+    gale_convert_result *result = NULL;
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    snprintf(half, sizeof half, "%s/half.onnx", folder);
+    CHECK_OK(gale_model_convert(path, half, &(gale_convert_options){.precision = GALE_CONVERT_F16}, &result));
+    gale_convert_result_destroy(&result);
+    CHECK(!rename(half, path));
+}
+
 static void compare(const char *folder, gale_device *cpu, gale_pooling pooling, const char *name, bool packs)
 {
     static float want[TEXTS * 4], got[TEXTS * 4];
     gale_embed_report report = {0};
-    double worst = 0;
     CHECK_OK(embed(folder, cpu, pooling, GALE_PACKING_OFF, want, &report));
     CHECK(!report.packed);
     CHECK_OK(embed(folder, cpu, pooling, GALE_PACKING_ON, got, &report));
-    for (size_t i = 0; i < TEXTS * 4; i++) worst = fmax(worst, fabs((double)want[i] - got[i]));
+    double worst = difference(want, got);
     if (!CHECK(report.packed == packs && worst < 1e-5)) printf("  %s: %d, %g\n", name, report.packed, worst);
 }
 
@@ -251,9 +328,17 @@ TEST(packed_vectors_are_the_same)
     compare(folder, cpu, GALE_POOLING_CLS, "first token", true);
     compare(folder, cpu, GALE_POOLING_LAST, "last token", true);
     compare(folder, cpu, GALE_POOLING_WEIGHTED, "weighted", true);
-    compare(folder, cpu, GALE_POOLING_MAX, "maxima", false);
+    compare(folder, cpu, GALE_POOLING_MAX, "maxima", true);
+    for (int half = 0; half < 2; half++) { /* a file of halves too */
+        static float want[TEXTS * 4], got[TEXTS * 4];
+        uint64_t runs[2] = {0, 0};
+        embed_list(folder, cpu, GALE_PACKING_AUTO, want, &runs[0]);
+        embed_list(folder, cpu, GALE_PACKING_ON, got, &runs[1]);
+        CHECK(0 < runs[1] && 3 * runs[1] < 2 * runs[0] && difference(want, got) < (half ? 4e-3 : 1e-5));
+        if (!half) make_halves(folder);
+    }
     gale_device_close(&cpu);
     gale__temp_folder_remove(folder);
 }
 
-TESTS(ROW(rows_have_little_padding), ROW(packed_vectors_are_the_same))
+TESTS(ROW(rows_have_little_padding), ROW(rows_left_over), ROW(packed_vectors_are_the_same))

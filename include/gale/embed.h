@@ -52,7 +52,7 @@ typedef struct gale_embedder_options {
     const char *prompt_name;  /* one of the folder's prompts, such as "query"; NULL: its default; "": none */
     const char *file;         /* the model's file inside the folder, such as "onnx/model_O3.onnx"; NULL: the default */
     gale_model_options model; /* such as precision */
-    gale_packing packing; /* GALE_PACKING_ON: for gale_embed_files with packed batches, which saves opening it twice */
+    gale_packing packing; /* GALE_PACKING_ON: gale_embed packs its texts, and gale_embed_files opens no second form */
     uint64_t reserved[4]; /* 0 */
 } gale_embedder_options;
 

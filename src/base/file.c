@@ -518,22 +518,42 @@ void gale__file_map_close(gale__file_map *m)
 
 enum { PIECE = 1 << 14, PIECES = 64, WHOLE = PIECE * PIECES };
 
+typedef struct pieces {
+    gale__file_map map;
+    uint64_t step;
+    uint8_t digests[PIECES][32];
+    gale_status status[PIECES];
+} pieces;
+
+static void hash_piece(void *arg, size_t i, int worker)
+{
+    pieces *p = arg;
+    uint8_t piece[PIECE];
+    gale__sha sha;
+    uint64_t left = p->map.size - i * p->step;
+    size_t n = left < PIECE ? (size_t)left : PIECE;
+    (void)worker;
+    p->status[i] = gale__file_map_read(&p->map, i * p->step, n, piece);
+    gale__sha256_init(&sha);
+    if (p->status[i] == GALE_OK) gale__sha_add(&sha, piece, n);
+    gale__sha_end(&sha, p->digests[i]);
+}
+
+/* Pieces are hashed on all cores: one would take 10 ms, in which a GPU embeds thousands of texts. */
 gale_status gale__file_sample(const char *path, gale__sha *sha)
 {
-    gale__file_map map;
-    uint8_t *piece = gale__alloc(PIECE);
-    gale_status status = piece ? gale__file_map_open(path, &map) : GALE_NO_MEMORY;
-    if (status != GALE_OK) return gale__free(piece), status;
-    uint64_t size = map.size;
+    pieces *p = gale__calloc(1, sizeof *p);
+    gale_status status = p ? gale__file_map_open(path, &p->map) : GALE_NO_MEMORY;
+    if (status != GALE_OK) return gale__free(p), status;
+    uint64_t size = p->map.size, count = size <= WHOLE ? (size + PIECE - 1) / PIECE : PIECES;
+    p->step = size <= WHOLE ? PIECE : (size - PIECE) / (PIECES - 1);
+    gale__parallel((size_t)count, hash_piece, p);
+    for (uint64_t i = 0; i < count && status == GALE_OK; i++)
+        if (p->status[i] != GALE_OK) status = gale__fail(p->status[i], "%s: cannot be read", path);
     gale__sha_add(sha, &size, sizeof size);
-    uint64_t step = size <= WHOLE ? PIECE : (size - PIECE) / (PIECES - 1);
-    for (uint64_t i = 0; i < PIECES && i * step < size && status == GALE_OK; i++) {
-        size_t n = size - i * step < PIECE ? (size_t)(size - i * step) : PIECE;
-        status = gale__file_map_read(&map, i * step, n, piece);
-        if (status == GALE_OK) gale__sha_add(sha, piece, n);
-    }
-    gale__file_map_close(&map);
-    gale__free(piece);
+    gale__sha_add(sha, p->digests, (size_t)count * sizeof *p->digests);
+    gale__file_map_close(&p->map);
+    gale__free(p);
     return status;
 }
 

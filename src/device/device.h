@@ -280,6 +280,9 @@ bool gale__buffer_export(const gale_buffer *buffer, int *type, void **data, uint
 gale__ref gale__buffer_ref(const gale_buffer *buffer, size_t offset);
 
 /* Pinned memory of the host, to be uploaded as it is; where caps.host_mapped says so, kernels read and write it too. */
+/* Makes pinned memory ahead for so many streams that transfer a few MB each: milliseconds for each of them, in which
+ * the driver does little else. */
+void gale__staging_prepare(gale_device *device, int streams);
 gale_status gale__pinned_create(gale_device *device, size_t size, gale__mem *out);
 void gale__pinned_destroy(gale_device *device, gale__mem *mem);
 gale_status gale__pinned_upload(gale_stream *stream, gale_buffer *to, const gale__mem *host, size_t size);

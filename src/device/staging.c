@@ -132,6 +132,34 @@ void gale__staging_spare_destroy(gale_device *device)
     device->spare = NULL;
 }
 
+static gale_status new_half(gale_device *device, size_t size, half *h)
+{
+    const gale__backend *b = device->backend;
+    GALE_TRY(b->alloc(device, GALE__MEM_HOST, size, &h->mem));
+    h->event = (gale_event){.device = device};
+    gale_status status = b->event_create(device, &h->event);
+    if (status != GALE_OK) b->free(device, &h->mem);
+    h->made = status == GALE_OK;
+    return status;
+}
+
+void gale__staging_prepare(gale_device *device, int halves)
+{
+    spare *p = device->spare;
+    for (int i = 0; i < halves; i++) {
+        half h = {0};
+        if (new_half(device, SMALL_BYTES, &h) != GALE_OK) {
+            gale__error_clear(); /* it will be met again where the memory is needed */
+            return;
+        }
+        gale__mutex_lock(&p->lock);
+        bool room = p->count < SPARE_MOST;
+        if (room) p->halves[p->count++] = h;
+        gale__mutex_unlock(&p->lock);
+        if (!room) free_half(device, &h);
+    }
+}
+
 /* A stream that needs large halves makes them rather than take small ones. */
 static bool take_spare(const staging *s, half *out)
 {
@@ -200,14 +228,8 @@ static gale_status make_half(staging *s, half *h)
     if (gale__device_alloc_faulty())
         return gale__fail(GALE_NO_MEMORY, "%s: out of pinned memory (injected failure)", b->name);
     if (take_spare(s, h)) return GALE_OK;
-    gale_status status = s->large ? b->alloc(s->device, GALE__MEM_HOST, LARGE_BYTES, &h->mem) : GALE_NO_MEMORY;
-    if (status == GALE_NO_MEMORY) status = b->alloc(s->device, GALE__MEM_HOST, SMALL_BYTES, &h->mem);
-    if (status != GALE_OK) return status;
-    h->event = (gale_event){.device = s->device};
-    status = b->event_create(s->device, &h->event);
-    if (status != GALE_OK) b->free(s->device, &h->mem);
-    h->made = status == GALE_OK;
-    return status;
+    gale_status status = s->large ? new_half(s->device, LARGE_BYTES, h) : GALE_NO_MEMORY;
+    return status == GALE_NO_MEMORY ? new_half(s->device, SMALL_BYTES, h) : status;
 }
 
 /* Closes the current half with an event and waits for the other to be free. */

@@ -217,13 +217,12 @@ gale_status gale__compose(gale__onnx *file, const gale__compose_how *how, gale__
         .file = file, .arena = gale__onnx_arena(file), .g = model->graph, .opset = gale__edit_opset_of(model)};
     if (how->packed && (wanted == GALE_POOLING_AUTO || wanted == GALE_POOLING_MODEL)) wanted = usual;
     gale__edit_drop_formal_inputs(model);
+    if (how->wide) GALE_TRY(gale__edit_widen(file, c.g));
     GALE_TRY(look_at_inputs(c.g, &made));
     GALE_TRY(find_vectors(c.g, wanted, &vectors, &pooled));
     const int64_t *table = find_vocabulary(c.g);
     made.vocabulary = table ? table[0] : 0;
     made.pooling = pooled ? GALE_POOLING_MODEL : wanted ? wanted : usual;
-    if (how->packed && made.pooling == GALE_POOLING_MAX)
-        return gale__fail(GALE_UNSUPPORTED, "maxima of several texts in a row are not supported");
     gale__pb_text x = vectors->name, last;
     int type = vectors->type->tensor_type->elem_type;
     if (how->packed) GALE_TRY(gale__edit_order(file, c.g));
@@ -235,7 +234,7 @@ gale_status gale__compose(gale__onnx *file, const gale__compose_how *how, gale__
         gale__pb_text before = x;
         gale__compose_set_int(gale__compose_add(&c, "Cast", before, gale__compose_text(""), &x), "to", 1);
     }
-    if (!pooled) x = how->packed ? gale__compose_pool_packed(&c, x) : pool(&c, x, made.pooling);
+    if (!pooled) x = how->packed ? gale__compose_pool_packed(&c, x, made.pooling) : pool(&c, x, made.pooling);
     if (how->dims) x = keep_first(&c, x, how->dims);
     if (how->normalize) x = normalize(&c, x);
     gale__pb_node *end = gale__compose_add(&c, "Identity", x, gale__compose_text(""), &last);

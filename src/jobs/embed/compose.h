@@ -8,8 +8,10 @@
 #include "onnx/wire/proto.h"
 
 #define GALE__POOL_INPUT "gale.weights" /* f32, [texts, 1, tokens]; for maxima [texts, tokens, 1] */
+#define GALE__POOL_NOTHING (-1e30f)     /* of maxima: what is added where nothing counts; below all numbers */
 #define GALE__POOL_OUTPUT "gale.vectors"
-/* Packed rows hold several texts one after the other.  Then weights are [rows, tokens], and more is given, all i32: */
+/* Packed rows hold several texts one after the other.  Then weights are [rows, tokens] for any pooling, and more is
+ * given, all i32: */
 #define GALE__PACK_SEGMENTS "gale.segments" /* [rows, tokens]: which text of the row, from 0; padding is -1 */
 #define GALE__PACK_EACH "gale.each"         /* [most texts in a row]: 0, 1, 2 ... */
 #define GALE__PACK_TEXTS "gale.texts"       /* [texts]: row * most texts in a row + which of the row */
@@ -36,6 +38,7 @@ typedef struct gale__compose_how {
     int64_t dims; /* numbers to keep; 0: all */
     bool normalize;
     bool packed; /* GALE_UNSUPPORTED where that cannot be done */
+    bool wide;   /* halves of the model are f32 */
 } gale__compose_how;
 /* Changes the messages of a file that was just opened.  Errors do not name the file. */
 gale_status gale__compose(gale__onnx *file, const gale__compose_how *how, gale__composed *out);

@@ -37,5 +37,5 @@ gale__pb_text gale__compose_reduce(gale__composer *c, const char *op, gale__pb_t
  * graph is not understood. */
 gale_status gale__compose_pack(gale__composer *c, int64_t width, bool *places);
 /* Pooling of packed rows [rows, tokens, dims]: [texts, dims]. */
-gale__pb_text gale__compose_pool_packed(gale__composer *c, gale__pb_text x);
+gale__pb_text gale__compose_pool_packed(gale__composer *c, gale__pb_text x, gale_pooling pooling);
 #endif

@@ -217,17 +217,30 @@ gale_status gale__compose_pack(gale__composer *c, int64_t width, bool *places)
     return status;
 }
 
-/* As a product with weights [rows, texts of a row, tokens], which are made where they are used; then the rows of it
- * that are texts. */
-gale__pb_text gale__compose_pool_packed(gale__composer *c, gale__pb_text x)
+/* Of each text of a row: its tokens have their weights, other tokens `none`. */
+static gale__pb_text weigh_texts(gale__composer *c, const int64_t *across, const int64_t *down, size_t rank, float none)
 {
-    const int64_t across[] = {0, 1, -1}, down[] = {1, -1, 1};
-    gale__pb_text segments = gale__compose_reshape(c, gale__compose_text(GALE__PACK_SEGMENTS), across, 3),
-                  weights = gale__compose_reshape(c, gale__compose_text(GALE__POOL_INPUT), across, 3),
-                  each = gale__compose_reshape(c, gale__compose_text(GALE__PACK_EACH), down, 3), flat;
-    weights = gale__compose_where(
-        c, gale__compose_binary(c, "Equal", segments, each), weights, gale__compose_constant(c, 1, NULL, 0, 1));
-    x = gale__compose_binary(c, "MatMul", weights, x);
-    gale__compose_set_int(gale__compose_add(c, "Flatten", x, gale__compose_text(""), &flat), "axis", 2);
+    gale__pb_text segments = gale__compose_reshape(c, gale__compose_text(GALE__PACK_SEGMENTS), across, rank),
+                  weights = gale__compose_reshape(c, gale__compose_text(GALE__POOL_INPUT), across, rank),
+                  each = gale__compose_reshape(c, gale__compose_text(GALE__PACK_EACH), down, rank);
+    return gale__compose_where(
+        c, gale__compose_binary(c, "Equal", segments, each), weights, gale__compose_constant(c, 1, NULL, none, 1));
+}
+
+/* As a product with weights [rows, texts of a row, tokens], which are made where they are used, or maxima of sums with
+ * them, [rows, tokens, texts of a row, dims]; then the rows of it that are texts. */
+gale__pb_text gale__compose_pool_packed(gale__composer *c, gale__pb_text x, gale_pooling pooling)
+{
+    bool max = pooling == GALE_POOLING_MAX;
+    gale__pb_text flat;
+    if (max) {
+        x = gale__compose_reshape(c, x, (const int64_t[]){0, 0, 1, -1}, 4);
+        gale__pb_text added =
+            weigh_texts(c, (const int64_t[]){0, -1, 1, 1}, (const int64_t[]){1, 1, -1, 1}, 4, GALE__POOL_NOTHING);
+        x = gale__compose_reduce(c, "ReduceMax", gale__compose_binary(c, "Add", x, added), 1);
+    } else
+        x = gale__compose_binary(
+            c, "MatMul", weigh_texts(c, (const int64_t[]){0, 1, -1}, (const int64_t[]){1, -1, 1}, 3, 0), x);
+    gale__compose_set_int(gale__compose_add(c, "Flatten", x, gale__compose_text(""), &flat), "axis", max ? 3 : 2);
     return gale__compose_binary(c, "Gather", flat, gale__compose_text(GALE__PACK_TEXTS));
 }

@@ -52,13 +52,16 @@ static gale_status make_rows(texts *t, const char *const *list, const size_t *si
 static gale_status run_rows(texts *t, size_t count)
 {
     gale_embedder *e = t->e;
-    gale__batch b;
-    GALE_TRY(gale__rows_sort(t->rows, count));
-    for (size_t at = 0; at < count; at += b.count) {
-        gale__batch_next(t->rows, count, at, gale__embedder_tokens(e, 0), 0, (size_t)e->info.max_length, NULL, &b);
-        GALE_TRY(gale__embedder_run(e, 0, t->rows + at, &b));
-    }
-    return GALE_OK;
+    gale__batch_how how = {.tokens = gale__embedder_tokens(e, 0)};
+    const char *why;
+    size_t n = 0;
+    if (e->pack.wanted && count > 1) GALE_TRY(gale__embedder_pack(e, &how.packs, &why));
+    gale__batch one, *batches = count > 1 ? gale__alloc(count * sizeof *batches) : &one;
+    gale_status status = batches ? gale__rows_batch(e, t->rows, count, &how, batches, &n) : GALE_NO_MEMORY;
+    for (size_t i = 0; i < n && status == GALE_OK; i++)
+        status = gale__embedder_run(e, 0, t->rows + batches[i].first, &batches[i]);
+    if (batches != &one) gale__free(batches);
+    return status;
 }
 
 gale_status gale_embed(
@@ -95,7 +98,7 @@ static gale_status run_length(gale_embedder *e, size_t length, size_t count, siz
     if (status == GALE_OK) {
         for (size_t i = 0; i < count; i++) rows[i] = (gale__row){ids, (uint32_t)length, 0, out};
         if (!packed) gale__batch_next(rows, count, 0, tokens, 0, (size_t)e->info.max_length, NULL, batches);
-        else status = gale__pack(rows, count, tokens, (size_t)e->info.max_length, batches, &n_batches);
+        else status = gale__pack(rows, count, tokens, (size_t)e->info.max_length, batches, &n_batches, NULL);
     }
     if (status == GALE_OK) status = gale__embedder_run(e, 0, rows, batches);
     gale__free(ids);

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Texts of a window: on a device as many as leave little padding in its larger batches, within VECTOR_BYTES. */
-enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 131072, LANES_DEVICE = 5, VECTOR_BYTES = 192 << 20, PACK_BYTES = 1 << 20 };
+/* Texts of a window: on a device as many as leave little padding in its larger batches, within VECTOR_BYTES.  Packed
+ * texts need few for that, and more windows then hide each other's writing. */
+enum { TEXTS_HOST = 8192, TEXTS_DEVICE = 131072, TEXTS_PACKED = 16384, VECTOR_BYTES = 192 << 20 };
+enum { WINDOWS = 4, WINDOWS_PACKED = GALE__WINDOWS_MOST, PACK_BYTES = 1 << 20 };
 #define PROGRESS_NS 100000000u
 
 void gale__pipeline_fail(gale__pipeline *p, gale_status status)
@@ -49,62 +51,57 @@ void gale__pipeline_set(gale__pipeline *p, gale__window *w, gale__window_state s
 
 /* --- Lanes. --- */
 
+/* With the lock held: no more batches of this window.  Its texts may still run, or wait for those of the next one. */
+static void pass_window(gale__pipeline *p, gale__window *w)
+{
+    w->taken = true;
+    if (!w->left) w->state = GALE__WINDOW_DONE; /* nothing to run: empty, or all was in the cache */
+    p->taking++;
+    p->all_taken = w->last;
+    gale__cond_broadcast(&p->changed);
+}
+
 /* The next batch of the oldest window that has one; false: all stops, or nothing will come any more. */
 static bool take_batch(gale__pipeline *p, gale__window **w, gale__batch *b)
 {
     bool found = false;
     gale__mutex_lock(&p->lock);
     while (!p->stop && !p->all_taken && !found) {
-        gale__window *at = &p->windows[p->taking % GALE__WINDOWS];
-        if (at->state == GALE__WINDOW_READY && !at->n_batches) { /* nothing to run: empty, or all was in the cache */
-            at->state = GALE__WINDOW_DONE;
-            p->taking++;
-            p->all_taken = at->last;
-            gale__cond_broadcast(&p->changed);
-            continue;
-        }
+        gale__window *at = &p->windows[p->taking % p->n_windows];
         /* The place may still hold the window before, whose last batches run. */
-        if (at->state != GALE__WINDOW_READY || at->next == at->n_batches) {
+        if (at->state != GALE__WINDOW_READY || at->taken) {
             gale__cond_wait(&p->changed, &p->lock);
             continue;
         }
+        found = at->next < at->n_batches;
         *w = at;
-        *b = at->batches[at->next++];
-        found = true;
-        if (at->next < at->n_batches) continue;
-        p->taking++;
-        p->all_taken = at->last;
-        if (at->last) gale__cond_broadcast(&p->changed);
+        if (found) *b = at->batches[at->next++];
+        if (at->next == at->n_batches) pass_window(p, at);
     }
     gale__mutex_unlock(&p->lock);
     return found;
 }
 
-static void note_batch(gale__pipeline *p, gale__window *w, int site, uint64_t time_ns)
+static gale__window *window_of(gale__pipeline *p, const gale__row *row)
+{
+    for (gale__window *w = p->windows; w < p->windows + p->n_windows; w++)
+        if (row->out >= w->vectors && row->out < w->vectors + p->window_texts * (size_t)p->info.dims) return w;
+    return NULL;
+}
+
+static void note_batch(gale__pipeline *p, const gale__row *rows, size_t count, int site, uint64_t time_ns)
 {
     gale__mutex_lock(&p->lock);
     p->report.batches++;
     p->report.batches_by_device[site]++;
     p->report.compute_s += (double)time_ns * 1e-9;
-    if (++w->ran == w->n_batches) {
+    for (size_t i = 0; i < count; i++) {
+        gale__window *w = window_of(p, &rows[i]);
+        if (--w->left) continue;
         w->state = GALE__WINDOW_DONE;
         gale__cond_broadcast(&p->changed);
     }
     gale__mutex_unlock(&p->lock);
-}
-
-/* While the first texts are read, plan and memory are made for the batches that most texts will be in (H200, 100,000
- * sentences: 4 to 7 % less time).  A failure will be met again. */
-static void warm_lane(gale__pipeline *p, int site)
-{
-    const uint32_t token = 0;
-    size_t slots = gale__embedder_tokens(p->e, (size_t)p->options->batch_tokens) / GALE__PACK_LENGTH;
-    gale__batch b = {
-        .count = 1, .slots = slots, .length = GALE__PACK_LENGTH, .each = GALE__PACK_EACH_LEAST, .texts = 4 * slots};
-    float *out = gale__alloc((size_t)p->info.dims * sizeof *out);
-    gale__row row = {&token, 1, 0, out};
-    if (out && slots && gale__embedder_run(p->e, site, &row, &b) != GALE_OK) gale__error_clear();
-    gale__free(out);
 }
 
 static void run_lane(void *arg)
@@ -114,12 +111,11 @@ static void run_lane(void *arg)
     gale__window *w;
     gale__batch b;
     gale__parallel_alone(lane->alone);
-    if (p->warms) warm_lane(p, lane->site);
     while (take_batch(p, &w, &b)) {
         uint64_t start = gale__time_ns();
         gale_status status = gale__embedder_run(p->e, lane->site, w->rows + b.first, &b);
         if (status != GALE_OK) gale__pipeline_fail(p, status);
-        else note_batch(p, w, lane->site, gale__time_ns() - start);
+        else note_batch(p, w->rows + b.first, b.count, lane->site, gale__time_ns() - start);
     }
 }
 
@@ -181,7 +177,7 @@ static gale_status write_window(gale__pipeline *p, const gale__window *w)
     p->report.texts = p->sink.rows;
     p->report.bytes = p->sink.bytes;
     p->report.tokens += w->tokens;
-    p->report.padding += w->padding - w->tokens;
+    p->report.padding += w->padding;
     gale__mutex_unlock(&p->lock);
     return GALE_OK;
 }
@@ -189,7 +185,7 @@ static gale_status write_window(gale__pipeline *p, const gale__window *w)
 static void write_all(gale__pipeline *p, uint64_t start)
 {
     for (size_t i = 0;; i++) {
-        gale__window *w = &p->windows[i % GALE__WINDOWS];
+        gale__window *w = &p->windows[i % p->n_windows];
         if (!wait_done(p, w, start)) return;
         bool last = w->last;
         gale_status status = write_window(p, w);
@@ -208,25 +204,26 @@ static void write_all(gale__pipeline *p, uint64_t start)
 static gale_status make_windows(gale__pipeline *p)
 {
     size_t n = p->window_texts, dims = (size_t)p->info.dims;
-    for (int i = 0; i < GALE__WINDOWS; i++) {
+    for (size_t i = 0; i < p->n_windows; i++) {
         gale__window *w = &p->windows[i];
         w->texts = gale__calloc(n, sizeof *w->texts);
-        w->rows = gale__calloc(n, sizeof *w->rows);
-        w->batches = gale__calloc(n, sizeof *w->batches);
+        w->rows = gale__calloc(n + GALE__WAITING_MOST, sizeof *w->rows);
+        w->batches = gale__calloc(n + GALE__WAITING_MOST, sizeof *w->batches);
         w->chunks = gale__calloc(n / 64 + 1, sizeof *w->chunks);
-        w->vectors = gale__alloc(n * dims * sizeof *w->vectors);
+        w->vectors = gale__alloc_aligned(64, n * dims * sizeof *w->vectors); /* in large pages */
         w->numbers = gale__calloc(n, sizeof *w->numbers);
         w->keys = gale__calloc(p->cache ? n : 1, sizeof *w->keys);
         if (!w->numbers || !w->keys) return GALE_NO_MEMORY;
         if (!w->texts || !w->rows || !w->batches || !w->chunks || !w->vectors) return GALE_NO_MEMORY;
     }
+    p->waiting = gale__calloc(GALE__WAITING_MOST, sizeof *p->waiting);
     p->makers = gale__calloc((size_t)gale__parallel_width(), sizeof *p->makers);
-    return p->makers ? GALE_OK : GALE_NO_MEMORY;
+    return p->makers && p->waiting ? GALE_OK : GALE_NO_MEMORY;
 }
 
 static void finish(gale__pipeline *p)
 {
-    for (int i = 0; i < GALE__WINDOWS; i++) {
+    for (size_t i = 0; i < p->n_windows; i++) {
         gale__window *w = &p->windows[i];
         for (size_t k = 0; w->chunks && k <= p->window_texts / 64; k++) gale__free(w->chunks[k].tokens);
         gale__free(w->text);
@@ -240,6 +237,7 @@ static void finish(gale__pipeline *p)
     }
     for (int i = 0; p->makers && i < gale__parallel_width(); i++) gale__row_maker_finish(&p->makers[i]);
     gale__free(p->makers);
+    gale__free(p->waiting);
     gale__records_close(&p->records);
     gale__vector_cache_close(&p->cache);
     gale__vector_sink_close(&p->sink);
@@ -255,7 +253,7 @@ static void add_lanes(gale__pipeline *p, int site)
     int wanted = p->options->lanes > 0  ? p->options->lanes
                  : caps->host_functions ? gale__parallel_width()
                  : caps->software       ? 1
-                                        : LANES_DEVICE;
+                                        : GALE__LANES_DEVICE;
     for (int i = 0; i < wanted && p->lanes < GALE__LANES_MOST; i++)
         p->lane[p->lanes++] = (gale__lane){p, site, caps->host_functions && wanted > 1};
 }
@@ -273,6 +271,7 @@ static void choose_sizes(gale__pipeline *p)
     if (fit < 64) fit = 64;
     p->window_texts = o->window > 0 ? (size_t)o->window : usual < fit ? usual : fit;
     p->report.lanes = p->lanes;
+    p->n_windows = WINDOWS;
 }
 
 /* Packing pays where rows of a few lengths are much better than rows of many: on a GPU, and with enough texts that a
@@ -286,7 +285,8 @@ static gale_status choose_packing(gale__pipeline *p)
     if (o->packing == GALE_PACKING_AUTO && !p->e->pack.on && (!p->shapes || small)) return GALE_OK;
     GALE_TRY(gale__embedder_pack(p->e, &p->packs, &why));
     p->report.packed = p->packs;
-    p->warms = p->packs && p->shapes && !small && p->info.max_length >= GALE__PACK_LENGTH;
+    if (p->packs && p->shapes && !o->window && p->window_texts > TEXTS_PACKED) p->window_texts = TEXTS_PACKED;
+    if (p->packs && p->window_texts <= TEXTS_PACKED) p->n_windows = WINDOWS_PACKED;
     if (p->packs) gale__log(GALE__INFO, "%s: several texts share a row of a batch", p->info.model);
     else gale__log(GALE__INFO, "%s: texts are not packed: %s", p->info.model, why);
     return GALE_OK;

@@ -10,13 +10,13 @@
 #include "text/records.h"
 #include <stdatomic.h>
 
-enum { GALE__WINDOWS = 4, GALE__LANES_MOST = 64, GALE__WINDOW_TEXT = 16 << 20 };
+enum { GALE__WINDOWS_MOST = 8, GALE__LANES_MOST = 64, GALE__WINDOW_TEXT = 16 << 20, GALE__WAITING_MOST = 16384 };
 
 typedef enum gale__window_state {
     GALE__WINDOW_FREE,
     GALE__WINDOW_READ,
     GALE__WINDOW_READY, /* tokenized, sorted and cut into batches */
-    GALE__WINDOW_DONE   /* all batches ran */
+    GALE__WINDOW_DONE   /* all of its texts ran */
 } gale__window_state;
 
 /* Tokens of some neighbouring texts, made by one thread. */
@@ -35,14 +35,16 @@ typedef struct gale__window {
     gale__vector_text *texts; /* into `text`, once it no longer grows */
     size_t count;
     uint64_t hash;   /* of the texts up to its end */
-    gale__row *rows; /* of the texts that have to run */
+    gale__row *rows; /* of the texts that have to run; then those of its batches, with texts of the window before */
     size_t n_rows;
     uint32_t *numbers;      /* of their texts */
     gale__vector_key *keys; /* of the texts; NULL without a cache */
     gale__token_chunk *chunks;
     float *vectors; /* [count, dims] */
     gale__batch *batches;
-    size_t n_batches, next, ran;
+    size_t n_batches, next;
+    size_t left; /* of its texts, in whichever window's batches they are */
+    bool taken;  /* all of its batches were */
     uint64_t tokens, padding;
 } gale__window;
 
@@ -59,16 +61,18 @@ typedef struct gale__pipeline {
     gale_embedder_info info;
     gale__records *records;
     gale__vector_sink sink;
-    gale__vector_cache *cache; /* NULL: none */
-    char settings[65];         /* of the model, for its keys */
-    gale__window windows[GALE__WINDOWS];
-    size_t window_texts;
+    gale__vector_cache *cache;                /* NULL: none */
+    char settings[65];                        /* of the model, for its keys */
+    gale__window windows[GALE__WINDOWS_MOST]; /* a ring */
+    size_t n_windows, window_texts;
     gale__lane lane[GALE__LANES_MOST];
     int lanes;
     uint64_t first, most;              /* of the shard: texts to pass over, texts to take */
     gale__batch_shapes known, *shapes; /* NULL: a batch takes much longer than its plan */
-    bool packs, warms;                 /* texts share rows; lanes begin with an empty batch of them */
-    gale__row_maker *makers;           /* one for each worker of the pool, made by the worker */
+    bool packs;                        /* texts share rows */
+    gale__row *waiting; /* texts of the window before that did not fill a batch; they are in the next one's */
+    size_t n_waiting;
+    gale__row_maker *makers; /* one for each worker of the pool, made by the worker */
     gale__mutex lock;
     gale__cond changed;
     bool stop;

@@ -3,7 +3,9 @@
 #include "jobs/embed/embed_pipeline.h"
 #include <string.h>
 
-enum { CHUNK = 64, WINDOW_LEAST = 16384 };
+/* Windows are short at both ends of the inputs: the device starts early, and little remains to be written.  Batches
+ * that end with the window, as without packing, have more padding in short ones, and more shapes. */
+enum { CHUNK = 64, WINDOW_LEAST = 16384, WINDOW_FIRST = 32768, PACKED_LEAST = 2048, PACKED_FIRST = 4096 };
 
 gale_status gale__pipeline_open_records(gale__pipeline *p, gale__records **out)
 {
@@ -49,9 +51,12 @@ gale_status gale__pipeline_skip(gale__pipeline *p, uint64_t texts, uint64_t *has
 static size_t next_size(const gale__pipeline *p, const gale__window *w, uint64_t since)
 {
     uint64_t all = p->report.input_bytes, taken = gale__records_taken(p->records);
-    if (p->window_texts <= WINDOW_LEAST || taken > all || taken <= since) return p->window_texts;
+    size_t least = p->packs ? PACKED_LEAST : WINDOW_LEAST, most = p->window_texts;
+    if (most <= least) return most;
+    if (p->packs && 2 * w->count < most) most = 2 * w->count;
+    if (taken > all || taken <= since) return most;
     double half = (double)(all - taken) / (double)(taken - since) * (double)w->count / 2;
-    return half > (double)p->window_texts ? p->window_texts : half < WINDOW_LEAST ? WINDOW_LEAST : (size_t)half;
+    return half > (double)most ? most : half < (double)least ? least : (size_t)half;
 }
 
 /* Offsets stand in place of pointers until the window's text no longer moves. */
@@ -81,9 +86,10 @@ void gale__pipeline_read(void *arg)
 {
     gale__pipeline *p = arg;
     uint64_t hash = p->sink.input_hash;
-    size_t most = p->window_texts / 4 < WINDOW_LEAST ? p->window_texts : p->window_texts / 4; /* lanes wait for it */
+    size_t most = p->packs ? PACKED_FIRST : WINDOW_FIRST;
+    if (most > p->window_texts / 2) most = p->window_texts;
     for (size_t i = 0;; i++) {
-        gale__window *w = &p->windows[i % GALE__WINDOWS];
+        gale__window *w = &p->windows[i % p->n_windows];
         if (!gale__pipeline_wait(p, w, GALE__WINDOW_FREE)) return;
         uint64_t start = gale__time_ns(), taken = gale__records_taken(p->records);
         gale_status status = fill_window(p, w, most, &hash);
@@ -129,6 +135,7 @@ static void tokenize_chunk(void *arg, size_t i, int worker)
         c->empty += !text->size;
         c->truncated += row->count >= t->p->info.max_length;
         row->out = w->vectors + w->numbers[k] * (size_t)t->p->info.dims;
+        row->waited = 0;
     }
     for (size_t k = first, at = 0; k < end; at += w->rows[k++].count) w->rows[k].tokens = c->tokens + at;
 }
@@ -197,33 +204,39 @@ static gale_status take_turns(gale__window *w)
     return status;
 }
 
-/* Texts that may not share a row come last; returns how many may. */
-static size_t part_rows(const gale__pipeline *p, gale__row *rows, size_t count)
+/* The last batch of all is made as large as the others, for a plan would take longer than its padding; and so is one
+ * that could not wait, if it is large. */
+static void use_known_shape(const gale__pipeline *p, gale__window *w)
 {
-    size_t sharing = p->packs ? count : 0;
-    for (size_t i = 0; i < sharing;) {
-        gale__row row = rows[i];
-        if (gale__embedder_shares(p->e, &row)) {
-            i++;
-            continue;
-        }
-        rows[i] = rows[--sharing];
-        rows[sharing] = row;
+    gale__batch known = gale__batch_packed(p->e, (size_t)p->options->batch_tokens);
+    for (gale__batch *b = w->batches; b < w->batches + w->n_batches; b++) {
+        bool fits = b->slots <= known.slots && b->texts <= known.texts; /* memory may have become short meanwhile */
+        bool pays = w->last || 2 * b->slots > known.slots;
+        if (b->length != known.length || b->each != known.each || !fits || !pays) continue;
+        b->slots = known.slots;
+        b->texts = known.texts;
     }
-    return sharing;
 }
 
+/* Texts that would not fill a packed batch wait for the next window. */
 static gale_status cut_window(gale__pipeline *p, gale__window *w, size_t most)
 {
-    const gale_embed_options *o = p->options;
-    size_t sharing = part_rows(p, w->rows, w->n_rows), longest = (size_t)p->info.max_length;
-    GALE_TRY(gale__rows_sort(w->rows, sharing));
-    GALE_TRY(gale__rows_sort(w->rows + sharing, w->n_rows - sharing));
-    GALE_TRY(gale__pack(w->rows, sharing, most, longest, w->batches, &w->n_batches));
-    for (size_t at = sharing; at < w->n_rows; at += w->batches[w->n_batches++].count)
-        gale__batch_next(
-            w->rows, w->n_rows, at, most, (size_t)o->batch_texts, longest, p->shapes, &w->batches[w->n_batches]);
-    for (size_t i = 0; i < w->n_batches; i++) w->padding += w->batches[i].slots * w->batches[i].length;
+    size_t rows = w->n_rows + p->n_waiting, left = GALE__WAITING_MOST;
+    gale__batch_how how = {p->packs, most, (size_t)p->options->batch_texts, p->shapes, w->last ? NULL : &left};
+    memmove(w->rows + p->n_waiting, w->rows, w->n_rows * sizeof *w->rows); /* the first of their length have waited */
+    memcpy(w->rows, p->waiting, p->n_waiting * sizeof *p->waiting);
+    GALE_TRY(gale__rows_batch(p->e, w->rows, rows, &how, w->batches, &w->n_batches));
+    if (p->packs && p->shapes) use_known_shape(p, w);
+    p->n_waiting = w->last ? 0 : left;
+    for (size_t i = 0; i < p->n_waiting; i++) {
+        p->waiting[i] = w->rows[rows - p->n_waiting + i];
+        p->waiting[i].waited++;
+    }
+    for (size_t i = 0; i < w->n_batches; i++) {
+        const gale__batch *b = &w->batches[i];
+        w->padding += b->slots * b->length;
+        for (size_t k = 0; k < b->count; k++) w->padding -= w->rows[b->first + k].count;
+    }
     return GALE_OK;
 }
 
@@ -232,11 +245,14 @@ static gale_status make_batches(gale__pipeline *p, gale__window *w)
 {
     const gale_embed_options *o = p->options;
     size_t most = gale__embedder_tokens(p->e, (size_t)o->batch_tokens);
-    w->tokens = w->padding = w->n_batches = w->next = w->ran = 0;
+    w->tokens = w->padding = w->n_batches = w->next = 0;
+    w->left = w->n_rows;
+    w->taken = false;
     for (size_t i = 0; i < w->n_rows; i++) w->tokens += w->rows[i].count;
     size_t share = (size_t)w->tokens / (size_t)(p->lane[0].alone ? p->lanes : p->report.devices) + 1;
     if (share < 128) share = 128;
-    if (!o->batch_tokens && share < most) most = share;
+    bool one_shape = p->packs && p->shapes; /* its plan is made, and what does not fill it waits */
+    if (!o->batch_tokens && share < most && !one_shape) most = share;
     bool few = 2 * w->n_rows < p->window_texts; /* the device waits for plans at the beginning and at the end */
     p->known.price = w->last ? 2 * most : most / (few ? 8 : 32);
     GALE_TRY(cut_window(p, w, most));
@@ -247,7 +263,7 @@ void gale__pipeline_tokenize(void *arg)
 {
     gale__pipeline *p = arg;
     for (size_t i = 0;; i++) {
-        gale__window *w = &p->windows[i % GALE__WINDOWS];
+        gale__window *w = &p->windows[i % p->n_windows];
         if (!gale__pipeline_wait(p, w, GALE__WINDOW_READ)) return;
         uint64_t start = gale__time_ns();
         tokenizing t = {p, w};

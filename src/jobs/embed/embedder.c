@@ -92,12 +92,14 @@ static gale_status count_prompt(gale_embedder *e)
     return status;
 }
 
-/* A short run finds out how long vectors are, and whether the device runs the model at all. */
+/* A run finds out how long vectors are, and whether the device runs the model at all.  Where texts will be packed, it
+ * is one of the batches that most of them will be in, so that their plan is made now. */
 static gale_status try_model(gale_embedder *e)
 {
     uint32_t tokens[2] = {e->pad_id, e->pad_id};
     gale__row row = {tokens, 2, 0, NULL};
-    gale__batch b = {.count = 1, .slots = 1, .length = 2, .each = e->pack.on ? 2 : 0, .texts = 1};
+    gale__batch least = {.count = 1, .slots = 1, .length = 2, .each = e->pack.on ? 2 : 0, .texts = 1};
+    gale__batch b = e->pack.on && e->info.max_length >= GALE__PACK_LENGTH ? gale__batch_packed(e, 0) : least;
     for (;;) {
         gale_tensor *out = NULL;
         gale__encoder_place *p = atomic_load(&e->sites[0].place);
@@ -111,6 +113,9 @@ static gale_status try_model(gale_embedder *e)
                     GALE_UNSUPPORTED, "%s: the model does not produce one vector per text", e->folder.model);
             break;
         }
+        bool large = b.slots > 1;
+        b = least;
+        if (large && status == GALE_NO_MEMORY) continue;
         if (!gale__encoder_may_move(status)) return gale__fail_within(status, "%s", e->folder.model);
         GALE_TRY(gale__encoder_move(e, &e->sites[0], p, status));
     }

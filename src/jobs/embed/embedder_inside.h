@@ -8,7 +8,13 @@
 #include "jobs/embed/encoder_folder.h"
 #include <stdatomic.h>
 
-enum { GALE__ROW_MAKERS = 16, GALE__SITES = GALE_EMBED_DEVICES, GALE__HEURISTIC_TOKENS = 32768 };
+/* GALE__LANES_DEVICE: runs that share a GPU. */
+enum {
+    GALE__LANES_DEVICE = 5,
+    GALE__ROW_MAKERS = 16,
+    GALE__SITES = GALE_EMBED_DEVICES,
+    GALE__HEURISTIC_TOKENS = 32768
+};
 
 /* The model on one device. */
 typedef struct gale__encoder_place {
@@ -67,9 +73,10 @@ bool gale__encoder_may_move(gale_status status);
 gale_status gale__encoder_move(
     gale_embedder *e, gale__encoder_site *s, gale__encoder_place *failed, gale_status status);
 
-/* Its model for a device, as it is or packed (out NULL: only how it is composed); and packed at all sites. */
+/* Its model for a device, as it is or packed, or with f32 for halves (out NULL: only how it is composed); and packed at
+ * all sites. */
 gale_status gale__encoder_model(gale_embedder *e, gale_device *device, const gale_model_options *options, bool packed,
-    gale__composed *composed, gale_model **out);
+    bool wide, gale__composed *composed, gale_model **out);
 gale_status gale__encoder_open_packed(gale_embedder *e);
 
 /* encoder_run.c: rows of tokens as the model's inputs; to be finished also after a failure. */
@@ -84,7 +91,7 @@ void gale__encoder_feed_finish(gale__encoder_feed *f);
 /* The same of a packed batch (encoder_pack.c). */
 gale_status gale__encoder_feed_packed(
     const gale_embedder *e, const gale__row *rows, const gale__batch *b, gale__encoder_feed *out);
-/* Of token i, if pooling begins at `first` of `count`. */
+/* Of token i, if pooling begins at `first` of `count`; of maxima, what is added to it. */
 float gale__pooling_weight(gale_pooling pooling, size_t i, size_t first, size_t count);
 /* Rows through the model at one place, without a second try. */
 gale_status gale__encoder_run_once(

@@ -1,14 +1,14 @@
 /* Packed batches: their inputs, and the decision whether an encoder runs them.  The graph is rewritten by form
  * (compose_pack.c), so its results decide: before the first packed batch, vectors of some sequences of tokens that
- * share rows are compared with those that the model gives each of them, on the CPU in the model's own precision.  The
- * verdict is stored. */
+ * share rows are compared with those that the model gives each of them, on the CPU in single precision.  The verdict is
+ * stored. */
 #include "device/record.h"
 #include "jobs/embed/embedder_inside.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define REVISION "1" /* of the rewriting: a new one asks for new verdicts */
+#define REVISION "2" /* of the rewriting: a new one asks for new verdicts */
 #define NEAR 1e-5f
 
 typedef gale__encoder_feed feed;
@@ -79,8 +79,7 @@ static void put_text(const inputs *in, size_t at, const gale__row *r, int64_t se
     put(in->model[GALE__TEXT_POSITIONS], at, r->count, COUNT, NULL, 0);
     put(in->places, at, r->count, COUNT, NULL, 0);
     put(in->segments, at, r->count, VALUE, NULL, segment);
-    for (size_t i = 0; i < r->count; i++)
-        weights[i] = i < r->skip ? 0 : gale__pooling_weight(pooling, i, r->skip, r->count);
+    for (size_t i = 0; i < r->count; i++) weights[i] = gale__pooling_weight(pooling, i, r->skip, r->count);
 }
 
 gale_status gale__encoder_feed_packed(const gale_embedder *e, const gale__row *rows, const gale__batch *b, feed *f)
@@ -103,6 +102,14 @@ gale_status gale__encoder_feed_packed(const gale_embedder *e, const gale__row *r
     put_padding(&in, filled, all, padding);
     put(in.texts, b->count, b->texts - b->count, VALUE, NULL, 0);
     return GALE_OK;
+}
+
+gale__batch gale__batch_packed(const gale_embedder *e, size_t tokens)
+{
+    size_t slots = gale__embedder_tokens(e, tokens) / GALE__PACK_LENGTH;
+    if (!slots) slots = 1;
+    return (gale__batch){
+        .count = 1, .slots = slots, .length = GALE__PACK_LENGTH, .each = GALE__PACK_EACH_LEAST, .texts = 4 * slots};
 }
 
 /* Models may count positions by tokens that are not padding.  A text with such a token would move those after it. */
@@ -157,7 +164,7 @@ static gale_status run_sample(const gale_embedder *e, gale__encoder_place *p)
     size_t n = 0;
     make_sample(e, tokens, rows);
     GALE_TRY(gale__rows_sort(rows, SAMPLE));
-    GALE_TRY(gale__pack(rows, SAMPLE, 1 << 20, rows[0].count, batches, &n));
+    GALE_TRY(gale__pack(rows, SAMPLE, 1 << 20, rows[0].count, batches, &n, NULL));
     batches[0].texts = SAMPLE;
     gale_status status = gale__encoder_run_once(e, p, rows, &batches[0], &packed);
     for (size_t i = 0; i < SAMPLE && status == GALE_OK; i++) {
@@ -178,8 +185,8 @@ static gale_status verify(gale_embedder *e)
     gale__encoder_place p = {0};
     gale_model_options options = {0};
     GALE_TRY(gale_device_open(&(gale_device_options){.chain = "cpu"}, &p.device));
-    gale_status status = gale__encoder_model(e, p.device, &options, true, &e->pack.composed, &p.packed);
-    if (status == GALE_OK) status = gale__encoder_model(e, p.device, &options, false, &e->composed, &p.model);
+    gale_status status = gale__encoder_model(e, p.device, &options, true, true, &e->pack.composed, &p.packed);
+    if (status == GALE_OK) status = gale__encoder_model(e, p.device, &options, false, true, &e->composed, &p.model);
     if (status == GALE_OK) status = run_sample(e, &p);
     gale_model_close(&p.packed);
     gale_model_close(&p.model);

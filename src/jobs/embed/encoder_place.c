@@ -26,10 +26,10 @@ static gale_model_options options_for(const gale_embedder *e, const gale_device 
 }
 
 gale_status gale__encoder_model(gale_embedder *e, gale_device *device, const gale_model_options *options, bool packed,
-    gale__composed *composed, gale_model **out)
+    bool wide, gale__composed *composed, gale_model **out)
 {
     gale__onnx *file = NULL;
-    gale__compose_how how = {e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, packed};
+    gale__compose_how how = {e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, packed, wide};
     GALE_TRY(gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file));
     gale_status status = gale__compose(file, &how, composed);
     if (status == GALE_OK && out) status = gale__onnx_model_from_file(&file, device, options, out);
@@ -43,7 +43,7 @@ static gale_status open_form(gale_embedder *e, gale__encoder_place *p, bool pack
     gale_model_options options = options_for(e, p->device);
     gale_model **model = packed ? &p->packed : &p->model;
     if (*model) return GALE_OK;
-    return gale__encoder_model(e, p->device, &options, packed, packed ? &e->pack.composed : &e->composed, model);
+    return gale__encoder_model(e, p->device, &options, packed, false, packed ? &e->pack.composed : &e->composed, model);
 }
 
 static void close_place(gale__encoder_place *p)
@@ -59,7 +59,7 @@ static gale_status open_place(gale_embedder *e, gale_device *device, bool own, g
     gale__encoder_place *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->device = device;
-    gale_status status = e->pack.on ? gale__encoder_model(e, device, NULL, false, &e->composed, NULL) : GALE_OK;
+    gale_status status = e->pack.on ? gale__encoder_model(e, device, NULL, false, false, &e->composed, NULL) : GALE_OK;
     if (status == GALE_OK) status = open_form(e, p, e->pack.on);
     if (status != GALE_OK) return close_place(p), status;
     p->own = own;
@@ -173,12 +173,18 @@ gale_status gale__embedder_run(gale_embedder *e, int site, const gale__row *rows
 
 /* --- Opening and closing. --- */
 
+static void prepare_transfers(void *device) { gale__staging_prepare(device, GALE__LANES_DEVICE); }
+
 gale_status gale__encoder_site_open(gale_embedder *e, gale_device *device)
 {
     gale__encoder_site *s = &e->sites[e->n_sites];
     gale__encoder_place *p = NULL;
+    gale__thread pinning;
     if (e->pack.wanted && !e->pack.tried) GALE_TRY(gale__embedder_recall_packing(e, device));
+    /* Opened to be packed: many texts will come, and the model is read meanwhile. */
+    bool pins = e->pack.on && gale__thread_begin(&pinning, prepare_transfers, device) == GALE_OK;
     gale_status status = open_place(e, device, false, &p);
+    if (pins) gale__thread_end(&pinning);
     if (status == GALE_OK) atomic_store(&s->place, p);
     else GALE_TRY(step_down(e, s, device, status));
     const gale_device_caps *caps = &gale_device_get_info(atomic_load(&s->place)->device)->caps;

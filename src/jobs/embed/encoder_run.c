@@ -59,6 +59,9 @@ static gale_status fill_input(
 float gale__pooling_weight(gale_pooling pooling, size_t i, size_t first, size_t count)
 {
     float n = (float)(count - first);
+    bool counts = i >= first && i < count;
+    if (pooling == GALE_POOLING_MAX) return counts ? 0 : GALE__POOL_NOTHING;
+    if (!counts) return 0;
     switch (pooling) {
     case GALE_POOLING_CLS: return i == first;
     case GALE_POOLING_LAST: return i + 1 == count;
@@ -80,8 +83,7 @@ static gale_status fill_weights(const gale_embedder *e, feed *f, const gale__row
     float *to = gale_tensor_data(f->tensors[f->n++]);
     for (size_t r = 0; r < slots; r++, to += length) {
         size_t n = r < b->count ? rows[r].count : 1, first = r < b->count ? rows[r].skip : 0;
-        for (size_t i = 0; i < length; i++) to[i] = max ? -1e30f : 0;
-        for (size_t i = first; i < n; i++) to[i] = max ? 0 : gale__pooling_weight(pooling, i, first, n);
+        for (size_t i = 0; i < length; i++) to[i] = gale__pooling_weight(pooling, i, first, n);
     }
     return GALE_OK;
 }

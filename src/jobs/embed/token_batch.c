@@ -1,7 +1,7 @@
 /* Batches of few shapes.  Every shape needs a plan and memory of its own, so lengths are rounded up to a list and rows
  * to halves of a full batch; padding costs time, so the list is fine where texts are short.  Texts of similar length
  * are grouped.  With a window of 131,072 texts of 18 tokens on average, 2 % of what runs is padding, in 50 shapes. */
-#include "jobs/embed/embedder.h"
+#include "jobs/embed/embedder_inside.h"
 #include <string.h>
 
 /* A run costs something apart from its tokens: about as much as this part of a full one. */
@@ -99,10 +99,11 @@ void gale__batch_next(const gale__row *sorted, size_t rows, size_t first, size_t
 gale_status gale__rows_sort(gale__row *rows, size_t count)
 {
     uint32_t longest = 0;
+    if (count < 2) return GALE_OK;
     for (size_t i = 0; i < count; i++)
         if (rows[i].count > longest) longest = rows[i].count;
     size_t *place = gale__calloc((size_t)longest + 2, sizeof *place);
-    gale__row *sorted = gale__alloc((count + 1) * sizeof *sorted);
+    gale__row *sorted = gale__alloc(count * sizeof *sorted);
     if (!place || !sorted) {
         gale__free(place);
         gale__free(sorted);
@@ -111,8 +112,36 @@ gale_status gale__rows_sort(gale__row *rows, size_t count)
     for (size_t i = 0; i < count; i++) place[longest - rows[i].count + 1]++;
     for (size_t i = 1; i <= longest; i++) place[i] += place[i - 1];
     for (size_t i = 0; i < count; i++) sorted[place[longest - rows[i].count]++] = rows[i];
-    if (count) memcpy(rows, sorted, count * sizeof *sorted);
+    memcpy(rows, sorted, count * sizeof *sorted);
     gale__free(place);
     gale__free(sorted);
+    return GALE_OK;
+}
+
+/* Texts that may not share a row come first; returns how many. */
+static size_t part_rows(const gale_embedder *e, gale__row *rows, size_t count)
+{
+    size_t apart = 0;
+    for (size_t i = 0; i < count; i++) {
+        gale__row row = rows[i];
+        if (gale__embedder_shares(e, &row)) continue;
+        rows[i] = rows[apart];
+        rows[apart++] = row;
+    }
+    return apart;
+}
+
+gale_status gale__rows_batch(const gale_embedder *e, gale__row *rows, size_t count, const gale__batch_how *how,
+    gale__batch *batches, size_t *n_batches)
+{
+    size_t apart = how->packs ? part_rows(e, rows, count) : count, n = 0, packed = 0;
+    size_t longest = (size_t)e->info.max_length;
+    GALE_TRY(gale__rows_sort(rows, apart));
+    GALE_TRY(gale__rows_sort(rows + apart, count - apart));
+    for (size_t at = 0; at < apart; at += batches[n++].count)
+        gale__batch_next(rows, apart, at, how->tokens, how->texts, longest, how->shapes, &batches[n]);
+    GALE_TRY(gale__pack(rows + apart, count - apart, how->tokens, longest, batches + n, &packed, how->left));
+    for (size_t i = n; i < n + packed; i++) batches[i].first += apart;
+    *n_batches = n + packed;
     return GALE_OK;
 }

@@ -16,6 +16,9 @@ gale_status gale__edit_extract(gale__onnx *file, gale__pb_model *model, const ch
  * they are. */
 gale_status gale__edit_precision(gale__onnx *file, gale__pb_model *model, gale_type type);
 
+/* The other way, for a graph whose nodes have no bodies: halves become single precision wherever they are. */
+gale_status gale__edit_widen(gale__onnx *file, gale__pb_graph *graph);
+
 /* Every node in the form of the least opset from `least` to `most` that can express it, functions inlined (export.c).
  * Both are 13 to GALE__OPSET_NEWEST.  GALE_UNSUPPORTED where a node needs more than `most`. */
 gale_status gale__edit_opset(gale__onnx *file, gale__pb_model *model, int least, int most);
