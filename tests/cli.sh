@@ -64,6 +64,12 @@ expect 0 '"kind": "pictures"' doctor --json
 expect 0 '^cpu works$' doctor --try cpu
 expect 0 '^ok  *close the device: opening took [0-9.]* s, the self-test [0-9.]* s$' doctor --try cpu
 expect 0 '^null works$' doctor --try null
+expect 0 '^> sort (TopK)' selftest --provider cpu --processes 2
+printf '#!/bin/sh\necho "> sort (TopK)"\nkill -KILL $$\n' >"$folder/crashes" && chmod +x "$folder/crashes"
+GALE_PROGRAM=$folder/crashes expect 4 '^- the driver crashed with SIGKILL' selftest --provider cpu --processes 2
+GALE_PROGRAM=/nonexistent expect 1 '^- /nonexistent: No such file' selftest --provider cpu --processes 2
+expect 2 'part 3/2: K/N is expected' selftest --provider cpu --part 3/2
+expect 2 'kernels of CPU are not compiled to files' selftest --provider cpu --compile "$folder/kernel.cu"
 expect 2 "unknown provider 'nix'" doctor --try nix
 if [ -n "$2" ] && ! "$gale" devices | grep -q 'does not include CUDA'; then
     export GALE_CUDA_LIBRARY="$2"
@@ -143,8 +149,12 @@ if "$gale" devices | grep -q 'does not include CUDA'; then skip 'CUDA drivers th
         model=$(dirname "$0")/../fuzz/corpus/onnx/gemm.onnx
         export GALE_ALLOW_UNTRUSTED=0
         expect 0 'self-test not run yet' devices
+        # Kernels are compiled by other processes.
+        expect 4 'a process compiled in' selftest --provider cuda --processes 2 --verbose
         expect 4 '^- element 0 is .* on the CPU' selftest --provider cuda
         expect 1 '^FAILED  *map with Tanh(Softplus(x)): element 0 is' doctor --try cuda
+        echo nothing >"$folder/kernel.cu"
+        expect 1 'kernel.cu: not a kernel that gale wrote' selftest --provider cuda --compile "$folder/kernel.cu"
         expect 3 'failed the self-test: map with Tanh(Softplus(x)): element 0 is .*--allow-untrusted' run "$model" --random --provider cuda
         expect 0 'self-test FAILED: map with Tanh' devices
         expect 0 'failed the self-test: map with Tanh' doctor

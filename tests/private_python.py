@@ -45,7 +45,7 @@ def install(folder):
     python = folder / "bin" / "python3"
     try:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120, **QUIET)
-        pip = [str(python), "-m", "pip", "install", "-q", "--retries", "1", "--timeout", "20"]
+        pip = [str(python), "-m", "pip", "install", "-q", "--no-compile", "--retries", "1", "--timeout", "20"]
         if subprocess.run([*pip, *PACKAGES.values()], check=False, timeout=600, **QUIET).returncode:
             for wheel in PACKAGES.values():  # one that cannot be had must not keep the others away
                 subprocess.run([*pip, wheel], check=False, timeout=300, **QUIET)

@@ -2,6 +2,7 @@
 #ifndef GALE_TEST_PROVIDER_DEVICE_H
 #define GALE_TEST_PROVIDER_DEVICE_H
 #include "device/registry.h"
+#include "test.h"
 
 /* NULL: gale_error says why; a build may not include the provider. */
 static inline gale_device *provider_device(const char *provider)
@@ -11,5 +12,11 @@ static inline gale_device *provider_device(const char *provider)
     if (!backend) gale__fail(GALE_UNSUPPORTED, "this build of gale does not include %s", provider);
     else if (gale__device_open_one(backend, 0, NULL, &device) != GALE_OK) device = NULL;
     return device;
+}
+
+/* Whether a software driver leaves case i of a brief run to the other one: PoCL and lavapipe take seconds a kernel. */
+static inline bool provider_leaves(const gale_device *device, int i)
+{
+    return test_brief() && device->info.caps.software && i % 2 == device->info.caps.spirv;
 }
 #endif

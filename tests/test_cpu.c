@@ -166,7 +166,7 @@ TEST(big_reductions)
         for (int column = 0; column < 2; column++)
             for (int kind = GALE__SUM; kind <= GALE__RMIN; kind++) {
                 build b;
-                if (test_light() && shapes[s][0] * shapes[s][1] > 400000) continue;
+                if (test_light() && shapes[s][0] * shapes[s][1] > (test_emulated() ? 250000 : 400000)) continue;
                 build_init(&b, 1, 1, shapes[s]);
                 gale__nest_access *a = dense_access(&b, GALE_F32, 3, false);
                 if (column) a->stride[0] = 1, a->stride[1] = shapes[s][0];
@@ -207,7 +207,8 @@ TEST(products)
                 if (turned && t > 1 && s > 5) continue;
                 if (s == 8 && (t > 2 || t == 1 || turned == 1 || turned == 2))
                     continue; /* long for the naive evaluator */
-                if (test_light() && shapes[s][1] * shapes[s][2] * shapes[s][3] > 100000) continue;
+                if (test_light() && shapes[s][1] * shapes[s][2] * shapes[s][3] > (test_emulated() ? 50000 : 100000))
+                    continue;
                 product(&b, types[t][0], types[t][1], shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3],
                     turned & 1, turned & 2);
                 CHECK(agree(&b, "product"));
@@ -262,7 +263,7 @@ TEST(panels)
     for (size_t s = 0; s < 6 * 4; s++) {
         gale_type type = s & 1 ? GALE_F64 : GALE_F32;
         int64_t m = shapes[s / 4][0], n = shapes[s / 4][1], k = shapes[s / 4][2];
-        if (test_light() && m * n * k > 1000000) continue;
+        if (test_light() && m * n * k > (test_emulated() ? 600000 : 1000000)) continue;
         size_t size = gale_type_size(type),
                bytes[3] = {(size_t)(m * k) * size, (size_t)(n * k) * size, (size_t)(m * n) * size};
         build b;
@@ -711,7 +712,11 @@ static void random_nest(build *b)
 
 TEST(random_nests)
 {
-    int count = getenv("CPU_NESTS") ? atoi(getenv("CPU_NESTS")) : test_brief() ? 100 : test_light() ? 300 : 3000;
+    int count = getenv("CPU_NESTS") ? atoi(getenv("CPU_NESTS"))
+                : test_emulated()   ? 50
+                : test_brief()      ? 100
+                : test_light()      ? 300
+                                    : 3000;
     for (int i = 0; i < count && test_bad < 3; i++) {
         build b;
         char what[32];

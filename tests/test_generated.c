@@ -178,7 +178,7 @@ TEST(kernels_compile)
     for (int i = 0; i < count; i++) {
         /* all for one target, a spread of them for the others: what differs between targets is few instructions */
         bool main_one = list[i] == 90, spread = i == 0 || i == count - 1 || list[i] == 80;
-        if (main_one || spread) compile_for(list[i], (main_one ? 1 : 4) * (test_brief() ? 6 : 1));
+        if (main_one || spread) compile_for(list[i], (main_one ? 1 : 4) * (test_brief() ? 12 : 1));
     }
     gale__parallel_finish();
 }

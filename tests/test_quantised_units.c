@@ -4,6 +4,7 @@
 #include "graph/run/program.h"
 #include "nvidia_caps.h"
 #include "op_graph.h"
+#include "provider_device.h"
 
 static uint32_t seed = 1;
 static int any(int low, int high)
@@ -256,17 +257,18 @@ TEST(results_are_those_of_the_cpu)
         for (int own = test_brief(); own < 2; own++) {
             og t;
             device->info.caps.own_math = own;
-            og_begin(&t);
-            products(&t, 33, 40);
-            compare(&t, "products", cpu, device);
-            og_end(&t);
-            og_begin(&t);
-            norms(&t, 33, 48);
-            compare(&t, "norms", cpu, device);
-            og_end(&t);
+            for (int k = 0; k < 2; k++) {
+                if (provider_leaves(device, k)) continue;
+                og_begin(&t);
+                if (k) products(&t, 33, 40);
+                else norms(&t, 33, 48);
+                compare(&t, k ? "products" : "norms", cpu, device);
+                og_end(&t);
+            }
         }
         for (int k = 0; k < 8; k += test_brief() ? 3 : 1) {
             og t;
+            if (provider_leaves(device, k)) continue;
             device->info.caps.own_math = k & 1;
             og_begin(&t);
             corners(&t, k & 2 ? GALE_I8 : GALE_U8, k & 4);

@@ -161,7 +161,8 @@ TEST(products)
         {32, 64, 64}, {33, 100, 40}, {47, 65, 1100}, {200, 32, 96}, {64, 40, 4608}, {129, 800, 33}, {24, 96, 512}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         data d;
-        if (test_light() && shapes[s][0] * shapes[s][1] * shapes[s][2] > 3000000) continue;
+        if (test_light() && shapes[s][0] * shapes[s][1] * shapes[s][2] > (test_emulated() ? 1000000 : 3000000))
+            continue;
         for (int wide = 0; wide < 2; wide++) {
             make_product(&d.b, shapes[s][0], shapes[s][1], shapes[s][2]);
             check_data(&d, wide);
@@ -176,7 +177,7 @@ TEST(convolutions)
         {1, 1, 32, 16, 60, 32, 3, 1, 2, 2}, {3, 2, 33, 12, 11, 20, 3, 1, 1, 1}, {1, 1, 100, 13, 13, 70, 1, 2, 0, 1},
         {1, 1, 48, 40, 41, 24, 3, 1, 0, 1}, {2, 5, 20, 10, 10, 17, 1, 1, 0, 1}, {1, 1, 512, 5, 6, 34, 3, 1, 1, 1},
         {1, 1, 16, 70, 70, 16, 1, 1, 0, 1}, {1, 1, 20, 11, 12, 18, 7, 3, 3, 1}};
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s += test_light() ? 3 : 1) {
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s += test_emulated() ? 5 : test_light() ? 3 : 1) {
         data d;
         make_convolution(&d.b, &shapes[s]);
         check_data(&d, s & 1);

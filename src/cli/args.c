@@ -242,3 +242,13 @@ const char *gale__nearest(const char *word, const char *const *list)
     }
     return best;
 }
+
+bool gale__args_part(const gale__args *a, int *part, int *parts)
+{
+    int used = 0;
+    const char *text = gale__args_text(a, "part");
+    *part = *parts = 0;
+    if (!text) return true;
+    bool numbers = sscanf(text, "%6d/%6d%n", part, parts, &used) == 2 && !text[used];
+    return numbers && *part >= 1 && (*part)-- <= *parts;
+}

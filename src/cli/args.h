@@ -86,6 +86,8 @@ bool gale__args_flag(const gale__args *a, const char *name);
 int64_t gale__args_int(const gale__args *a, const char *name);
 double gale__args_real(const gale__args *a, const char *name);
 const char *gale__args_text(const gale__args *a, const char *name); /* NULL when neither given nor defaulted */
+/* --part K/N, K from 1 to N, as 0 to N - 1 of N; 0 of 0 if it was not given.  false: it is not of that form. */
+bool gale__args_part(const gale__args *a, int *part, int *parts);
 /* For arguments that may be given again: the i-th value, NULL past the end. */
 const char *gale__args_item(const gale__args *a, const char *name, size_t i);
 

@@ -126,16 +126,6 @@ static gale_status check_any(const gale__args *given, const gale_check_result *r
     return GALE_OK;
 }
 
-/* K/N, with K from 1 to N; without a text all is one part. */
-static bool read_part(const char *text, int *part, int *parts)
-{
-    int used = 0;
-    *part = *parts = 0;
-    if (!text) return true;
-    bool numbers = sscanf(text, "%6d/%6d%n", part, parts, &used) == 2 && !text[used];
-    return numbers && *part >= 1 && (*part)-- <= *parts;
-}
-
 static gale_status check(const gale__args *given, printer *p, gale_check_result **out)
 {
     bool json = gale__args_flag(given, "json");
@@ -148,7 +138,7 @@ static gale_status check(const gale__args *given, printer *p, gale_check_result 
         .device_done = print_done,
         .user = p,
         .control = {.progress = gale__job_progress_show, .user = &p->progress}};
-    read_part(gale__args_text(given, "part"), &options.part, &options.parts);
+    gale__args_part(given, &options.part, &options.parts);
     gale_status status = gale_check_run(&options, out);
     gale__job_progress_end(&p->progress);
     return status == GALE_OK ? p->status : status;
@@ -163,7 +153,7 @@ static int run(const gale__args *given)
     char *text = NULL;
     int code = GALE__EXIT_OK;
     gale_status status;
-    if (!read_part(share, &part, &parts))
+    if (!gale__args_part(given, &part, &parts))
         return gale__usage("check", "--part %s: K/N is expected, with K from 1 to N, such as 2/4", share);
     if (compare) GALE_GO(read_earlier(compare, &p.earlier));
     GALE_GO(check(given, &p, &r));

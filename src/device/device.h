@@ -183,6 +183,8 @@ struct gale__backend {
     gale_status (*fill)(gale_stream *stream, gale__ref to, size_t size, uint64_t pattern, size_t pattern_bytes);
     gale_status (*build)(gale_device *device, const gale__source *source, gale_module *module);
     void (*unbuild)(gale_module *module);
+    int selftest_parts; /* processes that a self-test on many cores is divided among, if that is faster; 0: one */
+    gale_status (*compile_file)(const char *path); /* to PATH.code, for device->apart; NULL: cannot */
     gale_status (*kernel)(
         gale_module *module, gale_kernel *kernel); /* entry, group, block_bytes and shared_bytes are set */
     void (*kernel_destroy)(gale_kernel *kernel);
@@ -231,6 +233,7 @@ struct gale_device {
     gale_device_info info;
     void *impl;
     bool debug_layer;
+    bool apart; /* this is a process of gale, which compiles kernels in further ones where that is faster */
     struct gale__pool *pool;
     struct gale__staging_spare *spare;      /* pinned memory that streams lend each other */
     struct gale__buffer_watch *watch;       /* NULL: off */

@@ -89,14 +89,17 @@ static void find_program(char *path, size_t size)
     else if (!base || strcmp(base, "/gale")) snprintf(path, size, "gale");
 }
 
-gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *on_line, void *user, gale__trust *out)
+gale_status gale__trust_spawn(
+    const char *backend, int index, gale__trust_part part, gale__trust_line *on_line, void *user, gale__trust *out)
 {
-    char program[1024], number[16];
+    char program[1024], number[16], which[32];
     watched w = {.on_line = on_line, .user = user, .step = "start"};
     gale__process_end end;
     find_program(program, sizeof program);
     snprintf(number, sizeof number, "%d", index);
-    const char *argv[] = {program, "selftest", "--provider", backend, "--device", number, NULL};
+    snprintf(which, sizeof which, "%d/%d", part.index + 1, part.count);
+    const char *argv[] = {
+        program, "selftest", "--provider", backend, "--device", number, part.count > 1 ? "--part" : NULL, which, NULL};
     GALE_TRY(gale__process_watch(argv, WAITS * gale__watchdog_ns(false), take_line, &w, &end));
     /* A busy machine may be slow or out of memory: only wrong results and crashes count for next time. */
     *out = (gale__trust){.verdict = GALE__TRUST_FAILED, .passing = end.timed_out || (!end.signal && end.code == 1)};
@@ -118,7 +121,7 @@ static gale_status test_here(gale_device *device, gale__trust *out)
     watched w = {.step = "start"};
     gale__log(GALE__WARN, "%s:%d: the self-test runs in this process, because the gale program was not found (%s)",
         device->info.backend, device->info.index, gale_error());
-    gale_status status = gale__selftest_run(device, take_line, &w);
+    gale_status status = gale__selftest_run(device, GALE__TRUST_WHOLE, take_line, &w);
     if (status == GALE_NO_MEMORY) return status;
     *out = (gale__trust){.verdict = status == GALE_OK ? GALE__TRUST_PASSED : GALE__TRUST_FAILED,
         .passing = status != GALE_OK && status != GALE_MISMATCH};
@@ -145,7 +148,8 @@ gale_status gale__trust_require(gale_device *device)
     if (!driver || gale__env_get_i64(GALE__ENV_ALLOW_UNTRUSTED, 0) == 1) return GALE_OK;
     gale__trust_load(&device->info, &t);
     if (t.verdict == GALE__TRUST_UNTESTED) {
-        gale_status status = gale__trust_spawn(device->info.backend, device->info.index, NULL, NULL, &t);
+        gale_status status =
+            gale__trust_spawn(device->info.backend, device->info.index, GALE__TRUST_WHOLE, NULL, NULL, &t);
         if (status != GALE_OK) status = test_here(device, &t);
         if (status != GALE_OK) return status;
         if (!t.passing) save(&device->info, &t);

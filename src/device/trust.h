@@ -17,12 +17,19 @@ void gale__trust_load(const gale_device_info *info, gale__trust *out);
  * untrusted ones. */
 gale_status gale__trust_require(gale_device *device);
 
+/* Processes may share the kernels: the index-th of every `count`. */
+typedef struct gale__trust_part {
+    int index, count;
+} gale__trust_part;
+#define GALE__TRUST_WHOLE ((gale__trust_part){0, 1})
+
 /* The self-test in a process of its own: `on_line` gets "> STEP" before a step and "+ NOTE" or "- REASON" after it.
  * GALE_NOT_FOUND where there is no gale program to run it. */
 typedef void gale__trust_line(void *user, const char *line);
-gale_status gale__trust_spawn(const char *backend, int index, gale__trust_line *on_line, void *user, gale__trust *out);
+gale_status gale__trust_spawn(
+    const char *backend, int index, gale__trust_part part, gale__trust_line *on_line, void *user, gale__trust *out);
 
 /* The self-test itself, in this process, with the same lines: GALE_MISMATCH where a result is wrong.  Defined in
  * jobs/selftest: it runs operators, which this room knows nothing of. */
-gale_status gale__selftest_run(gale_device *device, gale__trust_line *on_line, void *user);
+gale_status gale__selftest_run(gale_device *device, gale__trust_part part, gale__trust_line *on_line, void *user);
 #endif

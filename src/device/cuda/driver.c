@@ -1,8 +1,7 @@
 /* The backend table of CUDA and HIP: one set of functions for whichever driver's symbols the device was opened with.
  * The driver's handles are stored directly in the `impl` of gale's objects, so no further allocation is needed. */
-#include "device/cuda/driver.h"
-#include "device/cuda/blas.h"
 #include "device/cuda/nvrtc.h"
+#include "device/cuda/blas.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -335,7 +334,7 @@ static void capture_destroy(gale_capture *capture)
     capture->impl = NULL;
 }
 
-#define TABLE(label, probe_function, open_function, dlpack)                                                   \
+#define TABLE(label, probe_function, open_function, compile, dlpack)                                          \
     {                                                                                                         \
         .name = label, .probe = probe_function, .open = open_function, .close = close_device, .alloc = alloc, \
         .free = free_mem, .memory_info = memory_info, .stream_create = stream_create,                         \
@@ -346,7 +345,7 @@ static void capture_destroy(gale_capture *capture)
         .event_poll = event_poll, .stream_wait = stream_wait, .event_elapsed = event_elapsed,                 \
         .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay,         \
         .capture_destroy = capture_destroy, .product = gale__cu_product, .call_run = gale__cu_call_run,       \
-        .call_destroy = gale__cu_call_destroy, .dlpack_type = dlpack,                                         \
+        .call_destroy = gale__cu_call_destroy, .compile_file = compile, .dlpack_type = dlpack,                \
     }
-const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda, 2);
-const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip, 10);
+const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda, gale__cu_compile_file, 2);
+const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip, NULL, 10);

@@ -50,7 +50,9 @@ static gale_status compile(gale_device *device, const gale__source *source, cons
     if (!text) return GALE_NO_MEMORY;
     memcpy(text, source->data, source->size);
     text[source->size] = 0;
-    gale_status status = gale__rtc_compile(maker, major, source->ours, text, target, options, out);
+    bool apart = device->apart && source->ours && !maker->hip;
+    gale_status status = apart ? gale__rtc_compile_apart(major, text, target, options, out) : GALE_NOT_FOUND;
+    if (status != GALE_OK) status = gale__rtc_compile(maker, major, source->ours, text, target, options, out);
     gale__free(text);
     return status;
 }

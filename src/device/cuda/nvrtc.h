@@ -9,6 +9,10 @@
  * The compiler's own message is in the error (GALE_BUILD). */
 gale_status gale__rtc_compile(const gale__cu_maker *maker, int driver_major, bool ours, const char *text,
     const char *target, const char *options, gale__bytes *out);
+/* The same for text of ours, in a process of this program: for processes of gale alone. */
+gale_status gale__rtc_compile_apart(
+    int driver_major, const char *text, const char *target, const char *options, gale__bytes *out);
+gale_status gale__cu_compile_file(const char *path); /* what that process does: see gale__backend */
 /* The target for a device of this compute capability: its own when the compiler knows it, else PTX of the newest older
  * one. GALE_UNSUPPORTED when the device is older than all it knows. */
 gale_status gale__rtc_target(const gale__cu_maker *maker, int driver_major, int arch, char *target, size_t size);

@@ -29,7 +29,9 @@ static gale_status build_failed(gale__cl_device *d, cl_program program, cl_int e
 /* Takes the program over. */
 static gale_status build_program(gale__cl_device *d, cl_program program, const char *options, cl_program *out)
 {
+    uint64_t begin = gale__time_ns();
     cl_int e = d->cl->clBuildProgram(program, 1, &d->id, options, NULL, NULL);
+    gale__log(GALE__DEBUG, "opencl: a program was built in %.1f ms", (double)(gale__time_ns() - begin) / 1e6);
     if (e == CL_SUCCESS) {
         *out = program;
         return GALE_OK;

@@ -106,6 +106,7 @@ static void free_memory(gale_device *device, gale__mem *mem)
 
 const gale__backend gale__backend_opencl = {
     .name = "opencl",
+    .selftest_parts = 4,
     .probe = gale__cl_probe,
     .open = open_device,
     .close = close_device,

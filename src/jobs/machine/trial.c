@@ -34,7 +34,7 @@ static gale_status run_trial(const gale__provider *provider, const gale_trial_op
 {
     trial t = {.options = o, .arena = gale__result_arena(r), .step = "start"};
     gale__trust trust;
-    GALE_TRY(gale__trust_spawn(provider->backend, o->device, note_line, &t, &trust));
+    GALE_TRY(gale__trust_spawn(provider->backend, o->device, GALE__TRUST_WHOLE, note_line, &t, &trust));
     r->passed = trust.verdict == GALE__TRUST_PASSED;
     r->reason = gale__arena_strdup(t.arena, trust.reason);
     r->steps = t.steps;

@@ -1,6 +1,7 @@
 /* The kernels of the self-test as one graph, so that a device builds them all at once. */
 #ifndef GALE_JOBS_SELFTEST_KERNELS_H
 #define GALE_JOBS_SELFTEST_KERNELS_H
+#include "device/trust.h"
 #include "gale/graph.h"
 
 enum { GALE__SELFTEST_INPUTS = 24 };
@@ -20,6 +21,7 @@ typedef struct gale__selftest_kernel {
 extern const gale__selftest_kernel gale__selftest_kernels[];
 int gale__selftest_count(bool matrix); /* of the kernels, for devices with and without matrix units */
 
-gale_status gale__selftest_net_create(gale__selftest_net *net, int count); /* one output per kernel, in their order */
+/* One output per kernel of the part, in their order. */
+gale_status gale__selftest_net_create(gale__selftest_net *net, int count, gale__trust_part part);
 void gale__selftest_net_finish(gale__selftest_net *net);
 #endif
