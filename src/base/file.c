@@ -2,6 +2,7 @@
  * readers and crashes see either the old content or the new one. */
 #include "base/file.h"
 #include "base/env.h"
+#include "base/thread.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
