@@ -1,9 +1,6 @@
 /* Convolutions over three channels: a fourth is added where matrix units multiply halves, with the results they had. */
-#include "device/null/null.h"
-#include "device/registry.h"
 #include "graph/rewrite/pad_channels.h"
-#include "graph/run/program.h"
-#include "op_graph.h"
+#include "rewrite_program.h"
 
 enum { WEIGHTS_MOST = 4096 };
 
@@ -24,25 +21,11 @@ static void stems(og *t)
     og_output(t, convolution(t, x, 3, 7, 2));
 }
 
-static int pads_of(const gale_program *p)
+static bool has_pads(const gale_program *p, int64_t want)
 {
-    int n = 0;
+    int64_t n = 0;
     for (int i = 0; i < p->graph->n_nodes; i++) n += !strcmp(p->graph->nodes[i].name, "Pad");
-    return n;
-}
-
-/* On the CPU the program is made as ever, and then changed. */
-static bool run(og *t, bool change, gale_tensor **y)
-{
-    gale_device *cpu = NULL;
-    gale_program *p = NULL;
-    bool ok = CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu)) &&
-              CHECK_OK(gale_program_create(t->graph, cpu, NULL, &p)) && CHECK_EQ(pads_of(p), 0);
-    if (ok && change) ok = CHECK_OK(gale__pad_channels(p->graph, true, &p->arena)) && CHECK_EQ(pads_of(p), 2);
-    ok = ok && CHECK_OK(gale_program_run(p, t->inputs, y, GALE_RUN_ON_HOST));
-    gale_program_destroy(&p);
-    gale_device_close(&cpu);
-    return ok;
+    return CHECK_EQ(n, want);
 }
 
 TEST(results_stay)
@@ -51,56 +34,28 @@ TEST(results_stay)
     gale_tensor *want[2] = {0}, *have[2] = {0};
     og_begin(&t);
     stems(&t);
-    if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && run(&t, false, want) && run(&t, true, have))
+    if (CHECK_OK(t.status) && CHECK_OK(og_tensors(&t, NULL)) && rewrite_run(&t, NULL, NULL, 0, want) &&
+        rewrite_run(&t, gale__pad_channels, has_pads, 2, have))
         for (int i = 0; i < 2; i++) CHECK(og_distance(want[i], have[i]) < 1e-5);
     for (int i = 0; i < 2; i++) gale_tensor_destroy(&want[i]), gale_tensor_destroy(&have[i]);
     og_end(&t);
 }
 
-/* Only halves, and only with matrix units. */
 TEST(where_it_pays)
 {
     og t;
     og_begin(&t);
     stems(&t);
-    for (int way = 0; way < 4; way++) {
-        gale_device *null = NULL;
-        gale_program *p = NULL;
-        gale_program_options options = {.precision = way & 1 ? GALE_PRECISION_F16 : GALE_PRECISION_AS_IT_IS};
-        gale__null_set_caps(NULL);
-        CHECK_OK(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
-        gale_device_caps caps = null->info.caps;
-        gale_device_close(&null);
-        caps.n_matrix = (uint32_t)way >> 1;
-        gale__null_set_caps(&caps);
-        CHECK_OK(gale__device_open_one(&gale__backend_null, 0, NULL, &null));
-        if (CHECK_OK(gale_program_create(t.graph, null, &options, &p))) CHECK_EQ(pads_of(p), way == 3 ? 2 : 0);
-        gale_program_destroy(&p);
-        gale_device_close(&null);
-    }
-    gale__null_set_caps(NULL);
+    rewrite_pays(&t, has_pads, 0, 2);
     og_end(&t);
 }
 
-/* Whatever allocation fails, nothing is lost. */
 TEST(faults)
 {
-    gale_device *cpu = NULL;
     og t;
     og_begin(&t);
     stems(&t);
-    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
-    gale_status status = GALE_NO_MEMORY;
-    for (uint64_t n = 1; status == GALE_NO_MEMORY && n < 100; n++) {
-        gale_program *p = NULL;
-        CHECK_OK(gale_program_create(t.graph, cpu, NULL, &p));
-        gale__alloc_fail_at(n);
-        status = gale__pad_channels(p->graph, true, &p->arena);
-        gale__alloc_fail_at(0);
-        gale_program_destroy(&p);
-    }
-    CHECK_OK(status);
-    gale_device_close(&cpu);
+    rewrite_faults(&t, gale__pad_channels);
     og_end(&t);
 }
 
