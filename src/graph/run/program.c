@@ -36,10 +36,10 @@ gale_status gale_program_create(
     if (status == GALE_OK) status = gale__index_rules(graph, &p->arena, &p->index_rules, &p->n_index_rules);
     if (status == GALE_OK && !(options && options->no_recognise) && !device->info.caps.host_functions)
         status = gale__merge_products(p->graph, &p->arena);
-    if (status == GALE_OK && !(options && options->no_recognise) && device->info.caps.n_matrix)
-        status = gale__merge_groups(p->graph, options && options->precision, &p->arena);
-    if (status == GALE_OK && !(options && options->no_recognise) && device->info.caps.n_matrix)
-        status = gale__pad_channels(p->graph, options && options->precision, &p->arena);
+    bool units = !(options && options->no_recognise) && device->info.caps.n_matrix,
+         narrow = options && options->precision;
+    if (status == GALE_OK && units) status = gale__merge_groups(p->graph, narrow, &p->arena);
+    if (status == GALE_OK && units) status = gale__pad_channels(p->graph, narrow, &p->arena);
     if (status == GALE_OK && options && options->precision)
         status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
     if (status != GALE_OK) {

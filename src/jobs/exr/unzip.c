@@ -41,7 +41,7 @@ gale_status gale__unzip_begin(
     u->stream = stream;
     u->args = *args;
     gale__inflate_kernels.describe(args, &gale_device_get_info(device)->caps, 0, &u->launch);
-    GALE_TRY(find_kernel(device, args, &u->kernel));
+    if (!u->kernel) GALE_TRY(find_kernel(device, args, &u->kernel));
     GALE_TRY(gale_buffer_create(device, (size_t)args->chunks * sizeof(uint32_t), &u->flags));
     GALE_TRY(gale_buffer_create(device, (size_t)args->space_bytes, &u->space));
     GALE_TRY(gale_buffer_create(device, table_bytes, &u->table));

@@ -195,7 +195,7 @@ static gale__ir_val is_literal(gale__ir *ir, gale__ir_val e)
     return test(ir, GALE__LT, gale__ir_op1(ir, GALE__BITCAST, GALE_I32, e), gale__ir_i32(ir, 0));
 }
 
-/* What is no literal of a short code. */
+/* Matches, ends of blocks, and literals whose codes are longer than the table's. */
 static void read_other(const inflating *k)
 {
     gale__ir *ir = k->ir;

@@ -206,9 +206,11 @@ static void choose_column(const gale__nest *nest, const gale_device_caps *caps, 
     int64_t n = gale__nest_count(nest, nest->n_outer, all);
     s->kind = GALE__SCHEDULE_COLUMN;
     s->vector = (uint8_t)pick_vector(nest, nest->n_outer - 1);
-    if (gale__schedule_choose_window(nest, caps, s)) return;
     int64_t chunks = gale__nest_count(nest, 0, nest->n_outer) / s->vector;
     uint32_t rows = group_limit(caps, COLUMN_GROUP), threads = 1;
+    s->rows = (uint16_t)rows;
+    s->threads = (uint16_t)threads;
+    if (gale__schedule_choose_window(nest, caps, s)) return;
     bool too_long = caps->loop_max && n > caps->loop_max / 4; /* for one thread to walk, on this driver */
     if (((chunks <= units_of(caps) * 512 && !nest->steady) || too_long) && n >= 32)
         split_columns(too_long ? 1 : chunks, n, caps, &rows, &threads);

@@ -226,7 +226,7 @@ double gale__schedule_tile_cycles(
     const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps, const gale__schedule *s);
 /* Along which dimension an operand's loads find neighbours, and how many at once. */
 void gale__schedule_choose_operand(const gale__nest *nest, const gale__contraction *c, gale__schedule *s, int which);
-/* COLUMN's work where windows overlap and there are enough of them. */
+/* COLUMN's work, with its vector and group, where windows overlap and there are enough of them. */
 bool gale__schedule_choose_window(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 bool gale__schedule_choose_interleave(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);
 bool gale__schedule_choose_transpose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *s);

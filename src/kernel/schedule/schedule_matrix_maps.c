@@ -67,6 +67,21 @@ static bool joins(const gale__nest *nest, const gale__nest_guard *g, int outer, 
     return *pixel < 0 || (g->coef[*pixel] > 0 && !(g->coef[inner[0]] && inner[1] >= 0 && g->coef[inner[1]]));
 }
 
+/* Dimensions within the window that no guard looks at: their pixels are as far apart as the windows. */
+static bool join_rest(const gale__nest *nest, const gale__nest_access *a, window *w)
+{
+    for (int d = nest->n_outer; d < nest->n_outer + nest->n_inner; d++) {
+        if (nest->extent[d] == 1 || d == w->channel || d == w->inner[0] || d == w->inner[1]) continue;
+        int axis = 0;
+        while (axis < 2 && (w->outer[axis] < 0 || w->guard[axis] >= 0 || w->inner[axis] >= 0 ||
+                               a->stride[w->outer[axis]] != a->stride[d]))
+            axis++;
+        if (axis == 2) return false;
+        w->inner[axis] = d;
+    }
+    return true;
+}
+
 static bool find_window(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s, window *w)
 {
     const gale__nest_access *a = access_of(nest, c, s, 0);
@@ -82,22 +97,7 @@ static bool find_window(const gale__nest *nest, const gale__contraction *c, cons
             w->inner[axis] = pixel;
             used++;
         }
-    return used == a->n_guards && a->stride[w->channel] == 1;
-}
-
-/* Dimensions within the window that no guard looks at: their pixels are as far apart as the windows. */
-static bool join_rest(const gale__nest *nest, const gale__contraction *c, const gale__nest_access *a, window *w)
-{
-    for (int d = nest->n_outer; d < nest->n_outer + nest->n_inner; d++) {
-        if (nest->extent[d] == 1 || d == w->channel || d == w->inner[0] || d == w->inner[1]) continue;
-        int axis = 0;
-        while (axis < 2 && (w->outer[axis] < 0 || w->guard[axis] >= 0 || w->inner[axis] >= 0 ||
-                               a->stride[w->outer[axis]] != a->stride[d]))
-            axis++;
-        if (axis == 2) return false;
-        w->inner[axis] = d;
-    }
-    return c->k % nest->extent[w->channel] == 0;
+    return used == a->n_guards && a->stride[w->channel] == 1 && join_rest(nest, a, w);
 }
 
 /* What the device is told of an axis; false where it cannot be. */
@@ -121,16 +121,17 @@ static bool describe_axis(const gale__nest *nest, const gale__nest_access *a, co
 
 /* The first operand; the channels of a pixel are whole steps along k. */
 static bool find_pixels(
-    const gale__nest *nest, const gale__contraction *c, const gale__schedule *s, window *w, gale__matrix_map *out)
+    const gale__nest *nest, const gale__contraction *c, const gale__schedule *s, gale__matrix_map *out)
 {
     const gale__nest_access *a = access_of(nest, c, s, 0);
     uint32_t element = element_bytes(s);
-    if (!find_window(nest, c, s, w) || !join_rest(nest, c, a, w)) return false;
-    int64_t offset = a->offset, channels = nest->extent[w->channel];
+    window w;
+    if (!find_window(nest, c, s, &w)) return false;
+    int64_t offset = a->offset, channels = nest->extent[w.channel];
     *out = (gale__matrix_map){.ref = a->buffer,
-        .rows = (uint64_t)(w->picture >= 0 ? nest->extent[w->picture] : 1),
+        .rows = (uint64_t)(w.picture >= 0 ? nest->extent[w.picture] : 1),
         .k = (uint64_t)channels,
-        .pitch = w->picture >= 0 ? (uint64_t)a->stride[w->picture] * element : 16,
+        .pitch = w.picture >= 0 ? (uint64_t)a->stride[w.picture] * element : 16,
         .box_rows = s->tile_m,
         .element = element,
         .window = true};
@@ -138,8 +139,8 @@ static bool find_pixels(
     bool whole = out->pitch % 16 == 0;
     for (int axis = 0; axis < 2; axis++) {
         gale__matrix_axis *to = &out->axis[axis];
-        if (!describe_axis(nest, a, w, axis, &offset, to)) return false;
-        if (w->outer[axis] >= 0) to->pitch *= element;
+        if (!describe_axis(nest, a, &w, axis, &offset, to)) return false;
+        if (w.outer[axis] >= 0) to->pitch *= element;
         whole = whole && to->pitch % 16 == 0;
     }
     out->offset = (uint64_t)offset * element;
@@ -149,17 +150,15 @@ static bool find_pixels(
 int gale__matrix_find_maps(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s)
 {
     gale__matrix_map map;
-    window w;
     if (!find_rows(nest, c, s, 1, &map)) return 0;
-    return find_rows(nest, c, s, 0, &map) ? GALE__MAPS_ROWS : find_pixels(nest, c, s, &w, &map) ? GALE__MAPS_WINDOW : 0;
+    return find_rows(nest, c, s, 0, &map) ? GALE__MAPS_ROWS : find_pixels(nest, c, s, &map) ? GALE__MAPS_WINDOW : 0;
 }
 
 int gale__schedule_maps(const gale__nest *nest, const gale__schedule *s, gale__matrix_map out[GALE__LAUNCH_MAPS])
 {
     gale__contraction c;
-    window w;
     if (!s->maps || !gale__nest_contraction(nest, &c)) return 0;
-    if (s->maps == GALE__MAPS_WINDOW) find_pixels(nest, &c, s, &w, &out[0]);
+    if (s->maps == GALE__MAPS_WINDOW) find_pixels(nest, &c, s, &out[0]);
     else find_rows(nest, &c, s, 0, &out[0]);
     find_rows(nest, &c, s, 1, &out[1]);
     return 2;
@@ -187,10 +186,9 @@ static void place_window(gale__matrix *t, gale__ir_val k, gale__ir_val *from, ga
     gale__emit *e = &t->tile.tiling.emit;
     gale__ir *ir = e->ir;
     gale__ir_val coord[GALE__NEST_DIMS], pixel[2], begin[2];
-    gale__matrix_map map;
     window w;
     int access = t->parts[0].access;
-    find_pixels(e->nest, &t->tile.tiling.contraction, e->schedule, &w, &map);
+    find_window(e->nest, &t->tile.tiling.contraction, e->schedule, &w);
     gale__emit_tile_clear_coords(&t->tile.tiling, coord);
     gale__emit_tile_coords(&t->tile.tiling, k, 'K', coord);
     gale__emit_tile_coords(&t->tile.tiling, t->tile.tiling.origin[0], gale__schedule_tile_kind(e->schedule, 0), coord);
