@@ -278,10 +278,10 @@ static gale_status measure_inflate(const zipped *z, int copies, gale__inflate_ar
     gale_status status;
     double best = 1e9;
     size_t bad = 0;
-    memcpy(table, z->packed.table, (size_t)a.channels * 4);
+    for (int64_t i = 0; i < a.channels; i++) table[i] = z->packed.table[i] * (uint32_t)copies;
     for (int64_t i = 0; i < n; i++) {
         to[i] = ((gale__inflate_chunk *)(z->packed.table + a.channels))[i % a.chunks];
-        to[i].row += (uint32_t)(i / a.chunks * height);
+        to[i].place += (uint32_t)(i / a.chunks * height * width);
         to[i].space += (uint32_t)(i / a.chunks * a.space_bytes);
     }
     a.chunks = n, a.height *= copies, a.space_bytes *= copies;

@@ -131,7 +131,7 @@ static double run_kernel(const nest_case *c, const gale__schedule *s, gale_buffe
     if (status == GALE_OK)
         status = gale__kernel_create(module, ir.name, ir.group, (uint32_t)(8 * ir.n_pointers + 4 * ir.n_words),
             gale__ir_launch_bytes(&ir), &kernel);
-    if (status == GALE_OK && gale__schedule_params(&c->nest, s, words, &n_words) == GALE_OK) {
+    if (status == GALE_OK && gale__schedule_params(&c->nest, s, NULL, words, &n_words) == GALE_OK) {
         for (int b = 0; b < c->nest.n_buffers; b++) refs[b] = gale__buffer_ref(buffers[b], 0);
         gale__matrix_map maps[GALE__LAUNCH_MAPS];
         gale__launch launch = {.n_refs = ir.n_pointers, .n_words = n_words, .refs = refs, .words = words};

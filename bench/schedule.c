@@ -61,7 +61,7 @@ static double run_kernel(const nest_case *c, const gale__schedule *s, gale_kerne
     uint32_t words[GALE__SCHEDULE_WORDS];
     int n_words;
     double best = 1e30;
-    CHECK_OK(gale__schedule_params(&c->nest, s, words, &n_words));
+    CHECK_OK(gale__schedule_params(&c->nest, s, NULL, words, &n_words));
     for (int b = 0; b < c->nest.n_buffers; b++) {
         size_t size = (size_t)c->buffers[b].elements * gale_type_size(c->buffers[b].type);
         CHECK_OK(gale_buffer_create(device, size, &buffers[b]));

@@ -443,6 +443,39 @@ F(cuGraphInstantiateWithFlags, hipGraphInstantiateWithFlags, void **exec, void *
     if (!code) memcpy(*exec, g, sizeof(graph));
     return code;
 }
+#ifndef FAKE_HIP
+/* A node is known by its place, counted from 1. */
+F(cuStreamGetCaptureInfo_v3, x, void *s, int *status, uint64_t *id, void **g, void *const **nodes, const void **edges,
+    size_t *n)
+{
+    static _Thread_local void *last;
+    stream *at = s;
+    *status = at->capturing != NULL;
+    *id = 1;
+    *g = at->capturing;
+    *edges = NULL;
+    *n = at->capturing && at->capturing->count;
+    if (*n) last = (void *)(uintptr_t)at->capturing->count;
+    *nodes = &last;
+    return OK;
+}
+F(cuGraphExecKernelNodeSetParams, x, void *exec, void *node, const void *parameters)
+{
+    const struct {
+        void *function;
+        unsigned groups[3], group[3], shared;
+        void **list, **extra;
+    } *p = parameters;
+    graph *g = exec;
+    uintptr_t at = (uintptr_t)node;
+    READY();
+    if (at < 1 || at > (uintptr_t)g->count || g->items[at - 1].kind != TOUCH || p->extra) return INVALID;
+    if ((uintptr_t)p->function < GENERATED || g->items[at - 1].size != (uintptr_t)p->function - GENERATED)
+        return INVALID;
+    memcpy(g->items[at - 1].pointers, p->list[0], g->items[at - 1].size * sizeof(uint64_t));
+    return OK;
+}
+#endif
 F(cuGraphDestroy, hipGraphDestroy, void *g) { return drop(g); }
 F(cuGraphExecDestroy, hipGraphExecDestroy, void *g) { return drop(g); }
 F(cuGraphLaunch, hipGraphLaunch, void *exec, void *s)

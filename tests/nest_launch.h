@@ -18,7 +18,7 @@ static inline bool nr_launch(gale_device *device, gale_module *module, const nes
     uint32_t words[GALE__SCHEDULE_WORDS];
     int n_words;
     memset(results, 0, NR_BUFFERS * sizeof *results);
-    if (!CHECK_OK(gale__schedule_params(&c->nest, s, words, &n_words))) return false;
+    if (!CHECK_OK(gale__schedule_params(&c->nest, s, NULL, words, &n_words))) return false;
     CHECK_EQ(n_words, ir->n_words);
     if (!CHECK(n_words <= (int)(sizeof job.words / sizeof *job.words))) return false;
     memcpy(job.words, words, sizeof job.words);

@@ -34,6 +34,9 @@ static const gale_device_caps nvidia = {
     .storage8 = true,
     .storage16 = true,
     .own_math = true,
+    .corners = true,
+    .denormals = true,
     .exact_division = true,
+    .dialect = "cuda",
 };
 #endif

@@ -13,10 +13,4 @@ static inline gale_device *provider_device(const char *provider)
     else if (gale__device_open_one(backend, 0, NULL, &device) != GALE_OK) device = NULL;
     return device;
 }
-
-/* Whether a software driver leaves case i of a brief run to the other one: PoCL and lavapipe take seconds a kernel. */
-static inline bool provider_leaves(const gale_device *device, int i)
-{
-    return test_brief() && device->info.caps.software && i % 2 == device->info.caps.spirv;
-}
 #endif

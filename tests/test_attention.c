@@ -552,7 +552,8 @@ static void run_programs(const char *provider)
         og t;
         gale_tensor *y[2] = {0};
         int routines = 0, none = 0;
-        if (provider_leaves(device, (int)i)) continue;
+        bool software = device->info.caps.software; /* two such drivers share the chains of a brief run */
+        if (test_brief() && software && i % 2 == device->info.caps.spirv) continue;
         seed = i + 1;
         og_begin(&t);
         write_chain(&t, &chains[i]);

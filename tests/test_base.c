@@ -35,6 +35,9 @@ TEST(errors)
     CHECK_TEXT(gale_error(), "again: loading 3: a.txt: gone");
     gale__fail(GALE_FORMAT, "no channel %s", "\x1b[2Jgr\xc3\xbcn\x7f");
     CHECK_TEXT(gale_error(), "no channel ?[2Jgr\xc3\xbcn?");
+    char text[] = "a\x1b\tb\0c";
+    gale__text_make_plain(text, sizeof text - 1, "\t");
+    CHECK(!memcmp(text, "a?\tb?c", sizeof text));
     for (int i = 0; i < 2000; i++) gale__fail_within(GALE_IO, "deep");
     CHECK(strlen(gale_error()) < 4096);
     gale__error_clear();
@@ -452,13 +455,11 @@ TEST(json_out)
     gale__json_object(&j);
     gale__json_key(&j, "name");
     gale__json_string(&j, "a \"b\"\\\n\x01");
-    gale__json_key(&j, "shape");
-    gale__json_array(&j);
+    gale__json_open(&j, "shape", '[');
     gale__json_i64(&j, 1);
     gale__json_i64(&j, -3);
     gale__json_close(&j, ']');
-    gale__json_key(&j, "list");
-    gale__json_array(&j);
+    gale__json_open(&j, "list", '[');
     gale__json_object(&j);
     gale__json_key(&j, "x");
     gale__json_f64(&j, NAN);
@@ -468,8 +469,7 @@ TEST(json_out)
     gale__json_null(&j);
     gale__json_bool(&j, true);
     gale__json_close(&j, ']');
-    gale__json_key(&j, "none");
-    gale__json_array(&j);
+    gale__json_open(&j, "none", '[');
     gale__json_close(&j, ']');
     gale__json_close(&j, '}');
     CHECK_TEXT(gale__str_text(&s),

@@ -486,7 +486,7 @@ TEST(wide_maps)
 {
     static const int64_t widths[] = {296, 301, 177};
     build b;
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+    for (size_t i = test_emulated() ? 2 : 0; i < sizeof widths / sizeof *widths; i++) {
         const build_maps m = {1, 1, 48, 9, widths[i], 1, 1, 1};
         build_init(&b, 5, 3, (int64_t[]){m.n, m.groups, 48, m.h, m.w, m.c, 3, 3});
         int in = add_load(&b, maps_access(&b, &m), 1),

@@ -6,6 +6,7 @@
 #include "device/front.h"
 #include "gale/exr.h"
 #include "gale/graph.h"
+#include "jobs/exr/exr_rates.h"
 #include "jobs/exr/denoise.h"
 #include "jobs/exr/unzip.h"
 #include "test.h"
@@ -414,26 +415,66 @@ TEST(a_batch_tells_what_it_did)
     gale_device_close(&gpu);
 }
 
-/* Five channels of halves, not all of which are shown; rows that are all alike, noise, and something between. */
-static gale_status write_zip(const char *path, const char *compression, int width)
+/* What was measured is told from what is assumed, and ZIP, whose rates are of decoding, too, from the rest. */
+TEST(rates_are_kept_by_kind)
+{
+    const gale_exr_look look = {.tone = GALE_EXR_LOCAL};
+    gale_exr_batch b = {.jobs = 2, .shares = {{4, 100 << 20, 0.5, 2.0}}};
+    gale__exr_rates r;
+    const char *before = getenv("GALE_CACHE");
+    char kept[300];
+    snprintf(kept, sizeof kept, "%s", before ? before : "");
+    setenv("GALE_CACHE", path_of("rates"), 1);
+    gale__exr_rates_load(&look, true, &r);
+    CHECK(!(r.cpu_bytes > 0) && !(r.gpu_bytes > 0) && r.cpu > 0 && r.gpu > 0 && r.start > 0);
+    gale__exr_rates_learn(&look, true, &b, device);
+    gale__exr_rates_load(&look, true, &r);
+    CHECK(r.cpu_bytes > 0 && !(r.gpu_bytes > 0) && fabs(r.cpu * (100 << 20) - 1.25) < 1e-6);
+    b.shares[0].decode_seconds = 5;
+    gale__exr_rates_learn(&look, true, &b, device);
+    gale__exr_rates_load(&look, true, &r);
+    CHECK(fabs(r.cpu * (100 << 20) - (1.25 / 2 + 2.75) / 1.5) < 1e-6);
+    gale__exr_rates_load(&look, false, &r);
+    CHECK(!(r.cpu_bytes > 0));
+    gale__exr_rates_learn(&look, false, &b, device);
+    gale__exr_rates_load(&look, false, &r);
+    CHECK(r.cpu_bytes > 0 && fabs(r.cpu * (100 << 20) - 0.25) < 1e-6);
+    if (before) setenv("GALE_CACHE", kept, 1);
+    else unsetenv("GALE_CACHE");
+}
+
+/* A file of five channels, not all of which are shown: colours of one type, Z of any, from a seed. */
+typedef struct zip_case {
+    const char *compression;
+    int width, tile;
+    gale_type colours, depth;
+    bool damaged, by_host;
+} zip_case;
+
+/* Rows that are all alike, noise, and something between. */
+static gale_status write_zip(const char *path, const zip_case *z)
 {
     enum { CHANNELS = 5, ROWS = 40 };
     static const char *const names[CHANNELS] = {"A", "B", "G", "R", "Z"};
-    static uint16_t planes[CHANNELS][ROWS * 32];
+    static char planes[CHANNELS][ROWS * 32 * 4];
     gale_exr_source sources[CHANNELS];
     uint32_t state = 7;
     for (int c = 0; c < CHANNELS; c++) {
-        sources[c] = (gale_exr_source){names[c], GALE_F16, planes[c]};
-        for (int i = 0; i < ROWS * width; i++) {
+        gale_type type = c == 4 ? z->depth : z->colours;
+        sources[c] = (gale_exr_source){names[c], type, planes[c]};
+        for (int i = 0; i < ROWS * z->width; i++) {
             state = state * 1664525u + 1013904223u;
-            uint32_t noise = i / width < 16 ? 0 : i / width < 32 ? state >> 24 : state >> 16 & 0x3fff;
-            planes[c][i] = (uint16_t)(c ? 0x3800 + c * 64 + noise : 0x3c00);
+            uint32_t noise = i / z->width < 16 ? 0 : i / z->width < 32 ? state >> 24 : state >> 16 & 0x3fff;
+            float v = gale__f16_to_f32((uint16_t)(c ? 0x3800 + c * 64 + (int)noise : 0x3c00));
+            gale__store_f64(type, planes[c] + (size_t)i * gale_type_size(type), (double)v);
         }
     }
-    const gale_exr_new_part p = {.data = {2, 3, width + 1, ROWS + 2},
-        .compression = compression,
+    const gale_exr_new_part p = {.data = {2, 3, z->width + 1, ROWS + 2},
+        .compression = z->compression,
         .channels = sources,
-        .channel_count = CHANNELS};
+        .channel_count = CHANNELS,
+        .tile_width = z->tile,
+        .tile_height = z->tile / 2};
     return gale_exr_write(path, &p, 1);
 }
 
@@ -469,7 +510,7 @@ static void damage_file(const char *path, size_t from_end)
 /* Of a batch, a picture that one core would decode; else one that all cores would; then by what pictures took. */
 TEST(the_faster_one_inflates)
 {
-    gale__exr_packed p = {.args = {.width = 4096, .height = 2160, .channels = 4, .chunk_bytes = 16 * 4096 * 8}};
+    gale__exr_packed p = {.args = {.chunks = 135, .chunk_bytes = 16 * 4096 * 8}};
     const uint64_t bytes = 4096ull * 2160 * 6;
     gale__unzipper *z = NULL;
     int chosen = 0;
@@ -487,7 +528,8 @@ TEST(the_faster_one_inflates)
     CHECK_EQ(chosen, 62);
     gale__unzipper_destroy(&z);
     CHECK_OK(gale__unzipper_create(device, &z));
-    p.serial = false, p.args.chunk_bytes *= 64; /* a chunk that takes longer than the picture on a core */
+    p.serial = false, p.args.chunk_bytes *= 64,
+    p.args.chunks = 3; /* a chunk that takes longer than the picture on a core */
     CHECK(!gale__unzipper_choose(z, &p, bytes));
     gale__unzipper_destroy(&z);
 }
@@ -497,20 +539,28 @@ TEST(chunks_are_inflated_by_a_device)
     gale_device_options vulkan = {.chain = "vulkan", .strict = true, .index = GALE_DEVICE_FIRST};
     gale_device *gpu = NULL;
     const char *path = path_of("zip.exr");
+    static const zip_case cases[] = {{"zip", 24, 0, GALE_F16, GALE_F16, false, false},
+        {"zips", 24, 0, GALE_F16, GALE_F16, false, false}, {"zip", 23, 0, GALE_F16, GALE_F16, false, false},
+        {"zips", 23, 0, GALE_F16, GALE_F16, true, true}, {"zip", 23, 0, GALE_F16, GALE_F16, true, true},
+        {"piz", 23, 0, GALE_F16, GALE_F16, false, true}, {"zips", 24, 0, GALE_F32, GALE_F32, false, false},
+        {"zips", 23, 0, GALE_F32, GALE_F16, false, false}, {"zips", 24, 0, GALE_F16, GALE_U32, false, false},
+        {"zip", 32, 16, GALE_F16, GALE_F32, false, false}, {"zip", 29, 10, GALE_F16, GALE_F16, false, false},
+        {"zips", 29, 10, GALE_F32, GALE_F32, false, false}, {"zip", 32, 16, GALE_F32, GALE_F16, false, false},
+        {"zip", 29, 10, GALE_F32, GALE_F16, true, true}};
     if (gale_device_open(&vulkan, &gpu) != GALE_OK) SKIP("no Vulkan device: %s", gale_error());
-    for (int k = 0; k < 6; k++) {
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const char *where[2] = {"host", "device"};
         char messages[2][300];
         gale_exr_report r[2] = {0};
         gale_picture *p[2] = {NULL, NULL};
         gale_status status[2];
-        CHECK_OK(write_zip(path, k == 5 ? "piz" : k % 2 ? "zips" : "zip", k < 2 ? 24 : 23));
-        if (k == 3 || k == 4) damage_file(path, 60);
+        CHECK_OK(write_zip(path, &cases[k]));
+        if (cases[k].damaged) damage_file(path, 60);
         for (int i = 0; i < 2; i++) status[i] = view_zip(gpu, path, where[i], &r[i], &p[i], messages[i]);
-        CHECK_EQ(status[0], k == 3 || k == 4 ? GALE_FORMAT : GALE_OK);
+        CHECK_EQ(status[0], cases[k].damaged ? GALE_FORMAT : GALE_OK);
         CHECK_EQ(status[1], status[0]);
         CHECK_TEXT(messages[1], messages[0]);
-        CHECK(!r[0].packed_bytes && (r[1].packed_bytes > 0) == (k < 3));
+        if (!CHECK(!r[0].packed_bytes && (r[1].packed_bytes > 0) == !cases[k].by_host)) printf("  case %zu\n", k);
         if (p[0] && p[1]) CHECK(!memcmp(p[0]->data, p[1]->data, (size_t)(p[0]->width * p[0]->height * 4)));
         for (int i = 0; i < 2; i++) gale_picture_destroy(&p[i]);
     }
@@ -605,8 +655,8 @@ TEST(memory_runs_out_anywhere)
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(dwa_is_written), ROW(limits_come_before_memory),
     ROW(levels_are_true), ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(devices_count_alike), ROW(many_files),
-    ROW(a_batch_tells_what_it_did), ROW(chunks_are_inflated_by_a_device), ROW(the_faster_one_inflates),
-    ROW(limits_of_memory), ROW(memory_runs_out_anywhere)};
+    ROW(a_batch_tells_what_it_did), ROW(chunks_are_inflated_by_a_device), ROW(rates_are_kept_by_kind),
+    ROW(the_faster_one_inflates), ROW(limits_of_memory), ROW(memory_runs_out_anywhere)};
 
 int main(int argc, char **argv)
 {

@@ -263,7 +263,70 @@ TEST(corners_in_single_instructions)
     gale__ir_finish(&ir);
 }
 
-static const test_row rows[] = {ROW(what_becomes_eight_bits_may_be_loose), ROW(fast_results_are_near_the_reference),
+/* A GELU whose result is stored in `type`, as recognition writes it; `divisor` for the 2 of its root. */
+static int gelu_mark(gale_type type, double divisor)
+{
+    const gale__fusion_options options = {0};
+    gale__prim_graph g;
+    gale__fusion f;
+    int mark = -1;
+    gale__prim_init(&g);
+    gale__node x = gale__prim_input(&g, 0, GALE_F32, 1, (int64_t[]){64});
+    gale__node e = gale__prim_unary(&g, GALE__ERF, gale__prim_mul(&g, x, number(&g, 1 / sqrt(divisor))));
+    gale__node y = gale__prim_mul(&g, gale__prim_mul(&g, x, number(&g, 0.5)), gale__prim_add(&g, e, number(&g, 1)));
+    y = gale__prim_cast(&g, y, type);
+    if (CHECK_OK(gale__fuse(&g, &y, 1, &options, &f))) {
+        const gale__nest *n = &f.kernels[0].nest;
+        for (int i = 0; i < n->n_code; i++)
+            if (n->code[i].op == GALE__MUL) mark = n->code[i].acc;
+        gale__fusion_finish(&f);
+    }
+    gale__prim_finish(&g);
+    return mark;
+}
+
+TEST(gelu_is_found_where_halves_hide_it)
+{
+    CHECK_EQ(gelu_mark(GALE_F16, 2), GALE__NEST_GELU);
+    CHECK_EQ(gelu_mark(GALE_BF16, 2), GALE__NEST_GELU);
+    CHECK_EQ(gelu_mark(GALE_F32, 2), 0);
+    CHECK_EQ(gelu_mark(GALE_F16, 3), 0);
+}
+
+enum { GELU_ITEMS = 256 };
+
+static bool check_gelu(const ir_job *job, const char *device)
+{
+    const float *x = job->buffers[0].data, *have = job->buffers[1].data;
+    for (int i = 0; i < GELU_ITEMS; i++) {
+        double v = (double)x[i], want = v == -INFINITY ? 0 : v / 2 * (1 + erf(v * sqrt(0.5)));
+        bool ok = isnan(want)   ? isnan(have[i])
+                  : isinf(want) ? (double)have[i] == want
+                                : fabs((double)have[i] - want) <= 1e-6 * fmin(fabs(v), 16) + 1e-7 * fabs(want);
+        if (!ok) return printf("FAIL gelu of %g is %g on %s\n", v, (double)have[i], device), false;
+    }
+    return true;
+}
+
+TEST(gelu_by_one_power_of_two)
+{
+    float in[GELU_ITEMS] = {NAN, INFINITY, -INFINITY, 0, 65504, -65504, 1e30f, -1e30f}, out[GELU_ITEMS] = {0};
+    gale__ir ir;
+    for (int i = 8; i < GELU_ITEMS; i++) in[i] = (float)(gr_unit() * 20 - 10) * (i & 1 ? 1 : 0.1f);
+    gale__ir_init(&ir, "gelu");
+    ir.n_pointers = 2;
+    ir.readonly = 1;
+    ir.group[0] = GELU_ITEMS;
+    gale__ir_val at = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32});
+    gale__ir_store(&ir, 1, GALE_F32, 1, at, gale__ir_fast_gelu(&ir, gale__ir_load(&ir, 0, GALE_F32, 1, at)));
+    CHECK_OK(gale__ir_validate(&ir));
+    ir_job job = {.ir = &ir, .groups = {1, 1, 1}, .check = check_gelu, .buffers = {{in, sizeof in}, {out, sizeof out}}};
+    for (int i = 0; i < IR_TARGETS; i++) ir_run_on(&job, i);
+    gale__ir_finish(&ir);
+}
+
+static const test_row rows[] = {ROW(gelu_is_found_where_halves_hide_it), ROW(gelu_by_one_power_of_two),
+    ROW(what_becomes_eight_bits_may_be_loose), ROW(fast_results_are_near_the_reference),
     ROW(fast_kernels_use_the_devices_own), ROW(corners_in_single_instructions),
     ROW(ordinary_operands_take_the_shortest_way), ROW(ordinary_sizes_are_known_from_limits)};
 int main(int argc, char **argv)

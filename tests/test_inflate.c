@@ -70,7 +70,7 @@ static void make(picture *p, int width)
     size_t n = (size_t)(width * CHANNELS * LINES) * 2;
     *p = (picture){.width = width, .size = n, .lines = malloc(n * CHUNKS), .streams = malloc(CHUNKS * (2 * n + ROOM))};
     uint8_t *bytes = malloc(n);
-    p->table[0] = 1, p->table[1] = UINT32_MAX, p->table[2] = 0;
+    p->table[0] = (uint32_t)(width * CHUNKS * LINES), p->table[1] = GALE__INFLATE_NOWHERE, p->table[2] = 0;
     p->packed = 3; /* streams begin anywhere */
     for (int i = 0; i < CHUNKS; i++) {
         uint8_t *line = p->lines + (size_t)i * n, *to = p->streams + p->packed;
@@ -83,7 +83,8 @@ static void make(picture *p, int width)
             .packed = (uint32_t)packed,
             .size = (uint32_t)n,
             .space = (uint32_t)gale__inflate_space(n) * (uint32_t)i,
-            .row = (uint32_t)(i * LINES),
+            .place = (uint32_t)(i * LINES * width),
+            .width = (uint32_t)width,
             .sum = big_endian(to + packed - 4),
             .raw = raw};
         p->packed += packed + (size_t)(i % 3);

@@ -39,7 +39,7 @@ static void set(gale__ir *ir, gale__ir_val a, gale__ir_val i, gale__ir_val v)
     gale__ir_op3(ir, GALE__IR_SET, gale__ir_type(ir, a), a, i, v);
 }
 static void mark(gale__ir *ir, int op) { gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op}); }
-static gale__ir_val loop(gale__ir *ir, gale__ir_val from, gale__ir_val to, uint32_t step, bool unroll)
+static gale__ir_val loop(gale__ir *ir, gale__ir_val from, gale__ir_val to, uint32_t step, uint8_t unroll)
 {
     return gale__ir_add(
         ir, (gale__ir_instr){
@@ -119,10 +119,15 @@ static void bad_scope(gale__ir *ir)
     gale__ir_store(ir, 0, GALE_U32, 1, gale__ir_u32(ir, 0), v);
 }
 static void bad_end(gale__ir *ir) { mark(ir, GALE__IR_END); }
-static void bad_open(gale__ir *ir) { loop(ir, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0), 1, false); }
+static void bad_open(gale__ir *ir) { loop(ir, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0), 1, 0); }
 static void bad_unroll(gale__ir *ir)
 {
-    loop(ir, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0), 1, true);
+    loop(ir, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0), 1, 1);
+    mark(ir, GALE__IR_END);
+}
+static void bad_hint(gale__ir *ir)
+{
+    loop(ir, gale__ir_u32(ir, 0), gale__ir_u32(ir, 4), 1, 3);
     mark(ir, GALE__IR_END);
 }
 static void bad_pointer(gale__ir *ir) { gale__ir_load(ir, 3, GALE_F32, 1, gale__ir_u32(ir, 0)); }
@@ -164,7 +169,7 @@ static void bad_early_store(gale__ir *ir)
 }
 static void bad_ready(gale__ir *ir)
 {
-    loop(ir, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0), 1, false);
+    loop(ir, gale__ir_u32(ir, 0), word(ir, GALE_U32, 0), 1, 0);
     mark(ir, GALE__IR_READY);
     mark(ir, GALE__IR_END);
 }
@@ -180,6 +185,7 @@ TEST(validation)
         {bad_end, "(END): ends nothing"},
         {bad_open, "a block is not ended"},
         {bad_unroll, "(FOR): only loops of constant bounds"},
+        {bad_hint, "(FOR): a loop is unrolled (1), is not (2)"},
         {bad_pointer, "(LOAD): no such pointer"},
         {bad_word, "(WORD): 64-bit words start at an even one"},
         {bad_readonly, "(STORE): pointer is read-only"},
@@ -249,7 +255,7 @@ static void build_collatz(gale__ir *ir)
     gale__ir_val x = gale__ir_load(ir, 0, GALE_U32, 1, i);
     set(ir, n, zero, add(ir, gale__ir_op2(ir, GALE__IR_REM, GALE_U32, x, gale__ir_u32(ir, 97)), one));
     set(ir, steps, zero, zero);
-    loop(ir, zero, word(ir, GALE_U32, 0), 1, false);
+    loop(ir, zero, word(ir, GALE_U32, 0), 1, 0);
     gale__ir_val now = get(ir, n, zero);
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, gale__ir_op2(ir, GALE__GT, GALE_BOOL, now, one));
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL,
@@ -285,8 +291,8 @@ TEST(control_flow)
         .check = check_collatz});
 }
 
-/* y[g] = sum of x[64 g .. 64 g + 63], in a tree through work-group memory; a private array of 4 is summed in an
- * unrolled loop. */
+/* y[g] = sum of x[64 g .. 64 g + 63], in a tree through work-group memory; a private array of 4 is read in an
+ * unrolled loop and summed in one that stays a loop. */
 static void build_reduction(gale__ir *ir)
 {
     gale__ir_val t = builtin(ir, GALE__IR_LOCAL_ID, 0), g = builtin(ir, GALE__IR_GROUP_ID, 0),
@@ -294,16 +300,16 @@ static void build_reduction(gale__ir *ir)
     gale__ir_val tile = array(ir, GALE__IR_SHARED, GALE_F32, 16), mine = array(ir, GALE__IR_ARRAY, GALE_F32, 4),
                  sum = array(ir, GALE__IR_ARRAY, GALE_F32, 1);
     gale__ir_val base = add(ir, mul(ir, g, gale__ir_u32(ir, 64)), mul(ir, t, gale__ir_u32(ir, 4)));
-    gale__ir_val k = loop(ir, zero, gale__ir_u32(ir, 4), 1, true);
+    gale__ir_val k = loop(ir, zero, gale__ir_u32(ir, 4), 1, 1);
     set(ir, mine, k, gale__ir_load(ir, 0, GALE_F32, 1, add(ir, base, k)));
     mark(ir, GALE__IR_END);
     set(ir, sum, zero, gale__ir_f32(ir, 0));
-    k = loop(ir, zero, gale__ir_u32(ir, 4), 1, true);
+    k = loop(ir, zero, gale__ir_u32(ir, 4), 1, 2);
     set(ir, sum, zero, add(ir, get(ir, sum, zero), get(ir, mine, k)));
     mark(ir, GALE__IR_END);
     set(ir, tile, t, get(ir, sum, zero));
     mark(ir, GALE__IR_BARRIER);
-    gale__ir_val level = loop(ir, zero, gale__ir_u32(ir, 4), 1, false);
+    gale__ir_val level = loop(ir, zero, gale__ir_u32(ir, 4), 1, 0);
     gale__ir_val half = gale__ir_op2(ir, GALE__IR_SHR, GALE_U32, gale__ir_u32(ir, 8), level);
     gale__ir_op1(ir, GALE__IR_IF, GALE_BOOL, less(ir, t, half));
     set(ir, tile, t, add(ir, get(ir, tile, t), get(ir, tile, add(ir, t, half))));

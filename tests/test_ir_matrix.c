@@ -133,6 +133,76 @@ TEST(copy)
     }
 }
 
+/* What two arrays over each other hold, and copies that arrive while what came before is read. */
+#define BLOCKS 3
+static bool check_late(const ir_job *job, const char *device)
+{
+    const uint32_t *out = job->buffers[1].data, *in = job->buffers[0].data;
+    for (uint32_t t = 0; t < 32; t++) {
+        float want = 0, got = *(const float *)(const void *)&out[t];
+        for (uint32_t i = 0; i < 4 * BLOCKS; i++)
+            want += *(const float *)(const void *)&in[i / 4 * 128 + (t ^ 1) * 4 + i % 4];
+        if (got == want) continue;
+        printf(
+            "  %s, by %d: thread %u has %g, not %g\n", device, *(const int *)job->user, t, (double)got, (double)want);
+        return false;
+    }
+    return true;
+}
+
+/* Block after block of 128 f32 comes as halves into one of two stages; the one before is read as f32, `width` at once.
+ */
+static void late_copies(int width)
+{
+    gale__ir ir;
+    static float in[128 * BLOCKS], out[32];
+    for (int i = 0; i < 128 * BLOCKS; i++) in[i] = (float)(i * 37 % 101);
+    gale__ir_init(&ir, "late");
+    ir.n_pointers = 2, ir.group[0] = 32, ir.readonly = 1;
+    gale__ir_val halves = gale__ir_add(&ir, shared(GALE_U16, 512, 0)),
+                 over = gale__ir_add(&ir, shared(GALE_F32, 256, halves));
+    gale__ir_val sum = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_F32, .imm = 1});
+    gale__ir_val t = local_id(&ir), zero = gale__ir_u32(&ir, 0), at = times(&ir, t, 8);
+    gale__ir_val other = times(&ir, gale__ir_op2(&ir, GALE__XOR, GALE_U32, t, gale__ir_u32(&ir, 1)), 4);
+    gale__ir_op3(&ir, GALE__IR_SET, GALE_F32, sum, zero, gale__ir_f32(&ir, 0));
+    gale__ir_instr copy = {
+        .op = GALE__IR_COPY, .width = 4, .a = halves, .b = at, .c = at, .d = gale__ir_const(&ir, GALE_BOOL, 1)};
+    gale__ir_add(&ir, copy);
+    plain(&ir, GALE__IR_COMMIT);
+    gale__ir_val k = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_FOR,
+                                           .type = GALE_U32,
+                                           .a = zero,
+                                           .b = gale__ir_u32(&ir, BLOCKS),
+                                           .c = gale__ir_u32(&ir, 1)});
+    gale__ir_val stage = gale__ir_op2(&ir, GALE__AND, GALE_U32, k, gale__ir_u32(&ir, 1)), next = plus(&ir, k, 1);
+    plain(&ir, GALE__IR_WAIT);
+    plain(&ir, GALE__IR_BARRIER);
+    copy.b = gale__ir_op2(&ir, GALE__SUB, GALE_U32, plus(&ir, at, 256), times(&ir, stage, 256));
+    copy.c = gale__ir_op2(&ir, GALE__ADD, GALE_U32, at, times(&ir, next, 256));
+    copy.d = gale__ir_op2(&ir, GALE__LT, GALE_BOOL, next, gale__ir_u32(&ir, BLOCKS));
+    gale__ir_add(&ir, copy);
+    plain(&ir, GALE__IR_COMMIT);
+    gale__ir_val from = gale__ir_op2(&ir, GALE__ADD, GALE_U32, other, times(&ir, stage, 128)), got[4];
+    for (int i = 0; i < 4; i += width)
+        gale__ir_get_lanes(&ir, over, GALE_F32, width, plus(&ir, from, (uint32_t)i), got + i);
+    for (int i = 0; i < 4; i++)
+        gale__ir_op3(&ir, GALE__IR_SET, GALE_F32, sum, zero,
+            gale__ir_op2(&ir, GALE__ADD, GALE_F32, gale__ir_op2(&ir, GALE__IR_GET, GALE_F32, sum, zero), got[i]));
+    plain(&ir, GALE__IR_END);
+    gale__ir_store(&ir, 1, GALE_F32, 1, t, gale__ir_op2(&ir, GALE__IR_GET, GALE_F32, sum, zero));
+    ir_job job = {.ir = &ir,
+        .buffers = {{in, sizeof in}, {out, sizeof out}},
+        .groups = {1, 1, 1},
+        .check = check_late,
+        .user = &width};
+    ir_run(&job);
+}
+
+TEST(late)
+{
+    for (int width = 1; width <= 4; width *= 2) late_copies(width);
+}
+
 /* --- products --- */
 
 typedef struct product {
@@ -346,4 +416,4 @@ TEST(launch_memory)
 
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(refusals), ROW(launch_memory), ROW(small), ROW(copy), ROW(products), ROW(close))
+TESTS(ROW(refusals), ROW(launch_memory), ROW(small), ROW(copy), ROW(late), ROW(products), ROW(close))

@@ -197,6 +197,46 @@ TEST(runs_that_cannot_be_predicted_are_tried)
     gale_device_close(&broken);
 }
 
+/* The library's own choice does the same, for a model in memory, too. */
+TEST(place_tries_what_cannot_be_predicted)
+{
+    gale_device *devices[2] = {cpu};
+    gale_model *m = NULL;
+    gale_object *x = square(4);
+    gale__bytes file = {0};
+    double t[2], before[2] = {0};
+    volatile int cancel = 0;
+    int chosen = 7;
+    if (!CHECK_OK(gale_device_open(&(gale_device_options){.chain = "cpu"}, &devices[1])) ||
+        !CHECK_OK(gale__file_read(open_shapes, 0, &file)))
+        return;
+    snprintf(devices[1]->info.name, sizeof devices[1]->info.name, "one more");
+    cpu->info.ceilings = devices[1]->info.ceilings = rates(20, 50, 20, 1);
+    for (int round = 0; round < 3; round++) {
+        gale_model_options o = {.program.threads = 1, .cancel = &cancel};
+        if (!CHECK_OK(round == 1 ? gale_model_from_memory(file.data, file.size, 0, cpu, &o, &m)
+                                 : gale_model_open(open_shapes, cpu, &o, &m)))
+            break;
+        if (round == 2) devices[1]->info.ceilings.efficiency = 0; /* not measured, and so not tried */
+        CHECK_OK(gale_model_place(m, &x, devices, 2, t, &chosen));
+        CHECK_EQ(chosen, round < 2 && t[1] < t[0]);
+        CHECK((t[0] > 0 && t[1] > 0) == (round < 2) && (t[0] == before[0] && t[1] == before[1]) == (round == 1));
+        for (int i = 0; i < 2; i++) before[i] = t[i];
+        gale_model_close(&m);
+    }
+    devices[1]->info.ceilings = cpu->info.ceilings;
+    gale_model_options o = {.program.threads = 3, .cancel = &cancel};
+    cancel = 1;
+    chosen = 7;
+    if (CHECK_OK(gale_model_open(open_shapes, cpu, &o, &m)))
+        CHECK_FAILS(gale_model_place(m, &x, devices, 2, t, &chosen), CANCELLED);
+    CHECK(chosen == 7 && t[0] == before[0]);
+    gale_model_close(&m);
+    gale_object_destroy(&x);
+    gale_device_close(&devices[1]);
+    gale__bytes_finish(&file);
+}
+
 /* A device that was chosen automatically: where the CPU may take its place, jobs ask for predictions themselves. */
 static gale_device *with_other(double gflops, double other_gflops)
 {
@@ -347,9 +387,9 @@ TEST(placement_faults)
 
 static const test_row rows[] = {ROW(predictions_follow_the_ceilings), ROW(kernels_take_time_beside_their_work),
     ROW(models_that_cannot_be_predicted), ROW(runs_go_where_they_are_predicted_to_be_over_first),
-    ROW(runs_that_cannot_be_predicted_are_tried), ROW(jobs_choose_by_themselves), ROW(upscaling_chooses_by_a_tile),
-    ROW(devices_that_are_not_measured), ROW(only_automatic_choices_have_another), ROW(place_refuses),
-    ROW(placement_faults)};
+    ROW(runs_that_cannot_be_predicted_are_tried), ROW(place_tries_what_cannot_be_predicted),
+    ROW(jobs_choose_by_themselves), ROW(upscaling_chooses_by_a_tile), ROW(devices_that_are_not_measured),
+    ROW(only_automatic_choices_have_another), ROW(place_refuses), ROW(placement_faults)};
 
 int main(int argc, char **argv)
 {

@@ -162,6 +162,23 @@ TEST(constants_out_of_range_stay)
     og_end(&t);
 }
 
+/* A long constant is tested and converted piece by piece: a number at its end is that of a long constant. */
+TEST(long_constants_are_read_to_the_end)
+{
+    enum { N = 3 * 16384 + 1 };
+    static float data[N];
+    const float last[] = {1e-7f, 1e6f};
+    for (int i = 0; i < 2; i++) {
+        og t;
+        og_begin(&t);
+        data[N - 1] = last[i];
+        gale_value w = og_constant(&t, 2, (const int64_t[]){1, N}, data);
+        og_output(&t, og_op1(&t, "Relu", op(&t, "MatMul", OG_INPUT(&t, 2, 1), w)));
+        expect_type(&t, "Relu", i ? GALE_F32 : GALE_F16);
+        og_end(&t);
+    }
+}
+
 TEST(integers_are_left_alone)
 {
     const uint8_t data[8] = {200, 3, 255, 90, 17, 4, 254, 128};
@@ -393,6 +410,7 @@ int main(int argc, char **argv)
         ROW(norms_before_products_become_narrow),
         ROW(sums_before_norms_keep_their_digits),
         ROW(constants_out_of_range_stay),
+        ROW(long_constants_are_read_to_the_end),
         ROW(integers_are_left_alone),
         ROW(results_are_near),
         ROW(gradients_are_the_same),

@@ -194,7 +194,7 @@ static void weights_are_shared(void)
     CHECK(left_by_run(p[0], 1) < WEIGHT);
     CHECK(left_by_run(p[1], 3) < WEIGHT);
     CHECK(left_by_run(p[1], 4) < WEIGHT);
-    CHECK(left_by_run(p[1], 30) < WEIGHT);
+    CHECK(left_by_run(p[1], 20) < WEIGHT);
     bool tiles = !strcmp(device->backend->name, "cpu") && gale__cpu_shares_wanted(true);
     CHECK(left_by_run(p[0], 130) < (tiles ? 2 : 1) * (uint64_t)WEIGHT);
     CHECK(left_by_run(p[1], 140) < WEIGHT);

@@ -415,7 +415,7 @@ static bool build_case(kernels *k, int i, const gale_device_caps *caps)
     if (k->s[i].kind == GALE__SCHEDULE_MAP && i % 6 == 4) k->s[i].steps = 2;
     if (k->s[i].kind == GALE__SCHEDULE_TILE && i % 4 == 1) share_k(&k->s[i]);
     if (strstr(cases[i].name, "many groups")) k->s[i].rows = 1; /* more than one axis of the grid takes */
-    CHECK_OK(gale__schedule_key(&cases[i].nest, &k->s[i], &key));
+    CHECK_OK(gale__schedule_params(&cases[i].nest, &k->s[i], &key, NULL, NULL));
     while (at < k->n && (k->keys[at].length != key.length || memcmp(k->keys[at].text, key.text, key.length))) at++;
     snprintf(name, sizeof name, "k%d_%s", at, gale__schedule_name(&k->s[i]));
     if (!CHECK_OK(gale__schedule_build(&cases[i].nest, &k->s[i], name, ir)) || !CHECK_OK(gale__ir_validate(ir))) {
@@ -539,7 +539,7 @@ static void key_of(int i, gale__str *key)
 {
     gale__schedule s;
     CHECK_OK(gale__schedule_choose(&cases[i].nest, &ir_full_caps, &s));
-    CHECK_OK(gale__schedule_key(&cases[i].nest, &s, key));
+    CHECK_OK(gale__schedule_params(&cases[i].nest, &s, key, NULL, NULL));
 }
 
 /* Shapes of one class share a kernel; another class has another. */

@@ -1,7 +1,10 @@
 /* Jobs that check a device: what their results say, and that they end in order when cancelled or without memory. */
 #include "base/thread.h"
+#include "device/null/null.h"
+#include "device/trust.h"
 #include "gale/selftest.h"
 #include "job_suite.h"
+#include "nvidia_caps.h"
 #include "onnx/run/object.h"
 
 static gale_device *cpu;
@@ -388,10 +391,43 @@ TEST(texts_faults)
     job_faults(NULL, texts_once, 100, false);
 }
 
+/* --- The self-test of a driver. --- */
+
+typedef struct sources {
+    int programs, rolled;
+} sources;
+static void count_text(void *user, const char *text, size_t size)
+{
+    sources *t = user;
+    t->programs++;
+    t->rolled += memmem(text, size, "#pragma unroll 1\n", 17) != NULL;
+}
+static void no_line(void *user, const char *line) { (void)user, (void)line; }
+
+/* Kernels that run once share programs, and the loop of a tile stays one. */
+TEST(selftests_compile_quickly)
+{
+    sources usual = {0}, once = {0};
+    for (uint32_t kernels = 0; kernels < 8; kernels += 4) {
+        gale_device_options options = {.chain = "null"};
+        gale_device *device = NULL;
+        gale__null_set_caps(&nvidia);
+        gale__null_set_sink(count_text, kernels ? &once : &usual);
+        if (CHECK_OK(gale_device_open(&options, &device))) {
+            device->once = kernels;
+            CHECK_OK(gale__selftest_run(device, GALE__TRUST_WHOLE, no_line, NULL));
+        }
+        gale_device_close(&device);
+    }
+    gale__null_set_sink(NULL, NULL);
+    gale__null_set_caps(NULL);
+    CHECK(usual.programs >= 12 && !usual.rolled && once.rolled == 1 && once.programs < usual.programs * 2 / 3);
+}
+
 static const test_row rows[] = {ROW(check_cpu), ROW(check_parts), ROW(check_skips), ROW(check_times),
     ROW(check_cancelled), ROW(check_faults), ROW(conformance), ROW(conformance_refuses), ROW(conformance_faults),
     ROW(kernels), ROW(kernels_refuses), ROW(planning_and_start), ROW(kernels_faults), ROW(tiles), ROW(tiles_faults),
-    ROW(texts), ROW(texts_faults)};
+    ROW(texts), ROW(texts_faults), ROW(selftests_compile_quickly)};
 
 int main(int argc, char **argv)
 {

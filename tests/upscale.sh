@@ -261,16 +261,16 @@ else
 fi
 
 # A noisy picture: the default cleans it, and says so.
-awk 'BEGIN { print "P2 96 80 255"; s = 1; for (i = 0; i < 7680; i++) { t = 0; for (k = 0; k < 4; k++) { s = s * 16807 % 2147483647; t += s / 2147483647 - 0.5 } print int(128 + 26 * t) } }' >"$folder/noisy.pgm"
+awk 'BEGIN { print "P2 64 64 255"; s = 1; for (i = 0; i < 4096; i++) { t = 0; for (k = 0; k < 4; k++) { s = s * 16807 % 2147483647; t += s / 2147483647 - 0.5 } print int(128 + 26 * t) } }' >"$folder/noisy.pgm"
 expect 0 'cleaned (noise 1[0-9.]*), .*' upscale "$folder/noisy.pgm" -o "$folder/cleaned.pgm" --report "$folder/cleaned.html"
 expect 0 '"reason": "noise 1' upscale "$folder/noisy.pgm" -o "$folder/cleaned.pgm" --json
 holds "$(grep -c 'cleaned (noise' "$folder/cleaned.html")" -gt 0
 expect 0 'zoom2x 2x, 0 cleaned, ' upscale "$folder/noisy.pgm" --clean 0 -o "$folder/plain.pgm"
-expect 0 'noisy-clean.pgm: 96 x 80, .*, cleaned by 0.50, ' upscale "$folder/noisy.pgm" --scale 1 --clean 0.5
+expect 0 'noisy-clean.pgm: 64 x 64, .*, cleaned by 0.50, ' upscale "$folder/noisy.pgm" --scale 1 --clean 0.5
 expect 0 'clean 1x, 1 cleaned, ' upscale "$folder/noisy.pgm" --scale 1 -o "$folder/same.pgm"
 "$gale" upscale "$folder/noisy.pgm" -m clean -o "$folder/alone.pgm" >/dev/null 2>&1
 expect 0 'identical' compare "$folder/same.pgm" "$folder/alone.pgm"
-expect 0 '192 x 160, .*, cleaned, ' upscale "$folder/noisy.pgm" -m twice --clean 1 -o "$folder/twice.pgm"
+expect 0 '128 x 128, .*, cleaned, ' upscale "$folder/noisy.pgm" -m twice --clean 1 -o "$folder/twice.pgm"
 expect 2 'clean' upscale "$folder/noisy.pgm" --clean 2 -o "$folder/twice.pgm"
 
 # Tiles by memory: the whole picture, and with a small pool tiles that it holds; the picture is the same.

@@ -183,8 +183,9 @@ typedef struct gale_embed_options {
     const volatile int *cancel;
     uint64_t reserved[4]; /* 0 */
 } gale_embed_options;
-/* The cosine of the two texts of each line, which are separated by a tab, in order.  Of the options, files, kind,
- * field, progress and user are used.  GALE_FORMAT: a line without a tab. */
+/* The cosine of the two texts of each line, which are separated by a tab, in order.  A TSV file is read as lines, all
+ * of them pairs: it has no header.  Of the options, files, kind, field, progress and user are used.  GALE_FORMAT: a
+ * line without a tab. */
 typedef bool gale_pair_sink(void *user, uint64_t number, float similarity); /* false cancels */
 GALE_API gale_status gale_embed_pairs(gale_embedder *embedder, const gale_embed_options *options, gale_pair_sink *sink);
 

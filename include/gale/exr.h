@@ -200,7 +200,7 @@ typedef struct gale_exr_batch_options {
 typedef struct gale_exr_share {
     size_t files;
     uint64_t decoded_bytes;
-    double pixel_seconds; /* of all lanes together */
+    double pixel_seconds, decode_seconds; /* of all lanes together */
 } gale_exr_share;
 /* The first device's time by its own clock; nothing is measured of a device that computes on the host, or if a
  * profiler watches it already. */
@@ -224,9 +224,10 @@ typedef struct gale_exr_batch {
     uint64_t needed_bytes;    /* of those moved: samples and pixels */
     gale_exr_share shares[2]; /* of the first device and of the second */
     gale_exr_usage usage;
-    double start_seconds;      /* until the first device computed: opened, and kernels of the first picture */
-    double predicted_seconds;  /* of the pixel stages, by the rates of earlier batches; 0: no rates */
-    double pixel_wall_seconds; /* what they took, divided by the lanes */
+    double start_seconds; /* until the first device computed: opened, and kernels of the first picture */
+    /* Of the pixel stages, and of decoding, too, where most files could be inflated by a GPU: by the rates of earlier
+     * batches, 0: no rates; what they took, divided by the lanes. */
+    double predicted_seconds, pixel_wall_seconds;
 } gale_exr_batch;
 /* Devices for a batch.  If a provider was requested (GALE_PROVIDER), that one.  Otherwise the choice follows the
  * rates that earlier batches of such pictures (look NULL: unchanged) measured.  It is the CPU alone, if it is done

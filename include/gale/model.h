@@ -105,8 +105,11 @@ GALE_API gale_status gale_model_run_named_with(gale_model *model, const char *co
 GALE_API gale_status gale_model_forecast(
     gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us);
 /* Chooses a device by these predictions, as jobs do: *chosen is the index of the device with the shortest predicted
- * time. It is 0, the device that the caller prefers, if not all devices have been measured or nothing can be predicted
- * (times_us is then negative). Predictions and choice are logged (level info). Open the model on the CPU for this. */
+ * time. If nothing can be predicted, the model runs a few times on each device, and these times decide; they are stored
+ * in the cache folder, for models and inputs of the same shapes. A device on which the model fails has a negative time.
+ * If not all devices have been measured, *chosen is 0, the device that the caller prefers, and times_us may be
+ * negative. Times and choice are logged (level info). Open the model on the CPU for this. The model's cancel flag ends
+ * a trial. */
 GALE_API gale_status gale_model_place(
     gale_model *model, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us, int *chosen);
 GALE_API gale_status gale_model_report(gale_model *model, gale_flags flags, char **text /* gale_free */);

@@ -1,6 +1,7 @@
 /* The error slot of each thread.  The slot is fixed storage, so that describing a failure
  * cannot itself fail. */
 #include "base/error.h"
+#include "base/str.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,13 +35,12 @@ const char *gale_error(void) { return slot; }
 
 void gale__error_clear(void) { slot[0] = 0; }
 
-/* Messages quote names from files, which in a hostile one may be commands for a terminal. */
+/* Messages quote names from files. */
 static void keep(const char *text)
 {
-    size_t n = strlen(text) + 1;
-    memcpy(slot, text, n);
-    for (char *p = slot; p < slot + n - 1; p++)
-        if (((unsigned char)*p < ' ' && *p != '\n' && *p != '\t') || *p == 0x7f) *p = '?';
+    size_t n = strlen(text);
+    memcpy(slot, text, n + 1);
+    gale__text_make_plain(slot, n, "\n\t");
 }
 
 gale_status gale__fail(gale_status status, const char *format, ...)

@@ -520,8 +520,9 @@ void gale__file_map_close(gale__file_map *m)
 enum { PIECE = 1 << 14, PIECES = 64, WHOLE = PIECE * PIECES };
 
 typedef struct pieces {
-    gale__file_map map;
-    uint64_t step;
+    const gale__file_map *map;
+    const uint8_t *memory;
+    uint64_t size, step;
     uint8_t digests[PIECES][32];
     gale_status status[PIECES];
 } pieces;
@@ -531,30 +532,39 @@ static void hash_piece(void *arg, size_t i, int worker)
     pieces *p = arg;
     uint8_t piece[PIECE];
     gale__sha sha;
-    uint64_t left = p->map.size - i * p->step;
+    uint64_t left = p->size - i * p->step;
     size_t n = left < PIECE ? (size_t)left : PIECE;
     (void)worker;
-    p->status[i] = gale__file_map_read(&p->map, i * p->step, n, piece);
+    if (!p->memory) p->status[i] = gale__file_map_read(p->map, i * p->step, n, piece);
     gale__sha256_init(&sha);
-    if (p->status[i] == GALE_OK) gale__sha_add(&sha, piece, n);
+    if (p->status[i] == GALE_OK) gale__sha_add(&sha, p->memory ? p->memory + i * p->step : piece, n);
     gale__sha_end(&sha, p->digests[i]);
 }
 
 /* Pieces are hashed on all cores: one would take 10 ms, in which a GPU embeds thousands of texts. */
-gale_status gale__file_sample(const char *path, gale__sha *sha)
+gale_status gale__file_map_sample(const gale__file_map *m, const void *memory, uint64_t size, gale__sha *sha)
 {
     pieces *p = gale__calloc(1, sizeof *p);
-    gale_status status = p ? gale__file_map_open(path, &p->map) : GALE_NO_MEMORY;
-    if (status != GALE_OK) return gale__free(p), status;
-    uint64_t size = p->map.size, count = size <= WHOLE ? (size + PIECE - 1) / PIECE : PIECES;
+    gale_status status = GALE_OK;
+    uint64_t count = size <= WHOLE ? (size + PIECE - 1) / PIECE : PIECES;
+    if (!p) return GALE_NO_MEMORY;
+    p->map = m, p->memory = memory, p->size = size;
     p->step = size <= WHOLE ? PIECE : (size - PIECE) / (PIECES - 1);
     gale__parallel((size_t)count, hash_piece, p);
     for (uint64_t i = 0; i < count && status == GALE_OK; i++)
-        if (p->status[i] != GALE_OK) status = gale__fail(p->status[i], "%s: cannot be read", path);
+        if (p->status[i] != GALE_OK) status = gale__fail(p->status[i], "%s: cannot be read", m->path);
     gale__sha_add(sha, &size, sizeof size);
     gale__sha_add(sha, p->digests, (size_t)count * sizeof *p->digests);
-    gale__file_map_close(&p->map);
     gale__free(p);
+    return status;
+}
+
+gale_status gale__file_sample(const char *path, gale__sha *sha)
+{
+    gale__file_map map;
+    GALE_TRY(gale__file_map_open(path, &map));
+    gale_status status = gale__file_map_sample(&map, NULL, map.size, sha);
+    gale__file_map_close(&map);
     return status;
 }
 

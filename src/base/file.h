@@ -78,6 +78,8 @@ void gale__file_map_close(gale__file_map *m);
 /* Adds what identifies a file: its size and its bytes, or samples of them if it is large, since hashing a gigabyte of
  * weights would take longer than a short job. */
 gale_status gale__file_sample(const char *path, gale__sha *sha /* begun */);
+/* The same of a file that is open, or of memory instead, unless that is NULL. */
+gale_status gale__file_map_sample(const gale__file_map *m, const void *memory, uint64_t size, gale__sha *sha);
 
 /* The user's cache folder for gale: $GALE_CACHE, else $XDG_CACHE_HOME/gale, else ~/.cache/gale.
  * Written into buf without creating it; GALE_NOT_FOUND when no home is known. */

@@ -17,11 +17,18 @@ void gale__json_object(gale__json_out *j);
 void gale__json_array(gale__json_out *j);
 void gale__json_close(gale__json_out *j, char kind); /* '}' or ']' */
 void gale__json_key(gale__json_out *j, const char *key);
+void gale__json_open(gale__json_out *j, const char *key, char kind); /* a member that is an object '{' or array '[' */
 void gale__json_string(gale__json_out *j, const char *text);
 void gale__json_i64(gale__json_out *j, int64_t v);
 void gale__json_f64(gale__json_out *j, double v); /* NaN and infinities become null */
 void gale__json_bool(gale__json_out *j, bool v);
 void gale__json_null(gale__json_out *j);
+/* Members of objects in one call each. */
+void gale__json_put_text(gale__json_out *j, const char *key, const char *text); /* NULL: null */
+void gale__json_put_i64(gale__json_out *j, const char *key, int64_t v);
+void gale__json_put_u64(gale__json_out *j, const char *key, uint64_t v); /* at most INT64_MAX */
+void gale__json_put_f64(gale__json_out *j, const char *key, double v);
+void gale__json_put_bool(gale__json_out *j, const char *key, bool v);
 
 /* Reader: a tree in an arena. */
 typedef enum gale__json_kind {

@@ -97,6 +97,12 @@ void gale__json_key(gale__json_out *j, const char *key)
     j->after_key = true;
 }
 
+void gale__json_open(gale__json_out *j, const char *key, char kind)
+{
+    gale__json_key(j, key);
+    open_container(j, kind);
+}
+
 void gale__json_string(gale__json_out *j, const char *text)
 {
     before_item(j, false);
@@ -126,4 +132,34 @@ void gale__json_null(gale__json_out *j)
 {
     before_item(j, false);
     gale__str_add(j->out, "null");
+}
+
+void gale__json_put_text(gale__json_out *j, const char *key, const char *text)
+{
+    gale__json_key(j, key);
+    if (text) gale__json_string(j, text);
+    else gale__json_null(j);
+}
+
+void gale__json_put_i64(gale__json_out *j, const char *key, int64_t v)
+{
+    gale__json_key(j, key);
+    gale__json_i64(j, v);
+}
+
+void gale__json_put_u64(gale__json_out *j, const char *key, uint64_t v)
+{
+    gale__json_put_i64(j, key, v > INT64_MAX ? INT64_MAX : (int64_t)v);
+}
+
+void gale__json_put_f64(gale__json_out *j, const char *key, double v)
+{
+    gale__json_key(j, key);
+    gale__json_f64(j, v);
+}
+
+void gale__json_put_bool(gale__json_out *j, const char *key, bool v)
+{
+    gale__json_key(j, key);
+    gale__json_bool(j, v);
 }

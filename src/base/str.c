@@ -71,6 +71,12 @@ gale_status gale__str_check(const gale__str *s)
 
 const char *gale__str_text(const gale__str *s) { return s->text ? s->text : ""; }
 
+void gale__text_make_plain(char *text, size_t size, const char *kept)
+{
+    for (char *p = text; p < text + size; p++)
+        if (((unsigned char)*p < ' ' || *p == 0x7f) && (!*p || !strchr(kept, *p))) *p = '?';
+}
+
 bool gale__text_equal_nocase(const char *a, const char *b) { return strcasecmp(a, b) == 0; }
 
 bool gale__text_to_i64(const char *text, int64_t *out)

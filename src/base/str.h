@@ -17,6 +17,10 @@ void gale__str_finish(gale__str *s);
 gale_status gale__str_check(const gale__str *s); /* GALE_NO_MEMORY when an append failed */
 const char *gale__str_text(const gale__str *s);  /* never NULL */
 
+/* Replaces control characters by `?`, except those in `kept`: in a text from a file they may be commands for a
+ * terminal.
+ */
+void gale__text_make_plain(char *text, size_t size, const char *kept);
 bool gale__text_equal_nocase(const char *a, const char *b);
 /* Parses a whole decimal number; false when anything else is in the text. */
 bool gale__text_to_i64(const char *text, int64_t *out);

@@ -34,18 +34,12 @@ static int print_stats(
         gale__json_out j;
         gale__json_begin(&j, &out);
         gale__json_object(&j);
-        gale__json_key(&j, "folder");
-        gale__json_string(&j, s->folder);
-        gale__json_key(&j, "files");
-        gale__json_i64(&j, (int64_t)s->files);
-        gale__json_key(&j, "size_bytes");
-        gale__json_i64(&j, (int64_t)s->size_bytes);
-        gale__json_key(&j, "limit_bytes");
-        gale__json_i64(&j, (int64_t)s->limit_bytes);
-        gale__json_key(&j, "removed_files");
-        gale__json_i64(&j, (int64_t)removed_files);
-        gale__json_key(&j, "removed_bytes");
-        gale__json_i64(&j, (int64_t)removed_bytes);
+        gale__json_put_text(&j, "folder", s->folder);
+        gale__json_put_i64(&j, "files", (int64_t)s->files);
+        gale__json_put_i64(&j, "size_bytes", (int64_t)s->size_bytes);
+        gale__json_put_i64(&j, "limit_bytes", (int64_t)s->limit_bytes);
+        gale__json_put_i64(&j, "removed_files", (int64_t)removed_files);
+        gale__json_put_i64(&j, "removed_bytes", (int64_t)removed_bytes);
         gale__json_close(&j, '}');
     } else {
         gale__str_addf(&out, "folder   %s\n%s  %llu\nsize     %s", s->folder, what, (unsigned long long)s->files,
@@ -67,14 +61,10 @@ static int print_vectors(const gale__vector_cache_stats *s, uint64_t removed, bo
         gale__json_out j;
         gale__json_begin(&j, &out);
         gale__json_object(&j);
-        gale__json_key(&j, "file");
-        gale__json_string(&j, s->path);
-        gale__json_key(&j, "vectors");
-        gale__json_i64(&j, (int64_t)s->vectors);
-        gale__json_key(&j, "size_bytes");
-        gale__json_i64(&j, (int64_t)s->size_bytes);
-        gale__json_key(&j, "removed");
-        gale__json_i64(&j, (int64_t)removed);
+        gale__json_put_text(&j, "file", s->path);
+        gale__json_put_i64(&j, "vectors", (int64_t)s->vectors);
+        gale__json_put_i64(&j, "size_bytes", (int64_t)s->size_bytes);
+        gale__json_put_i64(&j, "removed", (int64_t)removed);
         gale__json_close(&j, '}');
     } else {
         gale__str_addf(&out, "file     %s\nvectors  %llu\nsize     %s\n", s->path, (unsigned long long)s->vectors,

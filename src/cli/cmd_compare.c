@@ -36,14 +36,10 @@ static double rounded(double v)
 
 static void json_measure(gale__json_out *j, const char *name, const gale_picture_measure *m)
 {
-    gale__json_key(j, name);
-    gale__json_object(j);
-    gale__json_key(j, "psnr_db");
-    gale__json_f64(j, m->psnr);
-    gale__json_key(j, "ssim");
-    gale__json_f64(j, m->ssim);
-    gale__json_key(j, "largest_of_255");
-    gale__json_f64(j, rounded(m->largest * WHITE));
+    gale__json_open(j, name, '{');
+    gale__json_put_f64(j, "psnr_db", m->psnr);
+    gale__json_put_f64(j, "ssim", m->ssim);
+    gale__json_put_f64(j, "largest_of_255", rounded(m->largest * WHITE));
     gale__json_close(j, '}');
 }
 
@@ -53,25 +49,17 @@ static int print_json(const gale_picture *p, const gale_picture_difference *d)
     gale__json_out j;
     gale__json_begin(&j, &out);
     gale__json_object(&j);
-    gale__json_key(&j, "width");
-    gale__json_i64(&j, p->width);
-    gale__json_key(&j, "height");
-    gale__json_i64(&j, p->height);
-    gale__json_key(&j, "identical");
-    gale__json_bool(&j, !d->pixels);
-    gale__json_key(&j, "pixels_that_differ");
-    gale__json_i64(&j, (int64_t)d->pixels);
+    gale__json_put_i64(&j, "width", p->width);
+    gale__json_put_i64(&j, "height", p->height);
+    gale__json_put_bool(&j, "identical", !d->pixels);
+    gale__json_put_i64(&j, "pixels_that_differ", (int64_t)d->pixels);
     json_measure(&j, "colours", &d->colours);
     json_measure(&j, "luma", &d->luma);
     for (int i = 0; i < d->channels; i++) json_measure(&j, channel_name(d->channels, i), &d->each[i]);
-    gale__json_key(&j, "largest_at");
-    gale__json_object(&j);
-    gale__json_key(&j, "x");
-    gale__json_i64(&j, d->x);
-    gale__json_key(&j, "y");
-    gale__json_i64(&j, d->y);
-    gale__json_key(&j, "channel");
-    gale__json_string(&j, channel_name(d->channels, d->channel));
+    gale__json_open(&j, "largest_at", '{');
+    gale__json_put_i64(&j, "x", d->x);
+    gale__json_put_i64(&j, "y", d->y);
+    gale__json_put_text(&j, "channel", channel_name(d->channels, d->channel));
     gale__json_close(&j, '}');
     gale__json_close(&j, '}');
     return gale__print(&out);

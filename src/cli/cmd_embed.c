@@ -45,7 +45,8 @@ static const gale__arg args[] = {
     {"restart", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "start over instead of resuming an interrupted run"},
     {"with-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "JSONL: write the text too"},
     {"pairs", 0, GALE__ARG_FLAG, NULL, NULL, NULL,
-        "each line holds two texts separated by a tab: write their cosine, one per line, instead of vectors"},
+        "each line holds two texts separated by a tab, as in a .tsv file without a header: write their cosine, one per "
+        "line, instead of vectors"},
     {"dedup", 0, GALE__ARG_REAL, "THRESHOLD", NULL, "-1..1",
         "afterwards list texts whose cosine with an earlier kept text is at least this: row, kept row, cosine"},
     {"report", 0, GALE__ARG_FILE, NULL, NULL, NULL,

@@ -54,12 +54,10 @@ static void json_entry(gale__json_out *j, const gale__model_entry *e)
         {"overlap", m->overlap}, {"controls", m->control_count}};
     gale__json_object(j);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        gale__json_key(j, texts[i].key);
-        gale__json_string(j, texts[i].text);
+        gale__json_put_text(j, texts[i].key, texts[i].text);
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        gale__json_key(j, numbers[i].key);
-        gale__json_i64(j, numbers[i].value);
+        gale__json_put_i64(j, numbers[i].key, numbers[i].value);
     }
     gale__json_close(j, '}');
 }
@@ -159,18 +157,13 @@ static void json_controls(gale__json_out *j, const gale_upscaler *u)
     const char *name, *description;
     int place;
     float value;
-    gale__json_key(j, "controls");
-    gale__json_array(j);
+    gale__json_open(j, "controls", '[');
     for (int i = 0; gale_upscaler_control(u, i, &name, &description, &place, &value); i++) {
         gale__json_object(j);
-        gale__json_key(j, "name");
-        gale__json_string(j, name);
-        gale__json_key(j, "description");
-        gale__json_string(j, description);
-        gale__json_key(j, "index");
-        gale__json_i64(j, place);
-        gale__json_key(j, "default");
-        gale__json_f64(j, (double)value);
+        gale__json_put_text(j, "name", name);
+        gale__json_put_text(j, "description", description);
+        gale__json_put_i64(j, "index", place);
+        gale__json_put_f64(j, "default", (double)value);
         gale__json_close(j, '}');
     }
     gale__json_close(j, ']');
@@ -193,10 +186,8 @@ static void json_info(const char *path, const gale_upscaler *u)
     gale__json_begin(&j, &out);
     gale__json_object(&j);
     for (int i = 0; i < 4; i++) {
-        gale__json_key(&j, texts[i].key);
-        gale__json_string(&j, texts[i].text);
-        gale__json_key(&j, numbers[i].key);
-        gale__json_i64(&j, numbers[i].value);
+        gale__json_put_text(&j, texts[i].key, texts[i].text);
+        gale__json_put_i64(&j, numbers[i].key, numbers[i].value);
     }
     json_controls(&j, u);
     gale__json_close(&j, '}');

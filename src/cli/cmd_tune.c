@@ -7,7 +7,8 @@
 static const gale__arg args[] = {
     {"MODEL", 0, GALE__ARG_FILE, NULL, NULL, NULL, "ONNX file", NULL, true},
     GALE__ARGS_MODEL_INPUTS,
-    {"seconds", 0, GALE__ARG_REAL, "S", "60", "0.1..86400", "begin no further kernel after so many seconds"},
+    {"seconds", 0, GALE__ARG_REAL, "S", "60", "0.1..86400",
+        "time limit: no further kernel is measured after this many seconds"},
     GALE__ARGS_MODEL_OPTIONS,
     GALE__ARG_JSON,
     GALE__ARGS_DEVICE,
@@ -34,7 +35,7 @@ static gale_status print_text(const gale_tune_result *r)
         gale__table_cell(&t, "%.2f", k->best.us);
     }
     gale_status status = gale__table_print(&t, stdout);
-    printf("\n%zu kernels on %s: %.1f us in one run before, %.1f us now; %zu not tuned for want of time\n",
+    printf("\n%zu kernels on %s: %.1f us in one run before, %.1f us now; %zu not tuned within --seconds\n",
         r->n_kernels, r->device, r->usual_us, r->best_us, r->n_left);
     return status;
 }

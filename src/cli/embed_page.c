@@ -1,5 +1,5 @@
-/* Everything is drawn as SVG inside the page, and nothing is fetched.  The map is the first two principal components of
- * a sample of vectors, found by power iteration: enough to see clusters, and no more is claimed. */
+/* The HTML report of gale embed.  Everything is drawn as SVG inside the page, and nothing is fetched.  The map shows
+ * the first two principal components of a sample of vectors, found by power iteration: enough to see clusters. */
 #include "cli/embed_page.h"
 #include "base/file.h"
 #include "cli/html.h"
@@ -174,7 +174,7 @@ static gale_status read_sample(gale_index *x, int64_t rows, cloud *c)
 static gale_status find_texts(const gale__embed_page *p, const cloud *c, gale__row_text **texts, size_t *n)
 {
     const gale_embed_options *o = p->options;
-    gale__records_options source = {o->files, o->file_count, (gale__record_kind)o->kind, o->field, false};
+    gale__records_options source = {o->files, o->file_count, (gale__record_kind)o->kind, o->field};
     for (size_t i = 0; i < o->file_count; i++)
         if (!strcmp(o->files[i], "-") || gale__file_is_stream(o->files[i]) || o->shards) return GALE_OK;
     gale_hit *hits = gale__alloc((c->count + 1) * sizeof *hits);

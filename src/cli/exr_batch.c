@@ -120,22 +120,15 @@ static gale_status name_outputs(job *j)
     return GALE_OK;
 }
 
-static void json_number(gale__json_out *o, const char *key, double v)
-{
-    gale__json_key(o, key);
-    gale__json_f64(o, v);
-}
+static void json_number(gale__json_out *o, const char *key, double v) { gale__json_put_f64(o, key, v); }
 
 static void json_item(gale__json_out *o, const gale_exr_item *i)
 {
     gale__json_object(o);
-    gale__json_key(o, "input");
-    gale__json_string(o, i->input);
-    gale__json_key(o, "output");
-    gale__json_string(o, i->output ? i->output : "");
+    gale__json_put_text(o, "input", i->input);
+    gale__json_put_text(o, "output", i->output ? i->output : "");
     if (i->status != GALE_OK) {
-        gale__json_key(o, "error");
-        gale__json_string(o, i->message);
+        gale__json_put_text(o, "error", i->message);
     }
     json_number(o, "width", (double)i->width);
     json_number(o, "height", (double)i->height);
@@ -181,11 +174,9 @@ static void json_batch(const job *j, const char *device, gale__str *text)
     gale__json_out o;
     gale__json_begin(&o, text);
     gale__json_object(&o);
-    gale__json_key(&o, "device");
-    gale__json_string(&o, device);
+    gale__json_put_text(&o, "device", device);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) json_number(&o, numbers[i].key, numbers[i].value);
-    gale__json_key(&o, "items");
-    gale__json_array(&o);
+    gale__json_open(&o, "items", '[');
     for (size_t i = 0; i < b->count; i++) json_item(&o, &b->items[i]);
     gale__json_close(&o, ']');
     gale__json_close(&o, '}');
@@ -231,7 +222,13 @@ static gale_status open_devices(job *j, gale_device **device)
         o.chain = "cpu";
         return gale_device_open(&o, device);
     }
-    if (strict || requested || gale__args_flag(j->a, "watch")) return gale_device_open(NULL, device);
+    if (strict || requested || gale__args_flag(j->a, "watch")) {
+        uint64_t begun = gale__time_ns();
+        GALE_TRY(gale_device_open(NULL, device));
+        if (!gale_device_get_info(*device)->caps.host_functions)
+            j->options.start_seconds = (double)(gale__time_ns() - begun) / 1e9;
+        return GALE_OK;
+    }
     return gale_exr_devices_open(
         j->in, j->inputs.count, &j->options.look, device, &j->options.second, &j->options.start_seconds);
 }

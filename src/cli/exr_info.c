@@ -44,34 +44,20 @@ static void text_part(gale__str *s, const gale_exr_part *p, int i, int count)
 static void json_box(gale__json_out *j, const char *key, const gale_exr_box *b)
 {
     const int32_t v[4] = {b->x0, b->y0, b->x1, b->y1};
-    gale__json_key(j, key);
-    gale__json_array(j);
+    gale__json_open(j, key, '[');
     for (int i = 0; i < 4; i++) gale__json_i64(j, v[i]);
     gale__json_close(j, ']');
 }
 
-static void json_text(gale__json_out *j, const char *key, const char *text)
-{
-    gale__json_key(j, key);
-    gale__json_string(j, text);
-}
-
-static void json_int(gale__json_out *j, const char *key, int64_t v)
-{
-    gale__json_key(j, key);
-    gale__json_i64(j, v);
-}
-
 static void json_channels(gale__json_out *j, const gale_exr_part *p)
 {
-    gale__json_key(j, "channels");
-    gale__json_array(j);
+    gale__json_open(j, "channels", '[');
     for (int c = 0; c < p->channel_count; c++) {
         gale__json_object(j);
-        json_text(j, "name", p->channels[c].name);
-        json_text(j, "type", gale_type_name(p->channels[c].type));
-        json_int(j, "x_sampling", p->channels[c].x_sampling);
-        json_int(j, "y_sampling", p->channels[c].y_sampling);
+        gale__json_put_text(j, "name", p->channels[c].name);
+        gale__json_put_text(j, "type", gale_type_name(p->channels[c].type));
+        gale__json_put_i64(j, "x_sampling", p->channels[c].x_sampling);
+        gale__json_put_i64(j, "y_sampling", p->channels[c].y_sampling);
         gale__json_close(j, '}');
     }
     gale__json_close(j, ']');
@@ -80,26 +66,23 @@ static void json_channels(gale__json_out *j, const gale_exr_part *p)
 static void json_part(gale__json_out *j, const gale_exr_part *p)
 {
     gale__json_object(j);
-    json_text(j, "name", p->name);
-    json_text(j, "view", p->view);
-    json_text(j, "storage", storages[p->storage]);
-    gale__json_key(j, "deep");
-    gale__json_bool(j, p->storage >= GALE_EXR_DEEP_SCANLINE);
-    json_text(j, "compression", p->compression);
-    json_text(j, "line_order", p->line_order);
+    gale__json_put_text(j, "name", p->name);
+    gale__json_put_text(j, "view", p->view);
+    gale__json_put_text(j, "storage", storages[p->storage]);
+    gale__json_put_bool(j, "deep", p->storage >= GALE_EXR_DEEP_SCANLINE);
+    gale__json_put_text(j, "compression", p->compression);
+    gale__json_put_text(j, "line_order", p->line_order);
     json_box(j, "data_window", &p->data);
     json_box(j, "display_window", &p->display);
-    gale__json_key(j, "pixel_aspect");
-    gale__json_f64(j, p->pixel_aspect);
-    json_int(j, "tile_width", p->tile_width);
-    json_int(j, "tile_height", p->tile_height);
-    json_text(j, "levels", levels[p->levels]);
-    json_int(j, "levels_x", p->levels_x);
-    json_int(j, "levels_y", p->levels_y);
+    gale__json_put_f64(j, "pixel_aspect", p->pixel_aspect);
+    gale__json_put_i64(j, "tile_width", p->tile_width);
+    gale__json_put_i64(j, "tile_height", p->tile_height);
+    gale__json_put_text(j, "levels", levels[p->levels]);
+    gale__json_put_i64(j, "levels_x", p->levels_x);
+    gale__json_put_i64(j, "levels_y", p->levels_y);
     json_channels(j, p);
-    gale__json_key(j, "attributes");
-    gale__json_object(j);
-    for (int k = 0; k < p->attribute_count; k++) json_text(j, p->attributes[k].name, p->attributes[k].text);
+    gale__json_open(j, "attributes", '{');
+    for (int k = 0; k < p->attribute_count; k++) gale__json_put_text(j, p->attributes[k].name, p->attributes[k].text);
     gale__json_close(j, '}');
     gale__json_close(j, '}');
 }
@@ -112,10 +95,9 @@ static gale_status describe(const char *path, gale__str *text, gale__json_out *j
     int count = gale_exr_part_count(f);
     if (j) {
         gale__json_object(j);
-        json_text(j, "file", path);
-        json_int(j, "size_bytes", (int64_t)gale_exr_size_bytes(f));
-        gale__json_key(j, "parts");
-        gale__json_array(j);
+        gale__json_put_text(j, "file", path);
+        gale__json_put_i64(j, "size_bytes", (int64_t)gale_exr_size_bytes(f));
+        gale__json_open(j, "parts", '[');
         for (int i = 0; i < count; i++) json_part(j, gale_exr_part_get(f, i));
         gale__json_close(j, ']');
         gale__json_close(j, '}');
@@ -124,8 +106,7 @@ static gale_status describe(const char *path, gale__str *text, gale__json_out *j
             count == 1 ? "" : "s");
         size_t begin = text->length;
         for (int i = 0; i < count; i++) text_part(text, gale_exr_part_get(f, i), i, count);
-        for (size_t i = begin; i < text->length; i++) /* comments must not command the terminal */
-            if ((unsigned char)text->text[i] < ' ' && text->text[i] != '\n') text->text[i] = '?';
+        if (text->text) gale__text_make_plain(text->text + begin, text->length - begin, "\n\t");
     }
     gale_exr_close(&f);
     return GALE_OK;

@@ -23,12 +23,9 @@ static void text_layer(gale__str *s, const gale_exr *f, const gale_exr_layer *l)
 static void json_layer(gale__json_out *j, const gale_exr *f, const gale_exr_layer *l)
 {
     gale__json_object(j);
-    gale__json_key(j, "part");
-    gale__json_string(j, gale_exr_part_get(f, l->part)->name);
-    gale__json_key(j, "layer");
-    gale__json_string(j, l->name);
-    gale__json_key(j, "channels");
-    gale__json_array(j);
+    gale__json_put_text(j, "part", gale_exr_part_get(f, l->part)->name);
+    gale__json_put_text(j, "layer", l->name);
+    gale__json_open(j, "channels", '[');
     for (int i = 0; i < l->channel_count; i++) gale__json_string(j, l->channels[i]->name);
     gale__json_close(j, ']');
     gale__json_close(j, '}');

@@ -16,26 +16,19 @@ static void json_stats(gale__json_out *j, const gale_exr_stats *s, bool bins)
         {"mean", s->mean}, {"deviation", s->deviation}};
     char key[32];
     gale__json_object(j);
-    gale__json_key(j, "channel");
-    gale__json_string(j, s->name);
-    gale__json_key(j, "type");
-    gale__json_string(j, gale_type_name(s->type));
+    gale__json_put_text(j, "channel", s->name);
+    gale__json_put_text(j, "type", gale_type_name(s->type));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        gale__json_key(j, numbers[i].key);
-        gale__json_f64(j, numbers[i].value);
+        gale__json_put_f64(j, numbers[i].key, numbers[i].value);
     }
     for (int i = 0; i < GALE_EXR_PERCENTILES; i++) {
         snprintf(key, sizeof key, "p%g", gale_exr_percents[i]);
-        gale__json_key(j, key);
-        gale__json_f64(j, s->percentiles[i]);
+        gale__json_put_f64(j, key, s->percentiles[i]);
     }
     if (bins) {
-        gale__json_key(j, "log2_low");
-        gale__json_f64(j, s->bins_low);
-        gale__json_key(j, "log2_high");
-        gale__json_f64(j, s->bins_high);
-        gale__json_key(j, "bins");
-        gale__json_array(j);
+        gale__json_put_f64(j, "log2_low", s->bins_low);
+        gale__json_put_f64(j, "log2_high", s->bins_high);
+        gale__json_open(j, "bins", '[');
         for (int i = 0; i < GALE_EXR_BINS; i++) gale__json_i64(j, (int64_t)s->bins[i]);
         gale__json_close(j, ']');
     }
@@ -119,15 +112,13 @@ static gale_status measure_file(measuring *m, const char *path)
     gale_status status = gale_exr_open(path, NULL, &f);
     if (m->json) {
         gale__json_object(&m->j);
-        gale__json_key(&m->j, "file");
-        gale__json_string(&m->j, path);
-        gale__json_key(&m->j, "channels");
-        gale__json_array(&m->j);
+        gale__json_put_text(&m->j, "file", path);
+        gale__json_open(&m->j, "channels", '[');
     }
     if (status == GALE_OK) status = measure_parts(m, path, f);
     if (m->json) {
         gale__json_close(&m->j, ']');
-        if (status != GALE_OK) gale__json_key(&m->j, "error"), gale__json_string(&m->j, gale_error());
+        if (status != GALE_OK) gale__json_put_text(&m->j, "error", gale_error());
         gale__json_close(&m->j, '}');
     }
     gale_exr_close(&f);
@@ -197,11 +188,9 @@ static void json_difference(gale__json_out *j, const gale_exr_difference *d)
     } numbers[] = {{"samples", (double)d->samples}, {"differing", (double)d->differing}, {"max", d->largest},
         {"mean", d->mean}, {"rms", d->rms}, {"psnr", d->psnr}, {"x", (double)d->x}, {"y", (double)d->y}};
     gale__json_object(j);
-    gale__json_key(j, "channel");
-    gale__json_string(j, d->name);
+    gale__json_put_text(j, "channel", d->name);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        gale__json_key(j, numbers[i].key);
-        gale__json_f64(j, numbers[i].value);
+        gale__json_put_f64(j, numbers[i].key, numbers[i].value);
     }
     gale__json_close(j, '}');
 }

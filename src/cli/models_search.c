@@ -46,13 +46,10 @@ static int print_json(const gale__catalogue *c, const char *word)
         const char *const texts[][2] = {{"name", o->name}, {"url", o->url}, {"licence", o->licence},
             {"sha256", o->sha256 ? o->sha256 : ""}, {"manifest", o->manifest}};
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
-            gale__json_key(&j, texts[k][0]);
-            gale__json_string(&j, texts[k][1]);
+            gale__json_put_text(&j, texts[k][0], texts[k][1]);
         }
-        gale__json_key(&j, "size_bytes");
-        gale__json_i64(&j, (int64_t)o->size_bytes);
-        gale__json_key(&j, "here");
-        gale__json_bool(&j, is_here(o));
+        gale__json_put_i64(&j, "size_bytes", (int64_t)o->size_bytes);
+        gale__json_put_bool(&j, "here", is_here(o));
         gale__json_close(&j, '}');
     }
     gale__json_close(&j, ']');

@@ -12,6 +12,7 @@ void gale__table_cell(gale__table *t, const char *format, ...)
     gale__str_vaddf(&s, format, args);
     va_end(args);
     if (!s.text) gale__str_add(&s, "");
+    else gale__text_make_plain(s.text, s.length, "\n\t"); /* names come from files, too */
     if (s.failed || gale__grow((void **)&t->cells, &t->capacity, t->count + 1, sizeof *t->cells) != GALE_OK) {
         t->failed = true;
         gale__str_finish(&s);

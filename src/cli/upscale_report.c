@@ -64,72 +64,53 @@ void gale__upscale_line(const gale__upscale_sum *s, gale__str *out)
     gale__str_addf(out, ", %s\n", s->info.precision);
 }
 
-static void key_text(gale__json_out *j, const char *key, const char *text)
-{
-    gale__json_key(j, key);
-    gale__json_string(j, text);
-}
-
-static void key_number(gale__json_out *j, const char *key, int64_t v)
-{
-    gale__json_key(j, key);
-    gale__json_i64(j, v);
-}
-
-static void key_real(gale__json_out *j, const char *key, double v)
-{
-    gale__json_key(j, key);
-    gale__json_f64(j, v);
-}
-
 static void cleaned_json(gale__json_out *j, const gale_upscale_report *r)
 {
     char reason[64] = "";
-    key_real(j, "cleaned", r->cleaned);
+    gale__json_put_f64(j, "cleaned", r->cleaned);
     if (!r->examined) return;
     gale__cleaning_reason(&r->found, reason, sizeof reason);
-    key_text(j, "reason", reason);
-    key_number(j, "jpeg_quality", r->found.jpeg_quality);
-    key_real(j, "noise", r->found.noise);
-    key_real(j, "blocks", r->found.blocks);
+    gale__json_put_text(j, "reason", reason);
+    gale__json_put_i64(j, "jpeg_quality", r->found.jpeg_quality);
+    gale__json_put_f64(j, "noise", r->found.noise);
+    gale__json_put_f64(j, "blocks", r->found.blocks);
 }
 
 static void row_json(gale__json_out *j, const gale__upscale_row *r)
 {
     gale__json_object(j);
-    key_text(j, "input", r->input);
-    key_text(j, "output", r->output ? r->output : "-");
-    if (r->error) key_text(j, "error", r->error);
+    gale__json_put_text(j, "input", r->input);
+    gale__json_put_text(j, "output", r->output ? r->output : "-");
+    if (r->error) gale__json_put_text(j, "error", r->error);
     else {
-        key_text(j, "provider", r->where.provider);
-        key_text(j, "device", r->where.device);
-        key_number(j, "width", r->size[2]);
-        key_number(j, "height", r->size[3]);
-        if (r->frames) key_number(j, "frames", r->frames);
-        key_number(j, "tiles", r->report.tiles);
-        key_number(j, "tile", r->report.tile_width);
-        key_number(j, "batch", r->report.batch);
-        key_number(j, "lanes", r->report.lanes);
-        gale__json_key(j, "by_memory"), gale__json_bool(j, r->report.by_memory);
+        gale__json_put_text(j, "provider", r->where.provider);
+        gale__json_put_text(j, "device", r->where.device);
+        gale__json_put_i64(j, "width", r->size[2]);
+        gale__json_put_i64(j, "height", r->size[3]);
+        if (r->frames) gale__json_put_i64(j, "frames", r->frames);
+        gale__json_put_i64(j, "tiles", r->report.tiles);
+        gale__json_put_i64(j, "tile", r->report.tile_width);
+        gale__json_put_i64(j, "batch", r->report.batch);
+        gale__json_put_i64(j, "lanes", r->report.lanes);
+        gale__json_put_bool(j, "by_memory", r->report.by_memory);
         cleaned_json(j, &r->report);
-        key_real(j, "seconds", r->seconds);
-        key_real(j, "network_seconds", r->report.network_seconds);
-        key_real(j, "read_seconds", r->read_seconds);
-        key_real(j, "write_seconds", r->write_seconds);
+        gale__json_put_f64(j, "seconds", r->seconds);
+        gale__json_put_f64(j, "network_seconds", r->report.network_seconds);
+        gale__json_put_f64(j, "read_seconds", r->read_seconds);
+        gale__json_put_f64(j, "write_seconds", r->write_seconds);
     }
     gale__json_close(j, '}');
 }
 
 static void ignored_json(gale__json_out *j, const gale__upscale_sum *s)
 {
-    gale__json_key(j, "ignored");
-    gale__json_array(j);
+    gale__json_open(j, "ignored", '[');
     for (size_t i = 0; i < s->ignored_count; i++) {
         gale__json_object(j);
-        key_text(j, "extension", s->ignored[i].extension);
-        gale__json_key(j, "regular"), gale__json_bool(j, !s->ignored[i].irregular);
-        key_number(j, "count", (int64_t)s->ignored[i].count);
-        key_text(j, "example", s->ignored[i].example);
+        gale__json_put_text(j, "extension", s->ignored[i].extension);
+        gale__json_put_bool(j, "regular", !s->ignored[i].irregular);
+        gale__json_put_i64(j, "count", (int64_t)s->ignored[i].count);
+        gale__json_put_text(j, "example", s->ignored[i].example);
         gale__json_close(j, '}');
     }
     gale__json_close(j, ']');
@@ -140,24 +121,23 @@ void gale__upscale_json(const gale__upscale_sum *s, gale__str *out)
     gale__json_out j;
     gale__json_begin(&j, out);
     gale__json_object(&j);
-    key_text(&j, "model", s->info.name);
-    key_number(&j, "scale", s->info.scale);
-    gale__json_key(&j, "automatic"), gale__json_bool(&j, s->automatic);
-    key_number(&j, "cleaned", s->cleaned);
-    key_text(&j, "precision", s->info.precision);
-    key_text(&j, "provider", s->where.provider);
-    key_text(&j, "device", s->where.device);
-    key_number(&j, "done", s->done);
-    key_number(&j, "failed", s->failed);
-    key_number(&j, "skipped", s->skipped);
-    key_number(&j, "cancelled", s->cancelled);
-    key_number(&j, "left_out", (int64_t)s->left_out);
+    gale__json_put_text(&j, "model", s->info.name);
+    gale__json_put_i64(&j, "scale", s->info.scale);
+    gale__json_put_bool(&j, "automatic", s->automatic);
+    gale__json_put_i64(&j, "cleaned", s->cleaned);
+    gale__json_put_text(&j, "precision", s->info.precision);
+    gale__json_put_text(&j, "provider", s->where.provider);
+    gale__json_put_text(&j, "device", s->where.device);
+    gale__json_put_i64(&j, "done", s->done);
+    gale__json_put_i64(&j, "failed", s->failed);
+    gale__json_put_i64(&j, "skipped", s->skipped);
+    gale__json_put_i64(&j, "cancelled", s->cancelled);
+    gale__json_put_i64(&j, "left_out", (int64_t)s->left_out);
     ignored_json(&j, s);
-    key_number(&j, "tiles", (int64_t)s->tiles);
-    key_real(&j, "seconds", s->seconds);
-    key_real(&j, "tiles_per_second", rate(s));
-    gale__json_key(&j, "files");
-    gale__json_array(&j);
+    gale__json_put_i64(&j, "tiles", (int64_t)s->tiles);
+    gale__json_put_f64(&j, "seconds", s->seconds);
+    gale__json_put_f64(&j, "tiles_per_second", rate(s));
+    gale__json_open(&j, "files", '[');
     for (size_t i = 0; i < s->count; i++) row_json(&j, &s->rows[i]);
     gale__json_close(&j, ']');
     gale__json_close(&j, '}');

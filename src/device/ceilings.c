@@ -39,8 +39,7 @@ static void write_fields(gale__json_out *j, const void *user)
 {
     gale_device_ceilings c = *(const gale_device_ceilings *)user;
     for (size_t i = 0; i < N_FIELDS; i++) {
-        gale__json_key(j, fields[i].key);
-        gale__json_f64(j, *field(&c, i));
+        gale__json_put_f64(j, fields[i].key, *field(&c, i));
     }
 }
 

@@ -154,6 +154,7 @@ struct gale_event {
 struct gale_capture {
     gale_device *device;
     void *impl;
+    void *graph; /* what impl was made of, where launches in it can change; else NULL */
 };
 
 /* One device as probe finds it, and the reason when there is none. */
@@ -184,6 +185,7 @@ struct gale__backend {
     gale_status (*build)(gale_device *device, const gale__source *source, gale_module *module);
     void (*unbuild)(gale_module *module);
     int selftest_parts; /* processes that a self-test on many cores is divided among, if that is faster; 0: one */
+    uint32_t selftest_kernels;                     /* kernels_per_module of a self-test; 0: the same */
     gale_status (*compile_file)(const char *path); /* to PATH.code, for device->apart; NULL: cannot */
     gale_status (*kernel)(
         gale_module *module, gale_kernel *kernel); /* entry, group, block_bytes and shared_bytes are set */
@@ -200,6 +202,10 @@ struct gale__backend {
     gale_status (*capture_end)(gale_stream *stream, gale_capture *capture);
     gale_status (*capture_replay)(gale_stream *stream, gale_capture *capture);
     void (*capture_destroy)(gale_capture *capture);
+    /* The launch that was captured last; NULL: it cannot be told, or captures cannot change. */
+    void *(*capture_last)(gale_stream *stream);
+    gale_status (*capture_change)(
+        gale_capture *capture, void *launched, gale_kernel *kernel, const gale__launch *launch);
     gale_status (*sync)(gale_stream *stream); /* GALE_TIMEOUT after GALE_WATCHDOG_S, GALE_DEVICE_LOST */
     /* Library calls (call.h), for devices with caps.products_side; the others leave these NULL.  product fills impl and
      * workspace_bytes; refs are the result, the factors and the workspace. */
@@ -233,7 +239,8 @@ struct gale_device {
     gale_device_info info;
     void *impl;
     bool debug_layer;
-    bool apart; /* this is a process of gale, which compiles kernels in further ones where that is faster */
+    bool apart;    /* this is a process of gale, which compiles kernels in further ones where that is faster */
+    uint32_t once; /* 0, or kernels of a module in a self-test: they run once, and are made to be compiled quickly */
     struct gale__pool *pool;
     struct gale__staging_spare *spare;      /* pinned memory that streams lend each other */
     struct gale__buffer_watch *watch;       /* NULL: off */
@@ -296,6 +303,13 @@ gale_status gale__module_build(gale_device *device, const gale__source *source, 
 gale_status gale__kernel_create(gale_module *module, const char *entry, const uint32_t group[3], uint32_t block_bytes,
     uint32_t shared_bytes, gale_kernel **out);
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
+/* Whether launches in captures can be given other memory. */
+bool gale__captures_change(const gale_device *device);
+/* The launch captured last on a stream, for gale__capture_change; NULL: it cannot change. */
+void *gale__capture_last(gale_stream *stream);
+/* The same kernel with other memory, from the next replay on. */
+gale_status gale__capture_change(
+    gale_capture *capture, void *launched, gale_kernel *kernel, const gale__launch *launch);
 /* A copy on one device between places already checked: what plans do. */
 gale_status gale__copy_refs(gale_stream *stream, gale__ref to, gale__ref from, size_t size, const gale__tag *tag);
 /* What the calling thread has copied so far, on all devices. */

@@ -107,39 +107,27 @@ static gale_status write_table(const gale_profiler *p, gale__str *s)
     return status;
 }
 
-static void key_f64(gale__json_out *j, const char *key, double v)
-{
-    gale__json_key(j, key);
-    gale__json_f64(j, v);
-}
-
-static void key_text(gale__json_out *j, const char *key, const char *v)
-{
-    gale__json_key(j, key);
-    gale__json_string(j, v);
-}
-
 static void json_groups(gale__json_out *j, const gale_profiler *p, const char *key, const groups *all, double total_us)
 {
-    gale__json_key(j, key);
-    gale__json_array(j);
+    gale__json_open(j, key, '[');
     for (size_t i = 0; i < all->count; i++) {
         const group *g = &all->items[i];
         gale__json_object(j);
-        key_text(j, "kind", gale__profiler_span_kind_name(g->kind));
-        key_text(j, "operator", g->op);
-        if (*g->name) key_text(j, "name", g->name);
-        gale__json_key(j, "calls"), gale__json_i64(j, (int64_t)g->calls);
-        key_f64(j, "total_us", g->total_us);
-        key_f64(j, "mean_us", g->total_us / (double)g->calls);
-        key_f64(j, "min_us", g->min_us);
-        key_f64(j, "max_us", g->max_us);
-        if (g->kind != GALE__SPAN_RANGE) key_f64(j, "share", ratio(g->total_us, total_us));
-        key_f64(j, "bytes", g->bytes);
-        key_f64(j, "operations", g->operations);
-        key_f64(j, "gbps", rate(g->bytes, g->total_us));
-        key_f64(j, "gflops", rate(g->operations, g->total_us));
-        key_f64(j, "ceiling_share", share(&p->device->info.ceilings, g->kind, g->bytes, g->operations, g->total_us));
+        gale__json_put_text(j, "kind", gale__profiler_span_kind_name(g->kind));
+        gale__json_put_text(j, "operator", g->op);
+        if (*g->name) gale__json_put_text(j, "name", g->name);
+        gale__json_put_i64(j, "calls", (int64_t)g->calls);
+        gale__json_put_f64(j, "total_us", g->total_us);
+        gale__json_put_f64(j, "mean_us", g->total_us / (double)g->calls);
+        gale__json_put_f64(j, "min_us", g->min_us);
+        gale__json_put_f64(j, "max_us", g->max_us);
+        if (g->kind != GALE__SPAN_RANGE) gale__json_put_f64(j, "share", ratio(g->total_us, total_us));
+        gale__json_put_f64(j, "bytes", g->bytes);
+        gale__json_put_f64(j, "operations", g->operations);
+        gale__json_put_f64(j, "gbps", rate(g->bytes, g->total_us));
+        gale__json_put_f64(j, "gflops", rate(g->operations, g->total_us));
+        gale__json_put_f64(
+            j, "ceiling_share", share(&p->device->info.ceilings, g->kind, g->bytes, g->operations, g->total_us));
         gale__json_close(j, '}');
     }
     gale__json_close(j, ']');
@@ -147,12 +135,11 @@ static void json_groups(gale__json_out *j, const gale_profiler *p, const char *k
 
 static void json_device(gale__json_out *j, const gale_device_info *info)
 {
-    gale__json_key(j, "device");
-    gale__json_object(j);
-    key_text(j, "backend", info->backend);
-    gale__json_key(j, "index"), gale__json_i64(j, info->index);
-    key_text(j, "name", info->name);
-    key_text(j, "driver", info->driver);
+    gale__json_open(j, "device", '{');
+    gale__json_put_text(j, "backend", info->backend);
+    gale__json_put_i64(j, "index", info->index);
+    gale__json_put_text(j, "name", info->name);
+    gale__json_put_text(j, "driver", info->driver);
     gale__json_close(j, '}');
 }
 
@@ -166,8 +153,8 @@ static gale_status write_json(const gale_profiler *p, gale__str *s)
         gale__json_begin(&j, s);
         gale__json_object(&j);
         json_device(&j, &p->device->info);
-        key_f64(&j, "total_us", all.total_us);
-        gale__json_key(&j, "lost"), gale__json_i64(&j, (int64_t)p->lost);
+        gale__json_put_f64(&j, "total_us", all.total_us);
+        gale__json_put_i64(&j, "lost", (int64_t)p->lost);
         json_groups(&j, p, "groups", &all, all.total_us);
         json_groups(&j, p, "operators", &operators, all.total_us);
         gale__json_close(&j, '}');
@@ -183,13 +170,12 @@ static int trace_lane(const gale__profiler_record *r) { return r->kind == GALE__
 static void trace_name(gale__json_out *j, const char *what, int lane, const char *name)
 {
     gale__json_object(j);
-    key_text(j, "name", what);
-    key_text(j, "ph", "M");
-    gale__json_key(j, "pid"), gale__json_i64(j, 1);
-    gale__json_key(j, "tid"), gale__json_i64(j, lane);
-    gale__json_key(j, "args");
-    gale__json_object(j);
-    key_text(j, "name", name);
+    gale__json_put_text(j, "name", what);
+    gale__json_put_text(j, "ph", "M");
+    gale__json_put_i64(j, "pid", 1);
+    gale__json_put_i64(j, "tid", lane);
+    gale__json_open(j, "args", '{');
+    gale__json_put_text(j, "name", name);
     gale__json_close(j, '}');
     gale__json_close(j, '}');
 }
@@ -197,21 +183,21 @@ static void trace_name(gale__json_out *j, const char *what, int lane, const char
 static void trace_record(gale__json_out *j, const gale_profiler *p, const gale__profiler_record *r)
 {
     gale__json_object(j);
-    key_text(j, "name", r->name);
-    key_text(j, "cat", gale__profiler_span_kind_name(r->kind));
-    key_text(j, "ph", "X");
-    gale__json_key(j, "pid"), gale__json_i64(j, 1);
-    gale__json_key(j, "tid"), gale__json_i64(j, trace_lane(r));
-    key_f64(j, "ts", r->start_us);
-    key_f64(j, "dur", r->time_us);
-    gale__json_key(j, "args");
-    gale__json_object(j);
-    if (*r->op) key_text(j, "operator", r->op);
-    if (*r->nodes) key_text(j, "nodes", r->nodes);
-    key_f64(j, "bytes", r->bytes);
-    key_f64(j, "operations", r->operations);
-    key_f64(j, "GB/s", rate(r->bytes, r->time_us));
-    key_f64(j, "ceiling_share", share(&p->device->info.ceilings, r->kind, r->bytes, r->operations, r->time_us));
+    gale__json_put_text(j, "name", r->name);
+    gale__json_put_text(j, "cat", gale__profiler_span_kind_name(r->kind));
+    gale__json_put_text(j, "ph", "X");
+    gale__json_put_i64(j, "pid", 1);
+    gale__json_put_i64(j, "tid", trace_lane(r));
+    gale__json_put_f64(j, "ts", r->start_us);
+    gale__json_put_f64(j, "dur", r->time_us);
+    gale__json_open(j, "args", '{');
+    if (*r->op) gale__json_put_text(j, "operator", r->op);
+    if (*r->nodes) gale__json_put_text(j, "nodes", r->nodes);
+    gale__json_put_f64(j, "bytes", r->bytes);
+    gale__json_put_f64(j, "operations", r->operations);
+    gale__json_put_f64(j, "GB/s", rate(r->bytes, r->time_us));
+    gale__json_put_f64(
+        j, "ceiling_share", share(&p->device->info.ceilings, r->kind, r->bytes, r->operations, r->time_us));
     gale__json_close(j, '}');
     gale__json_close(j, '}');
 }
@@ -221,8 +207,7 @@ static gale_status write_trace(const gale_profiler *p, gale__str *s)
     gale__json_out j;
     gale__json_begin(&j, s);
     gale__json_object(&j);
-    gale__json_key(&j, "traceEvents");
-    gale__json_array(&j);
+    gale__json_open(&j, "traceEvents", '[');
     trace_name(&j, "process_name", 0, p->device->info.name);
     for (int i = 0; i < p->n_lanes; i++) {
         gale__str name = {0};
@@ -235,7 +220,7 @@ static gale_status write_trace(const gale_profiler *p, gale__str *s)
     for (size_t i = 0; i < p->count; i++)
         if (p->records[i].time_us >= 0) trace_record(&j, p, &p->records[i]);
     gale__json_close(&j, ']');
-    key_text(&j, "displayTimeUnit", "ns");
+    gale__json_put_text(&j, "displayTimeUnit", "ns");
     gale__json_close(&j, '}');
     return GALE_OK;
 }

@@ -51,9 +51,9 @@ gale_status gale__record_write(
     GALE_TRY(gale__record_path(info, kind, extra, path, sizeof path));
     gale__json_begin(&j, &text);
     gale__json_object(&j);
-    gale__json_key(&j, "backend"), gale__json_string(&j, info->backend);
-    gale__json_key(&j, "name"), gale__json_string(&j, info->name);
-    gale__json_key(&j, "driver"), gale__json_string(&j, info->driver);
+    gale__json_put_text(&j, "backend", info->backend);
+    gale__json_put_text(&j, "name", info->name);
+    gale__json_put_text(&j, "driver", info->driver);
     fill(&j, user);
     gale__json_close(&j, '}');
     gale_status status = gale__str_check(&text);

@@ -275,24 +275,23 @@ gale_status gale_fill(
 /* Most parameters every driver takes. */
 #define BLOCK_MAX 4096
 
-static gale_status check_launch(const gale_stream *stream, const gale_kernel *kernel, const gale__launch *launch)
+static gale_status check_launch(const gale_device *device, const gale_kernel *kernel, const gale__launch *launch)
 {
-    if (stream->device != kernel->module->device)
+    if (device != kernel->module->device)
         return gale__fail(GALE_INVALID, "launch %s: kernel and stream belong to different devices", kernel->entry);
     if (launch->n_refs < 0 || launch->n_words < 0 ||
         8 * (int64_t)launch->n_refs + 4 * (int64_t)launch->n_words > BLOCK_MAX)
         return gale__fail(GALE_LIMIT, "launch %s: %d pointers and %d words exceed %d bytes of parameters",
             kernel->entry, launch->n_refs, launch->n_words, BLOCK_MAX);
-    const uint32_t *most = stream->device->info.caps.groups_max;
+    const uint32_t *most = device->info.caps.groups_max;
     for (int i = 0; i < 3; i++)
         if (most[i] && launch->groups[i] > most[i])
             return gale__fail(GALE_LIMIT, "launch %s: %u work-groups on axis %c, at most %u on %s", kernel->entry,
-                launch->groups[i], "xyz"[i], most[i], stream -> device -> info.name);
+                launch->groups[i], "xyz"[i], most[i], device -> info.name);
     uint64_t groups = (uint64_t)launch->groups[0] * launch->groups[1] * launch->groups[2];
-    if (kernel->together && groups > stream->device->info.caps.groups_together)
+    if (kernel->together && groups > device->info.caps.groups_together)
         return gale__fail(GALE_LIMIT, "launch %s: %llu work-groups that wait for each other, at most %u on %s",
-            kernel->entry, (unsigned long long)groups, stream->device->info.caps.groups_together,
-            stream->device->info.name);
+            kernel->entry, (unsigned long long)groups, device->info.caps.groups_together, device->info.name);
     for (int i = 0; i < launch->n_refs; i++)
         if (!launch->refs[i].mem || launch->refs[i].offset > launch->refs[i].mem->size)
             return gale__fail(GALE_INVALID, "launch %s: pointer %d is outside its memory", kernel->entry, i);
@@ -301,7 +300,7 @@ static gale_status check_launch(const gale_stream *stream, const gale_kernel *ke
 
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch)
 {
-    GALE_TRY(check_launch(stream, kernel, launch));
+    GALE_TRY(check_launch(stream->device, kernel, launch));
     if (!launch->groups[0] || !launch->groups[1] || !launch->groups[2]) return GALE_OK;
     gale__launch l = *launch;
     if (!l.group[0]) memcpy(l.group, kernel->group, sizeof l.group);
@@ -313,4 +312,20 @@ gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gal
     gale_status status = stream->device->backend->launch(stream, kernel, &l);
     if (span.profiler) gale__profiler_span_end(stream, span);
     return status;
+}
+
+bool gale__captures_change(const gale_device *device) { return device->backend->capture_last != NULL; }
+
+void *gale__capture_last(gale_stream *stream)
+{
+    bool can = gale__captures_change(stream->device) && stream->capturing;
+    return can ? stream->device->backend->capture_last(stream) : NULL;
+}
+
+gale_status gale__capture_change(gale_capture *capture, void *launched, gale_kernel *kernel, const gale__launch *launch)
+{
+    GALE_TRY(check_launch(capture->device, kernel, launch));
+    gale__launch l = *launch;
+    if (!l.group[0]) memcpy(l.group, kernel->group, sizeof l.group);
+    return capture->device->backend->capture_change(capture, launched, kernel, &l);
 }

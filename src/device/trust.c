@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REVISION "1" /* of the self-test: a new one asks for new verdicts */
+#define REVISION "2" /* of the self-test: a new one asks for new verdicts */
 #define WAITS 4      /* times the watchdog: how long a step may take; compilers of software drivers are slow */
 
 static const char *const verdict_names[] = {"untested", "passed", "failed"};
@@ -43,10 +43,8 @@ void gale__trust_load(const gale_device_info *info, gale__trust *out)
 static void write_verdict(gale__json_out *j, const void *user)
 {
     const gale__trust *t = user;
-    gale__json_key(j, "verdict");
-    gale__json_string(j, verdict_names[t->verdict]);
-    gale__json_key(j, "reason");
-    gale__json_string(j, t->reason);
+    gale__json_put_text(j, "verdict", verdict_names[t->verdict]);
+    gale__json_put_text(j, "reason", t->reason);
 }
 
 /* A verdict that cannot be kept is found again the next time. */
@@ -116,12 +114,19 @@ gale_status gale__trust_spawn(
 
 /* --- Requiring trust. --- */
 
+void gale__trust_hurry(gale_device *device)
+{
+    device->once = device->backend->selftest_kernels ? device->backend->selftest_kernels : 1;
+}
+
 static gale_status test_here(gale_device *device, gale__trust *out)
 {
     watched w = {.step = "start"};
     gale__log(GALE__WARN, "%s:%d: the self-test runs in this process, because the gale program was not found (%s)",
         device->info.backend, device->info.index, gale_error());
+    gale__trust_hurry(device);
     gale_status status = gale__selftest_run(device, GALE__TRUST_WHOLE, take_line, &w);
+    device->once = 0;
     if (status == GALE_NO_MEMORY) return status;
     *out = (gale__trust){.verdict = status == GALE_OK ? GALE__TRUST_PASSED : GALE__TRUST_FAILED,
         .passing = status != GALE_OK && status != GALE_MISMATCH};

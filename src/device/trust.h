@@ -31,5 +31,7 @@ gale_status gale__trust_spawn(
 
 /* The self-test itself, in this process, with the same lines: GALE_MISMATCH where a result is wrong.  Defined in
  * jobs/selftest: it runs operators, which this room knows nothing of. */
+/* Kernels of this device are made to be compiled quickly, until `once` is 0 again: before the self-test. */
+void gale__trust_hurry(gale_device *device);
 gale_status gale__selftest_run(gale_device *device, gale__trust_part part, gale__trust_line *on_line, void *user);
 #endif

@@ -41,6 +41,13 @@ void gale__result_destroy(void *result)
     gale__free((owner *)result - 1);
 }
 
+gale_status gale__result_give(gale_status status, void *result, void *out)
+{
+    if (status == GALE_OK) memcpy(out, &result, sizeof result);
+    else gale__result_destroy(result);
+    return status;
+}
+
 void *gale__arena_add(gale__arena *arena, void *items, size_t *count, size_t item_bytes)
 {
     char *list;
@@ -54,36 +61,6 @@ void *gale__arena_add(gale__arena *arena, void *items, size_t *count, size_t ite
         memcpy(items, &list, sizeof list);
     }
     return list + (*count)++ * item_bytes;
-}
-
-void gale__json_put_text(gale__json_out *j, const char *key, const char *text)
-{
-    gale__json_key(j, key);
-    if (text) gale__json_string(j, text);
-    else gale__json_null(j);
-}
-
-void gale__json_put_i64(gale__json_out *j, const char *key, int64_t v)
-{
-    gale__json_key(j, key);
-    gale__json_i64(j, v);
-}
-
-void gale__json_put_u64(gale__json_out *j, const char *key, uint64_t v)
-{
-    gale__json_put_i64(j, key, v > INT64_MAX ? INT64_MAX : (int64_t)v);
-}
-
-void gale__json_put_f64(gale__json_out *j, const char *key, double v)
-{
-    gale__json_key(j, key);
-    gale__json_f64(j, v);
-}
-
-void gale__json_put_bool(gale__json_out *j, const char *key, bool v)
-{
-    gale__json_key(j, key);
-    gale__json_bool(j, v);
 }
 
 gale_status gale__str_give(gale__str *s, char **out)

@@ -19,6 +19,8 @@ bool gale__job_step(void *stage, int step, int steps);
 void *gale__result_create(size_t size_bytes);
 gale__arena *gale__result_arena(void *result);
 void gale__result_destroy(void *result); /* accepts NULL */
+/* The end of a job: the result becomes the caller's, through its T **out, or is destroyed where the job has failed. */
+gale_status gale__result_give(gale_status status, void *result, void *out);
 /* Defines the public function that destroys results of a type. */
 #define GALE__RESULT_DESTROY(type)     \
     void type##_destroy(type **result) \
@@ -30,12 +32,24 @@ void gale__result_destroy(void *result); /* accepts NULL */
 /* One more item of a list in an arena, zeroed: `items` is a T **, and *count counts it.  NULL: no memory. */
 void *gale__arena_add(gale__arena *arena, void *items, size_t *count, size_t item_bytes);
 
-/* Members of objects in one call each. */
-void gale__json_put_text(gale__json_out *j, const char *key, const char *text); /* NULL: null */
-void gale__json_put_i64(gale__json_out *j, const char *key, int64_t v);
-void gale__json_put_u64(gale__json_out *j, const char *key, uint64_t v); /* at most INT64_MAX */
-void gale__json_put_f64(gale__json_out *j, const char *key, double v);
-void gale__json_put_bool(gale__json_out *j, const char *key, bool v);
+/* Defines the public function that writes results of a type as JSON, an object `{` or an array `[`.  The block that
+ * follows adds its members or items: it has the result `r` and the text under way, `j`. */
+#define GALE__RESULT_JSON(type, bracket)                      \
+    static void add_result(gale__json_out *j, const type *r); \
+    gale_status type##_json(const type *r, char **text)       \
+    {                                                         \
+        GALE__NEED({"result", r}, {"text", text});            \
+        gale__str s = {0};                                    \
+        gale__json_out j;                                     \
+        gale__json_begin(&j, &s);                             \
+        if ((bracket) == '{') gale__json_object(&j);          \
+        else gale__json_array(&j);                            \
+        add_result(&j, r);                                    \
+        gale__json_close(&j, (bracket) == '{' ? '}' : ']');   \
+        return gale__str_give(&s, text);                      \
+    }                                                         \
+    static void add_result(gale__json_out *j, const type *r)
+
 /* Hands a finished text to a caller that frees it with gale_free. */
 gale_status gale__str_give(gale__str *s, char **out);
 #endif

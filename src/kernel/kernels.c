@@ -194,7 +194,7 @@ typedef struct missing {
     gale__ir own;
     gale_kernel *kernel;
 } missing;
-enum { MODULE_KERNELS = 64, MODULE_CODE = 1000 }; /* most kernels, and most instructions of several */
+enum { MODULE_KERNELS = 64, MODULE_CODE = 1000 }; /* most kernels, and most instructions of several if fewer */
 typedef struct builder builder;
 struct builder {
     const batch *batch;
@@ -283,16 +283,16 @@ static int by_code(const void *a, const void *b)
  * alone.  SPIR-V holds one kernel a module. */
 static int divide(builder *b)
 {
-    const gale_device_caps *caps = &b->batch->device->info.caps;
-    uint32_t most = caps->spirv || !caps->kernels_per_module ? 1 : caps->kernels_per_module, code = 0;
+    const gale_device *device = b->batch->device;
+    uint32_t most = device->once ? device->once : device->info.caps.kernels_per_module, code = 0;
     int parts = 0;
-    if (most > MODULE_KERNELS) most = MODULE_KERNELS;
+    most = device->info.caps.spirv || !most ? 1 : most > MODULE_KERNELS ? MODULE_KERNELS : most;
     for (int i = 0; i < b->count; i++) b->order[i] = &b->list[i];
     qsort(b->order, (size_t)b->count, sizeof *b->order, by_code);
     for (int i = 0; i < b->count; i++) {
         code += b->order[i]->ir->count;
-        bool full = parts > 0 && (i - b->first[parts - 1] == (int)most || (code > MODULE_CODE && !caps->software));
-        if (parts > 0 && !full) continue;
+        bool small = code <= MODULE_CODE || most == MODULE_KERNELS;
+        if (parts > 0 && small && i - b->first[parts - 1] < (int)most) continue;
         b->first[parts++] = i;
         code = b->order[i]->ir->count;
     }
@@ -336,10 +336,10 @@ static gale_status prepare(batch *b, int i, gale__str *text)
     bool tuned = !b->as && gale__tuning_choose(b->device, nest, s);
     if (b->as) *s = b->as[i];
     else if (!tuned) GALE_TRY(gale__schedule_choose(nest, &b->device->info.caps, s));
+    if (b->device->once && s->kind == GALE__SCHEDULE_TILE && s->unroll) s->unroll = 2; /* halves the time to compile */
     text->length = 0;
-    GALE_TRY(gale__schedule_key(nest, s, text));
+    GALE_TRY(gale__schedule_params(nest, s, text, words, &r->n_words));
     b->keys[i] = key_of(text->text, text->length);
-    GALE_TRY(gale__schedule_params(nest, s, words, &r->n_words));
     r->words = gale__arena_copy(b->arena, words, (size_t)r->n_words * sizeof *words);
     if (!r->words) return GALE_NO_MEMORY;
     gale__matrix_map maps[GALE__LAUNCH_MAPS];

@@ -132,12 +132,12 @@ static void write_choices(gale__json_out *j, const void *user)
 {
     const gale__tuning *t = user;
     size_t from = t->count > ENTRIES_MOST ? t->count - ENTRIES_MOST : 0;
-    gale__json_key(j, "version"), gale__json_i64(j, VERSION);
-    gale__json_key(j, "choices"), gale__json_object(j);
+    gale__json_put_i64(j, "version", VERSION);
+    gale__json_open(j, "choices", '{');
     for (size_t i = from; i < t->count; i++) {
         char text[GALE__WANT_TEXT];
         gale__schedule_want_text(t->entries[i].want, text);
-        gale__json_key(j, t->entries[i].key), gale__json_string(j, text);
+        gale__json_put_text(j, t->entries[i].key, text);
     }
     gale__json_close(j, '}');
 }

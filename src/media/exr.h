@@ -86,6 +86,7 @@ void gale__exr_luminance(const double *primaries, double weights[3]);
 gale_exr_box gale__exr_frame(const gale_exr_part *p);
 
 /* gale__exr_image_pack, of an image that is described. */
+bool gale__exr_packed_suits(const gale_exr *f, const gale__exr_choice *c, const gale__exr_image *image);
 bool gale__exr_packed_find(gale_exr *f, const gale__exr_choice *c, const gale__exr_image *image, gale__exr_packed *out);
 
 /* Memory for the chosen channels of a picture, interleaved or in planes. */

@@ -11,11 +11,13 @@
 enum { END_OF_BLOCK = 0xff00 };
 
 static uint16_t linear_of[65536]; /* a half in perceptual terms to one in linear ones */
+static uint8_t place_of[64];      /* of coefficients, by columns */
 static gale__once linear_once;
 
 static void make_linear(void)
 {
     const float base = (float)pow(2.7182818, 2.2);
+    for (int i = 0; i < 64; i++) place_of[i] = (uint8_t)(gale__dwa_zigzag[i] % 8 * 8 + gale__dwa_zigzag[i] / 8);
     for (int i = 0; i < 65536; i++) {
         float x = gale__f16_to_f32((uint16_t)i), a = fabsf(x), y;
         if ((i & 0x7c00) == 0x7c00 || a == 0) continue;
@@ -57,21 +59,22 @@ static void transform(float v[64])
 /* One block's pixels; false where the stream ends. */
 static bool open_block(gale__dwa_blocks *b, uint16_t dc, float v[64])
 {
-    memset(v, 0, 64 * sizeof *v);
-    v[0] = gale__f16_to_f32(dc);
+    uint16_t h[64] = {dc};
+    const uint16_t *ac = b->ac, *end = b->ac_end;
     bool flat = true;
     for (int i = 1; i < 64;) {
-        if (b->ac >= b->ac_end) return false;
-        uint16_t s = *b->ac++;
+        if (ac >= end) return false;
+        uint16_t s = *ac++;
         if (s == END_OF_BLOCK) break;
         if (s >> 8 == 0xff) {
             i += s & 0xff;
             continue;
         }
-        int at = gale__dwa_zigzag[i++];
-        v[at % 8 * 8 + at / 8] = gale__f16_to_f32(s);
+        h[place_of[i++]] = s;
         flat = false;
     }
+    b->ac = ac;
+    gale__simd_get()->widen[GALE_F16](v, h, NULL, NULL, flat ? 1 : 64);
     if (!flat) return transform(v), true;
     float one = v[0] * 3.535536e-01f * 3.535536e-01f;
     for (int i = 0; i < 64; i++) v[i] = one;

@@ -242,7 +242,8 @@ static exr_result_t open_set(dwa *w, gale__dwa_blocks *b, const int *channels, i
 /* Run-length coded channels have all first bytes of their samples, then all second ones ... */
 static void join_bytes(const uint8_t *from, uint8_t *to, size_t samples, size_t size)
 {
-    for (size_t k = 0; k < size; k++)
+    for (size_t i = 0; size == 2 && i < samples; i++) to[2 * i] = from[i], to[2 * i + 1] = from[samples + i];
+    for (size_t k = 0; size != 2 && k < size; k++)
         for (size_t i = 0; i < samples; i++) to[i * size + k] = from[k * samples + i];
 }
 

@@ -90,6 +90,14 @@ gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__
     return gale__exr_paint(f, &c, image->level_x, image->level_y, &canvas);
 }
 
+gale_status gale__exr_image_describe(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, bool *zip)
+{
+    gale__exr_choice c;
+    GALE_TRY(describe(f, wish, &c, image));
+    *zip = gale__exr_packed_suits(f, &c, image);
+    return GALE_OK;
+}
+
 bool gale__exr_image_pack(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale__exr_packed *out)
 {
     gale__exr_choice c;

@@ -33,6 +33,8 @@ typedef struct gale__exr_packed {
     uint64_t first;  /* where in the file the input begins */
     bool serial;     /* one core would decode it */
 } gale__exr_packed;
+/* Before anything is decoded: all of *image but its memory; *zip: whether the header says that it may be so. */
+gale_status gale__exr_image_describe(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, bool *zip);
 bool gale__exr_image_pack(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale__exr_packed *out);
 /* The file's bytes to the image's memory. */
 bool gale__exr_packed_load(gale_exr *f, gale__exr_image *image, gale__exr_packed *p);

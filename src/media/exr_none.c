@@ -43,6 +43,10 @@ gale_status gale__exr_image_read(gale_exr *f, const gale__exr_wish *wish, gale__
 {
     return (void)f, (void)wish, (void)out, missing();
 }
+gale_status gale__exr_image_describe(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *out, bool *zip)
+{
+    return (void)f, (void)wish, (void)out, (void)zip, missing();
+}
 bool gale__exr_image_pack(gale_exr *f, const gale__exr_wish *wish, gale__exr_image *image, gale__exr_packed *out)
 {
     return (void)f, (void)wish, (void)image, (void)out, false;

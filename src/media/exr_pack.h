@@ -17,7 +17,7 @@ void *gale__exr_scratch(void **buffer, size_t *capacity, size_t size);
 /* Planes of the chunk's channels, one after another, to the lines that a chunk has. */
 exr_result_t gale__exr_to_lines(exr_decode_pipeline_t *d, const uint8_t *planes);
 
-gale__exr_unpack gale__exr_undwa, gale__exr_unb44;
+gale__exr_unpack gale__exr_undwa, gale__exr_unpiz, gale__exr_unb44;
 
 /* Pack a chunk, if there is libdeflate. */
 exr_result_t gale__exr_dwa(exr_encode_pipeline_t *e);

@@ -112,6 +112,7 @@ static exr_result_t unpack(exr_decode_pipeline_t *d, gale__exr_unpack *how)
 }
 static exr_result_t unpack_zip(exr_decode_pipeline_t *d) { return unpack(d, unzip); }
 static exr_result_t unpack_b44(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_unb44); }
+static exr_result_t unpack_piz(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_unpiz); }
 static exr_result_t unpack_dwa(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_undwa); }
 
 void gale__exr_tool_free(void **tool)
@@ -128,6 +129,7 @@ gale__exr_unpack *gale__exr_unpack_find(exr_compression_t how)
     switch (how) {
     case EXR_COMPRESSION_ZIP:
     case EXR_COMPRESSION_ZIPS: return unpack_zip;
+    case EXR_COMPRESSION_PIZ: return unpack_piz;
     case EXR_COMPRESSION_B44:
     case EXR_COMPRESSION_B44A: return unpack_b44;
     case EXR_COMPRESSION_DWAA:

@@ -274,6 +274,7 @@ gale__prim_graph *gale__lower_body_begin(gale__lower *L)
     body->fold_max = L->g->fold_max;
     body->whole_products = L->g->whole_products;
     body->zeros_apart = L->g->zeros_apart;
+    body->wide_pixels = L->g->wide_pixels;
     body->inner = true;
     body->scope = gale__seed_mix(L->g->scope + 1, L->node->number);
     /* Its kernels are the operator's. */

@@ -1,6 +1,6 @@
 /* Added tokens.  At each byte that can start one, the longest match is taken and its conditions are checked; one that
- * does not meet them is ordinary text.  White space that one takes along is still searched, as in the library that the
- * files are written for, so a token of white space may be found twice. */
+ * does not meet them is ordinary text.  White space that a token strips beside itself (lstrip, rstrip) is searched
+ * again, as in Hugging Face's library, so a token that consists of white space may be found twice. */
 #include "text/added.h"
 #include "text/fields.h"
 

@@ -28,16 +28,20 @@ static bool ends_with(const char *name, size_t n, const char *end)
     return n >= m && !memcmp(name + n - m, end, m);
 }
 
-static gale__record_kind kind_of(const gale__records *r, const char *name)
+static gale__record_kind kind_by_name(const char *name)
 {
     size_t n = strlen(name);
-    if (r->options.kind != GALE__RECORDS_AUTO) return r->options.kind;
     if (ends_with(name, n, ".gz")) n -= 3;
     else if (ends_with(name, n, ".zst")) n -= 4;
     if (ends_with(name, n, ".jsonl") || ends_with(name, n, ".ndjson")) return GALE__RECORDS_JSONL;
     if (ends_with(name, n, ".csv")) return GALE__RECORDS_CSV;
-    if (ends_with(name, n, ".tsv")) return GALE__RECORDS_TSV;
-    return GALE__RECORDS_LINES;
+    return ends_with(name, n, ".tsv") ? GALE__RECORDS_TSV : GALE__RECORDS_LINES;
+}
+
+static gale__record_kind kind_of(const gale__records *r, const char *name)
+{
+    gale__record_kind kind = r->options.kind == GALE__RECORDS_AUTO ? kind_by_name(name) : r->options.kind;
+    return kind == GALE__RECORDS_TSV && r->options.pairs ? GALE__RECORDS_LINES : kind;
 }
 
 static const char *name_of(const gale__records *r)
@@ -220,7 +224,8 @@ static gale_status find_column(gale__records *r, const char *text, size_t size)
         if (at >= end) break;
         at++;
     }
-    return gale__fail(GALE_FORMAT, "%s: the first record has no column \"%s\"; use --field with a name or a number",
+    return gale__fail(GALE_FORMAT,
+        "%s: the first record has no column \"%s\"; use --field NAME, or --field N (from 1) if there is no header",
         name_of(r), want);
 }
 

@@ -25,6 +25,7 @@ typedef struct gale__records_options {
     gale__record_kind kind;
     const char *field;
     bool whole; /* JSONL: records are the objects as they stand, not a field of them */
+    bool pairs; /* TSV: records are whole lines, two texts with a tab between */
 } gale__records_options;
 gale_status gale__records_open(const gale__records_options *options, gale__records **out);
 void gale__records_close(gale__records **records);

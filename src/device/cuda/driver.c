@@ -316,8 +316,22 @@ static gale_status capture_end(gale_stream *stream, gale_capture *capture)
     GALE_TRY(gale__cu_check(d->api, d->api->capture_end(stream->impl, &graph), "ending a capture"));
     gale_status status =
         gale__cu_check(d->api, d->api->graph_instantiate(&capture->impl, graph, 0), "instantiating a capture");
-    d->api->graph_destroy(graph);
+    if (status == GALE_OK && d->api->exec_change) capture->graph = graph; /* its nodes stay known by it */
+    else d->api->graph_destroy(graph);
     return status;
+}
+
+static void *capture_last(gale_stream *stream)
+{
+    gale__cu_device *d = of(stream->device);
+    int status = 0;
+    uint64_t id;
+    void *graph, *const *nodes = NULL;
+    const void *edges;
+    size_t n = 0;
+    if (!d->api->capture_info || !d->api->exec_change || gale__cu_enter(d) != GALE_OK) return NULL;
+    int code = d->api->capture_info(stream->impl, &status, &id, &graph, &nodes, &edges, &n);
+    return !code && n == 1 ? nodes[0] : NULL;
 }
 
 static gale_status capture_replay(gale_stream *stream, gale_capture *capture)
@@ -330,22 +344,26 @@ static gale_status capture_replay(gale_stream *stream, gale_capture *capture)
 static void capture_destroy(gale_capture *capture)
 {
     gale__cu_device *d = of(capture->device);
-    if (!atomic_load(&d->hung) && gale__cu_enter(d) == GALE_OK) d->api->exec_destroy(capture->impl);
-    capture->impl = NULL;
+    if (!atomic_load(&d->hung) && gale__cu_enter(d) == GALE_OK) {
+        d->api->exec_destroy(capture->impl);
+        if (capture->graph) d->api->graph_destroy(capture->graph);
+    }
+    capture->impl = capture->graph = NULL;
 }
 
-#define TABLE(label, probe_function, open_function, compile, dlpack)                                          \
-    {                                                                                                         \
-        .name = label, .probe = probe_function, .open = open_function, .close = close_device, .alloc = alloc, \
-        .free = free_mem, .memory_info = memory_info, .stream_create = stream_create,                         \
-        .stream_destroy = stream_destroy, .sync = sync, .upload = upload, .download = download, .copy = copy, \
-        .fill = fill, .build = gale__cu_build, .unbuild = gale__cu_unbuild, .kernel = gale__cu_kernel,        \
-        .kernel_destroy = gale__cu_kernel_destroy, .launch = gale__cu_launch, .event_create = event_create,   \
-        .event_destroy = event_destroy, .event_record = event_record, .event_wait = event_wait,               \
-        .event_poll = event_poll, .stream_wait = stream_wait, .event_elapsed = event_elapsed,                 \
-        .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay,         \
-        .capture_destroy = capture_destroy, .product = gale__cu_product, .call_run = gale__cu_call_run,       \
-        .call_destroy = gale__cu_call_destroy, .compile_file = compile, .dlpack_type = dlpack,                \
+#define TABLE(label, probe_function, open_function, compile, dlpack)                                                 \
+    {                                                                                                                \
+        .name = label, .probe = probe_function, .open = open_function, .close = close_device, .alloc = alloc,        \
+        .free = free_mem, .memory_info = memory_info, .stream_create = stream_create,                                \
+        .stream_destroy = stream_destroy, .sync = sync, .upload = upload, .download = download, .copy = copy,        \
+        .fill = fill, .build = gale__cu_build, .unbuild = gale__cu_unbuild, .kernel = gale__cu_kernel,               \
+        .kernel_destroy = gale__cu_kernel_destroy, .launch = gale__cu_launch, .event_create = event_create,          \
+        .event_destroy = event_destroy, .event_record = event_record, .event_wait = event_wait,                      \
+        .event_poll = event_poll, .stream_wait = stream_wait, .event_elapsed = event_elapsed,                        \
+        .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay,                \
+        .capture_destroy = capture_destroy, .capture_last = capture_last, .capture_change = gale__cu_capture_change, \
+        .product = gale__cu_product, .call_run = gale__cu_call_run, .call_destroy = gale__cu_call_destroy,           \
+        .selftest_kernels = 4, .compile_file = compile, .dlpack_type = dlpack,                                       \
     }
 const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda, gale__cu_compile_file, 2);
 const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip, NULL, 10);

@@ -62,6 +62,12 @@ typedef struct gale__cu_launch_config {
     gale__cu_launch_attribute *attributes;
     unsigned n_attributes;
 } gale__cu_launch_config;
+/* A launch in a capture. */
+typedef struct gale__cu_node {
+    void *function;
+    unsigned groups[3], group[3], shared_bytes;
+    void **parameters, **extra;
+} gale__cu_node;
 
 typedef enum gale__cu_attribute {
 #define X(id, cuda, hip) GALE__CU_##id,
@@ -147,4 +153,6 @@ void gale__cu_unbuild(gale_module *module);
 gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel);
 void gale__cu_kernel_destroy(gale_kernel *kernel);
 gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
+gale_status gale__cu_capture_change(
+    gale_capture *capture, void *launched, gale_kernel *kernel, const gale__launch *launch);
 #endif

@@ -265,3 +265,16 @@ gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale
     gale_status status = gale__cu_stream_sync(d, stream->impl);
     return status == GALE_OK ? status : gale__fail_within(status, "kernel \"%s\"", kernel->entry);
 }
+
+gale_status gale__cu_capture_change(
+    gale_capture *capture, void *launched, gale_kernel *kernel, const gale__launch *launch)
+{
+    gale__cu_device *d = of(capture->device);
+    parameters p;
+    GALE_TRY(fill_parameters(d->api, kernel, launch, &p));
+    GALE_TRY(gale__cu_enter(d));
+    gale__cu_node node = {.function = kernel->impl, .shared_bytes = kernel->shared_bytes, .parameters = p.list};
+    memcpy(node.groups, launch->groups, sizeof node.groups);
+    memcpy(node.group, launch->group, sizeof node.group);
+    return gale__cu_check(d->api, d->api->exec_change(capture->impl, launched, &node), kernel->entry);
+}

@@ -194,6 +194,7 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     VkPhysicalDeviceType type = pr->base.properties.deviceType;
     caps->software = caps->exact_division =
         type == VK_PHYSICAL_DEVICE_TYPE_CPU; /* Vulkan promises 2.5 ulp, and that not everywhere */
+    if (!caps->software) caps->shared_most_bytes = caps->shared_bytes; /* results lie over operands */
     caps->unified_memory = caps->software || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
 }
 

@@ -44,6 +44,10 @@ gale__node gale__prim_one_number(gale__prim_graph *g, gale__node n);
 /* Of bytes less zero points, where the graph keeps these outside of products; NIL: to be taken as they are. */
 gale__node gale__prim_apart_matmul(gale__prim_graph *g, gale__node a, gale__node b);
 gale__node gale__prim_apart_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
+/* Over three channels of halves or bytes, less a zero point if there is one, where the graph takes such pictures apart
+ * (build_pixels.c); NIL: to be taken as it is. */
+gale__node gale__prim_pixel_conv(
+    gale__prim_graph *g, gale__node x, gale__node zero, gale__node w, const gale__prim_conv_args *c);
 /* x padded as c says, which then says nothing of it, where x is bytes less a known number; else x. */
 gale__node gale__prim_pad_bytes(gale__prim_graph *g, gale__node x, gale__prim_conv_args *c);
 

@@ -104,6 +104,7 @@ gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, cons
     if (whole >= 0 || g->status != GALE_OK) return whole;
     if ((x = gale__prim_pad_bytes(g, x, c)) < 0) return GALE__NIL;
     whole = gale__prim_apart_conv(g, x, w, c);
+    if (whole < 0) whole = gale__prim_pixel_conv(g, x, GALE__NIL, w, c);
     if (whole >= 0 || g->status != GALE_OK) return whole;
     int64_t out[3];
     for (int i = 0; i < c->spatial; i++) {

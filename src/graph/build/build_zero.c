@@ -65,35 +65,12 @@ gale__node gale__prim_apart_matmul(gale__prim_graph *g, gale__node a, gale__node
     return gale__prim_add(g, sum, gale__prim_mul(g, both, times));
 }
 
-enum { UNIT = 4 }; /* bytes that are fetched at once, at least */
-
-/* Pictures have three channels, of which no two lie aligned: with a fourth, of zeros as far as weights go, and last. */
-static gale__node fill_channels(gale__prim_graph *g, gale__node x)
-{
-    gale__prim_node p = *gale__prim_at(g, x);
-    int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0, UNIT - p.dims[1]};
-    int last[GALE_MAX_RANK] = {0}, back[GALE_MAX_RANK] = {0, p.rank - 1};
-    for (int d = 1; d < p.rank; d++) last[d] = d + 1 < p.rank ? d + 1 : 1;
-    for (int d = 2; d < p.rank; d++) back[d] = d - 1;
-    x = gale__prim_permute(g, gale__prim_pad(g, p.in[0], low, high, NULL, 0), last);
-    return gale__prim_cast(g, gale__prim_permute(g, gale__prim_laid_out(g, x), back), GALE_I32);
-}
-
-static bool few_channels(const gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
-{
-    const gale__prim_node *p = gale__prim_at(g, x), *q = gale__prim_at(g, w);
-    return p->op == GALE__CAST && q->op == GALE__CAST && c->groups == 1 && p->dims[1] == UNIT - 1 && q->dims[0] >= UNIT;
-}
-
 gale__node gale__prim_apart_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
 {
     gale__node bytes, zero;
     if (!g->zeros_apart || !is_byte_cast(g, w) || !split(g, x, &bytes, &zero)) return GALE__NIL;
-    if (few_channels(g, bytes, w, c)) {
-        gale__node wide = fill_channels(g, bytes);
-        if (zero >= 0) wide = gale__prim_sub(g, wide, zero);
-        return gale__prim_conv(g, wide, fill_channels(g, w), c);
-    }
+    gale__node pixels = gale__prim_pixel_conv(g, bytes, zero, w, c);
+    if (pixels >= 0 || g->status != GALE_OK) return pixels;
     if (zero < 0 || gale__prim_at(g, zero)->rank) return GALE__NIL;
     for (int i = 0; i < c->spatial; i++)
         if (c->low[i] || c->high[i] || c->input_dilation[i] != 1) return GALE__NIL;

@@ -89,6 +89,7 @@ typedef struct gale__prim_graph {
     bool steady;         /* no routine whose sums depend on the number of rows: gale_program_options.batch_invariant */
     bool whole_products; /* products of dequantised bytes are taken in whole numbers */
     bool zeros_apart;    /* and zero points are kept outside of them: for matrix units, which know none */
+    bool wide_pixels;    /* convolutions over three channels read more at once: for matrix units */
     bool inner;          /* the body of a loop, whose seed, if it has one, comes with the loop's inputs */
     gale__node seed;     /* U64: what random operators draw from; NIL: none yet */
     uint64_t scope;      /* of the enclosing operators: distinguishes its random numbers from theirs */

@@ -1,10 +1,10 @@
-/* Which values lie channels-last.  Matrix units want 16 bytes of an operand at once, and what a window shifts
- * has them only along its channels.  So the kernels are emitted once with every value as declared; from their accesses
- * follows what each value costs in either layout, given those it meets; and values are turned over one after the other
- * until none gains.  The kernels are then emitted again.
+/* Decides which values are stored channels-last.  Matrix units load an operand in pieces of 16 bytes, and a window over
+ * a map has such pieces only along its channels.  The kernels are first emitted with every value as declared.  Their
+ * accesses show what each value would cost in either layout, given the layouts of the values it is computed with.
+ * Layouts are then flipped one value at a time until no flip gains anything, and the kernels are emitted again.
  *
- * Costs are bytes: what is read across the direction in which a kernel walks counts once more, and a product whose
- * operand cannot be copied so counts the time it loses. */
+ * Costs are in bytes: a value read across the direction in which a kernel iterates counts twice, and a product whose
+ * operand cannot be copied in such pieces adds the time it loses. */
 #include "graph/fuse/layout.h"
 #include "base/thread.h"
 #include "kernel/schedule/schedule.h"
@@ -295,7 +295,6 @@ static bool stays_turned(const gale__fusion *f, gale__node n)
 static void settle(chooser *c)
 {
     gale__fusion *f = c->f;
-    for (gale__node n = 0; n < f->g->count; n++) f->last[n] = may_choose(f, n);
     bool changed = true;
     for (int sweep = 0; changed && sweep < SWEEPS; sweep++) {
         changed = false;
@@ -312,10 +311,13 @@ static void settle(chooser *c)
 gale_status gale__layout_choose(gale__fusion *f, bool *any)
 {
     chooser c = {.f = f};
-    gale_status status;
+    gale_status status = GALE_OK;
     *any = false;
+    for (gale__node n = 0; n < f->g->count; n++) *any |= f->last[n] = may_choose(f, n);
+    if (!*any) goto done;
     GALE_GO(collect(&c));
     settle(&c);
+    *any = false;
     for (gale__node n = 0; n < f->g->count; n++) *any |= f->last[n] != 0;
 done:
     gale__free(c.uses);

@@ -1,4 +1,4 @@
-/* Which levels of pictures the kernels make: all that the device has room for. */
+/* Claims the levels (MIP chain) of a picture, if the device has room for the kernels that compute them. */
 #include "graph/plan/paths.h"
 
 bool gale__claim_levels(gale__claim *c)

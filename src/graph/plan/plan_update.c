@@ -1,6 +1,6 @@
 /* Outputs that overwrite an input: weights that an optimiser updates, caches, states.  Nothing has to be copied if
- * every element of the input is read for the last time before, or while, its place is written.  Kernels that read such
- * an input only at the elements they write are known by their accesses; of all others it is the order that decides. */
+ * every element of the input is read for the last time before, or while, its place is written.  The accesses of a
+ * kernel show whether it reads the input only at the elements it writes; for all others the order of steps decides. */
 #include "graph/plan/planner.h"
 
 static bool same_walk(const gale__nest *nest, const gale__nest_access *load, const gale__nest_access *store)

@@ -1,6 +1,7 @@
-/* A group of 4 channels fills an eighth of the smallest tile of a matrix unit, and its values are contiguous in memory
- * only by 8 bytes. Eight such groups as one cost the unit nothing more, and are read by whole lines.  An infinity in
- * one of them reaches the results of the others as NaN, through the zeros. */
+/* Merges small groups of a convolution into larger ones for matrix units.  A group of 4 channels fills an eighth of the
+ * smallest tile, and only 8 bytes of its values are contiguous in memory.  Eight groups as one cost the unit no more
+ * and are read by whole lines; the weights between groups are zeros.  An infinity in one group therefore reaches the
+ * results of the others as NaN. */
 #include "graph/rewrite/merge_groups.h"
 #include "graph/rewrite/merge_products.h"
 #include "graph/run/tensor.h"

@@ -8,6 +8,7 @@
 #include "graph/build/build.h"
 #include "graph/run/tensor.h"
 #include "kernel/cpu/simd.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,27 +41,30 @@ static int class_of(const gale__op *op)
  * 0. */
 static bool suits(gale_type type, const float *x, size_t n)
 {
-    double most = gale__type_max(type), least = type == GALE_F16 ? 6.103515625e-05 : 0;
-    for (size_t i = 0; i < n; i++) {
-        if (isfinite(x[i]) && fabs((double)x[i]) > most) return false;
-        if (n == 1 && x[i] != 0 && fabs((double)x[i]) < least) return false;
-    }
-    return true;
+    float most = (float)gale__type_max(type), least = type == GALE_F16 ? 6.103515625e-05F : 0;
+    int wrong = n == 1 && x[0] != 0 && fabsf(x[0]) < least;
+    for (size_t i = 0; i < n; i++) wrong |= (fabsf(x[i]) > most) & (fabsf(x[i]) <= FLT_MAX);
+    return !wrong;
 }
 
-/* Nothing is made of a constant that does not suit. */
+/* Piece by piece, so that the numbers stay in the cache.  Nothing is made of a constant that does not suit. */
 static gale_status convert(gale_type type, const gale_tensor *from, gale_tensor **out)
 {
-    size_t n = (size_t)gale__tensor_elements(from);
-    float *x = gale__alloc(n * sizeof *x + 1);
-    uint16_t *half = gale__alloc(n * sizeof *half + 1);
-    gale_status status = x && half ? gale_tensor_to_cpu(from, x, n * sizeof *x) : GALE_NO_MEMORY;
-    if (status == GALE_OK && suits(type, x, n)) {
-        gale__simd_get()->narrow[type](half, x, NULL, NULL, n);
-        status = gale_tensor_from_cpu(NULL, type, from->rank, from->dims, half, out);
+    enum { PIECE = 1 << 14 };
+    size_t n = (size_t)gale__tensor_elements(from), count;
+    float *x = gale__alloc((n < 2 * PIECE ? n : 2 * PIECE) * sizeof *x + 1);
+    gale_tensor *t = NULL;
+    gale_status status = x ? gale_tensor_create(NULL, type, from->rank, from->dims, &t) : GALE_NO_MEMORY;
+    bool ok = status == GALE_OK;
+    for (size_t at = 0; ok && at < n; at += count) {
+        count = n - at < 2 * PIECE ? n - at : PIECE; /* the last is not a single number, which is tested otherwise */
+        status = gale__tensor_read(from, at * sizeof *x, count * sizeof *x, x);
+        ok = status == GALE_OK && suits(type, x, count);
+        if (ok) gale__simd_get()->narrow[type]((uint16_t *)t->host + at, x, NULL, NULL, count);
     }
+    if (ok) *out = t;
+    else gale_tensor_destroy(&t);
     gale__free(x);
-    gale__free(half);
     return status;
 }
 

@@ -1,6 +1,6 @@
-/* Small tensors of the host travel together.  Inputs are packed into pinned memory and sent in one transfer, since
- * each transfer costs the host more than a small tensor is worth; outputs are written there by the device itself,
- * where it can, so that nothing has to be fetched when the last kernel is done. */
+/* Small tensors of the host travel together.  Inputs are packed into pinned memory and sent in one transfer, since a
+ * transfer takes the host longer than copying a small tensor.  Outputs are written there by the device itself, where
+ * it can, so that nothing has to be fetched after the last kernel. */
 #include "graph/run/parcel.h"
 #include <string.h>
 

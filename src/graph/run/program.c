@@ -2,7 +2,6 @@
 #include "graph/run/program.h"
 #include "graph/rewrite/merge_groups.h"
 #include "graph/rewrite/merge_products.h"
-#include "graph/rewrite/pad_channels.h"
 #include "graph/rewrite/precision.h"
 #include "graph/rewrite/recognise.h"
 #include "graph/run/run.h"
@@ -39,7 +38,6 @@ gale_status gale_program_create(
     bool units = !(options && options->no_recognise) && device->info.caps.n_matrix,
          narrow = options && options->precision;
     if (status == GALE_OK && units) status = gale__merge_groups(p->graph, narrow, &p->arena);
-    if (status == GALE_OK && units) status = gale__pad_channels(p->graph, narrow, &p->arena);
     if (status == GALE_OK && options && options->precision)
         status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
     if (status != GALE_OK) {

@@ -39,6 +39,7 @@ typedef struct gale__run_context {
     gale_tensor **made;      /* by output: tensors this run made */
     gale__binding *bound;    /* of the previous run: what the capture was made with */
     gale_capture **captures; /* of its steps, in order, with these bindings */
+    void **launched;         /* by step: where in its capture the launch of a step with tensors of the caller is */
     int n_captures;
     uint64_t seed; /* of this run: what host kernels read */
     gale__mem seed_mem;
@@ -47,6 +48,7 @@ typedef struct gale__run_context {
     gale_event *marks[2]; /* of runs that may be stopped: see send.c */
     uint64_t bytes;       /* of device memory that it holds, as of the end of its latest run */
     bool seen;            /* bound[] is filled */
+    bool fixed;           /* its captures cannot be told of other tensors */
 } gale__run_context;
 
 typedef struct gale__instance {

@@ -78,16 +78,16 @@ static void regions_json(const gale_program *p, const gale__plan *plan, gale__js
 {
     tally list[TALLY_MAX];
     int n = tally_recognised(p, list);
-    gale__json_key(j, "recognised"), gale__json_object(j);
-    for (int i = 0; i < n; i++) gale__json_key(j, list[i].name), gale__json_i64(j, list[i].count);
+    gale__json_open(j, "recognised", '{');
+    for (int i = 0; i < n; i++) gale__json_put_i64(j, list[i].name, list[i].count);
     gale__json_close(j, '}');
     n = tally_routines(plan, list);
-    gale__json_key(j, "fast_paths"), gale__json_array(j);
+    gale__json_open(j, "fast_paths", '[');
     for (int i = 0; i < n; i++) {
         gale__json_object(j);
-        gale__json_key(j, "region"), gale__json_string(j, list[i].region);
-        gale__json_key(j, "routine"), gale__json_string(j, list[i].name);
-        gale__json_key(j, "kernels"), gale__json_i64(j, list[i].count);
+        gale__json_put_text(j, "region", list[i].region);
+        gale__json_put_text(j, "routine", list[i].name);
+        gale__json_put_i64(j, "kernels", list[i].count);
         gale__json_close(j, '}');
     }
     gale__json_close(j, ']');
@@ -120,27 +120,27 @@ static void report_json(gale_program *p, const gale__plan *plan, const row *rows
     gale__json_out j;
     gale__json_begin(&j, s);
     gale__json_object(&j);
-    gale__json_key(&j, "backend"), gale__json_string(&j, d->backend);
-    gale__json_key(&j, "device"), gale__json_string(&j, d->name);
-    gale__json_key(&j, "driver"), gale__json_string(&j, d->driver);
-    gale__json_key(&j, "why"), gale__json_string(&j, gale_device_why(p->device));
-    gale__json_key(&j, "kernels"), gale__json_i64(&j, p->last.kernels);
-    gale__json_key(&j, "replayed"), gale__json_bool(&j, p->last.replayed);
+    gale__json_put_text(&j, "backend", d->backend);
+    gale__json_put_text(&j, "device", d->name);
+    gale__json_put_text(&j, "driver", d->driver);
+    gale__json_put_text(&j, "why", gale_device_why(p->device));
+    gale__json_put_i64(&j, "kernels", p->last.kernels);
+    gale__json_put_bool(&j, "replayed", p->last.replayed);
     regions_json(p, plan, &j);
-    gale__json_key(&j, "work_bytes"), gale__json_i64(&j, (int64_t)p->last.work_bytes);
-    gale__json_key(&j, "constant_bytes"), gale__json_i64(&j, (int64_t)p->last.const_bytes);
-    gale__json_key(&j, "uploads"), gale__json_i64(&j, (int64_t)p->last.uploads);
-    gale__json_key(&j, "downloads"), gale__json_i64(&j, (int64_t)p->last.downloads);
-    gale__json_key(&j, "plan_us"), gale__json_f64(&j, p->last.plan_us);
-    gale__json_key(&j, "predicted_us"), gale__json_f64(&j, p->last.predicted_us);
-    gale__json_key(&j, "run_us"), gale__json_f64(&j, p->last.run_us);
-    gale__json_key(&j, "operators"), gale__json_array(&j);
+    gale__json_put_i64(&j, "work_bytes", (int64_t)p->last.work_bytes);
+    gale__json_put_i64(&j, "constant_bytes", (int64_t)p->last.const_bytes);
+    gale__json_put_i64(&j, "uploads", (int64_t)p->last.uploads);
+    gale__json_put_i64(&j, "downloads", (int64_t)p->last.downloads);
+    gale__json_put_f64(&j, "plan_us", p->last.plan_us);
+    gale__json_put_f64(&j, "predicted_us", p->last.predicted_us);
+    gale__json_put_f64(&j, "run_us", p->last.run_us);
+    gale__json_open(&j, "operators", '[');
     for (int i = 0; i < n; i++) {
         gale__json_object(&j);
-        gale__json_key(&j, "operators"), gale__json_string(&j, rows[i].op);
-        gale__json_key(&j, "kernels"), gale__json_i64(&j, rows[i].kernels);
-        gale__json_key(&j, "bytes"), gale__json_f64(&j, rows[i].bytes);
-        gale__json_key(&j, "operations"), gale__json_f64(&j, rows[i].operations);
+        gale__json_put_text(&j, "operators", rows[i].op);
+        gale__json_put_i64(&j, "kernels", rows[i].kernels);
+        gale__json_put_f64(&j, "bytes", rows[i].bytes);
+        gale__json_put_f64(&j, "operations", rows[i].operations);
         gale__json_close(&j, '}');
     }
     gale__json_close(&j, ']');

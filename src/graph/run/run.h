@@ -22,10 +22,11 @@ typedef struct gale__run_memory {
     gale__ref seed; /* of the run, where the plan reads it */
 } gale__run_memory;
 gale_status gale__plan_send(const gale__plan *plan, gale_stream *stream, const gale__run_memory *memory, bool prologue);
-/* Those of one run, which may be stopped on the way.  same: tensors have the same addresses as the last time.
+/* Those of one run, which may be stopped on the way.  again: the context has served a run; same: tensors have the same
+ * addresses as then.
  * *replayed: may captures be used; were they. */
-gale_status gale__run_send(
-    gale__instance *instance, gale__run_context *context, const gale__run_memory *memory, bool same, bool *replayed);
+gale_status gale__run_send(gale__instance *instance, gale__run_context *context, const gale__run_memory *memory,
+    bool again, bool same, bool *replayed);
 
 /* Work that a queue does in order: `end` frees the argument, whether or not the work succeeded. */
 typedef struct gale__queue_task {

@@ -29,13 +29,8 @@ static bool same_place(gale__ref a, gale__ref b)
     return a.offset == b.offset && a.mem && b.mem && a.mem->address == b.mem->address && a.mem->handle == b.mem->handle;
 }
 
-static gale_status send_step(const gale__plan_step *s, gale_stream *stream, const gale__run_memory *memory)
+static gale__launch launch_of(const gale__plan_step *s, const gale__ref *refs)
 {
-    gale__ref refs[GALE__NEST_BUFFERS_MAX];
-    for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
-    if (s->kind == GALE__STEP_COPY && same_place(refs[0], refs[1])) return GALE_OK; /* updated in place */
-    if (s->kind == GALE__STEP_COPY) return gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag);
-    if (s->kind == GALE__STEP_CALL) return gale__call_run(stream, s->call, refs, s->n_refs, &s->tag);
     gale__launch launch = {.n_refs = s->n_refs,
         .refs = refs,
         .n_words = s->n_words,
@@ -44,6 +39,17 @@ static gale_status send_step(const gale__plan_step *s, gale_stream *stream, cons
         .maps = s->maps,
         .tag = &s->tag};
     memcpy(launch.groups, s->groups, sizeof launch.groups);
+    return launch;
+}
+
+static gale_status send_step(const gale__plan_step *s, gale_stream *stream, const gale__run_memory *memory)
+{
+    gale__ref refs[GALE__NEST_BUFFERS_MAX];
+    for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
+    if (s->kind == GALE__STEP_COPY && same_place(refs[0], refs[1])) return GALE_OK; /* updated in place */
+    if (s->kind == GALE__STEP_COPY) return gale__copy_refs(stream, refs[0], refs[1], s->size, &s->tag);
+    if (s->kind == GALE__STEP_CALL) return gale__call_run(stream, s->call, refs, s->n_refs, &s->tag);
+    gale__launch launch = launch_of(s, refs);
     gale_status status = gale__launch_run(stream, s->kernel, &launch);
     return status == GALE_OK ? GALE_OK : gale__fail_within(status, "%s", s->tag.op);
 }
@@ -124,17 +130,34 @@ void gale__run_captures_drop(gale__run_context *c)
 {
     for (int i = 0; i < c->n_captures; i++) gale_capture_destroy(&c->captures[i]);
     gale__free(c->captures);
+    gale__free(c->launched);
     c->captures = NULL;
+    c->launched = NULL;
     c->n_captures = 0;
+}
+
+/* The first step of piece i of n. */
+static int piece_start(const gale__plan *plan, int i, int n) { return (int)((int64_t)plan->n_steps * i / n); }
+
+/* Whether a step reads or writes a tensor of the caller. */
+static bool is_bound(const gale__plan_step *s)
+{
+    for (int k = 0; k < s->n_refs; k++)
+        if (s->refs[k].space == GALE__SPACE_INPUT || s->refs[k].space == GALE__SPACE_OUTPUT) return true;
+    return false;
 }
 
 static gale_status capture_piece(gale__run_context *c, const gale__plan *plan, const gale__run_memory *m, int n)
 {
-    int first = (int)((int64_t)plan->n_steps * c->n_captures / n),
-        end = (int)((int64_t)plan->n_steps * (c->n_captures + 1) / n);
-    pace unstopped = {.stream = c->stream};
+    int first = piece_start(plan, c->n_captures, n), end = piece_start(plan, c->n_captures + 1, n);
+    gale_status status = GALE_OK;
     GALE_TRY(gale_capture_begin(c->stream));
-    gale_status status = send_range(plan, first, end, false, m, &unstopped);
+    for (int i = first; i < end && status == GALE_OK; i++) {
+        if (plan->steps[i].once) continue;
+        status = send_step(&plan->steps[i], c->stream, m);
+        bool launch = plan->steps[i].kind == GALE__STEP_LAUNCH;
+        if (launch && is_bound(&plan->steps[i])) c->launched[i] = gale__capture_last(c->stream);
+    }
     gale_status ended = gale_capture_end(c->stream, &c->captures[c->n_captures]);
     c->n_captures += ended == GALE_OK;
     return status != GALE_OK ? status : ended;
@@ -146,20 +169,49 @@ static gale_status capture(gale__run_context *c, const gale__plan *plan, const g
     int most = plan->n_steps < PIECES_MOST ? plan->n_steps : PIECES_MOST;
     int n = run_ns / LOT_NS < 2 ? 1 : run_ns / LOT_NS > (uint64_t)most ? most : (int)(run_ns / LOT_NS);
     c->captures = gale__calloc((size_t)n, sizeof *c->captures);
-    gale_status status = c->captures ? GALE_OK : GALE_NO_MEMORY;
+    c->launched = gale__calloc((size_t)plan->n_steps, sizeof *c->launched);
+    gale_status status = c->captures && c->launched ? GALE_OK : GALE_NO_MEMORY;
     for (int i = 0; i < n && status == GALE_OK; i++) status = capture_piece(c, plan, m, n);
     if (status != GALE_OK) gale__run_captures_drop(c);
     return status;
 }
 
-gale_status gale__run_send(
-    gale__instance *instance, gale__run_context *c, const gale__run_memory *memory, bool same, bool *replayed)
+/* Whether captures can be told of other tensors: only launches can. */
+static bool can_rebind(const gale__plan *plan)
+{
+    for (int i = 0; i < plan->n_steps; i++)
+        if (!plan->steps[i].once && plan->steps[i].kind != GALE__STEP_LAUNCH && is_bound(&plan->steps[i])) return false;
+    return gale__captures_change(plan->device);
+}
+
+/* Tells the captures of other tensors; false: they are of no use for these. */
+static bool rebind(gale__run_context *c, const gale__plan *plan, const gale__run_memory *memory)
+{
+    for (int piece = 0, i = 0; piece < c->n_captures; piece++)
+        for (; i < piece_start(plan, piece + 1, c->n_captures); i++) {
+            const gale__plan_step *s = &plan->steps[i];
+            gale__ref refs[GALE__NEST_BUFFERS_MAX];
+            if (s->once || !is_bound(s)) continue;
+            if (!c->launched[i]) return false;
+            for (int k = 0; k < s->n_refs; k++) refs[k] = resolve(s->refs[k], memory);
+            gale__launch launch = launch_of(s, refs);
+            if (gale__capture_change(c->captures[piece], c->launched[i], s->kernel, &launch) != GALE_OK) return false;
+        }
+    return true;
+}
+
+gale_status gale__run_send(gale__instance *instance, gale__run_context *c, const gale__run_memory *memory, bool again,
+    bool same, bool *replayed)
 {
     const gale__plan *plan = instance->plan;
     pace p;
     GALE_TRY(init_pace(&p, c, plan->device));
-    if (!same) gale__run_captures_drop(c);
-    else if (*replayed && !c->captures) GALE_TRY(capture(c, plan, memory, atomic_load(&instance->run_ns)));
+    if (!same && c->captures && !(*replayed && rebind(c, plan, memory))) {
+        gale__run_captures_drop(c);
+        c->fixed = true;
+    }
+    if (*replayed && !c->captures && (same || (again && !c->fixed && can_rebind(plan))))
+        GALE_TRY(capture(c, plan, memory, atomic_load(&instance->run_ns)));
     *replayed = *replayed && c->captures;
     if (!*replayed && p.marks && !p.queued) return send_droppable(plan, memory, &p);
     if (!*replayed) return send_range(plan, 0, plan->n_steps, false, memory, &p);

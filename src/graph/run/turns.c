@@ -1,7 +1,8 @@
-/* Runs of a device share its memory.  While memory suffices a run only counts itself.  A run without memory waits until
- * another has ended, whose context it may take over; after a few tries new runs wait for it, so that in the end it is
- * alone.  Then other plans and idle contexts of all programs go, and it fails only if there was nothing to free.  Runs
- * that a queue has sent ahead are not counted: they end when somebody waits for them. */
+/* Runs of a device share its memory.  While memory suffices, a run is only counted.  A run that lacks memory waits
+ * until another has ended, and may take over its context; after a few tries new runs wait too, so that in the end it
+ * runs alone.  Then plans of other shapes and the idle contexts of all programs are freed, and the run fails only if
+ * there was nothing to free.  Runs that a queue has sent ahead are not counted: they end when somebody waits for them.
+ */
 #include "graph/run/run.h"
 #include <stdatomic.h>
 

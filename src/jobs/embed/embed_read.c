@@ -10,7 +10,7 @@ enum { CHUNK = 64, WINDOW_LEAST = 16384, WINDOW_FIRST = 32768, PACKED_LEAST = 20
 gale_status gale__pipeline_open_records(gale__pipeline *p, gale__records **out)
 {
     const gale_embed_options *o = p->options;
-    gale__records_options options = {o->files, o->file_count, (gale__record_kind)o->kind, o->field, false};
+    gale__records_options options = {o->files, o->file_count, (gale__record_kind)o->kind, o->field};
     return gale__records_open(&options, out);
 }
 

@@ -30,8 +30,7 @@ gale_status gale_embed_report_json(
     FIELD("batches", i64, (int64_t)r->batches);
     FIELD("packed", bool, r->packed);
     FIELD("lanes", i64, r->lanes);
-    gale__json_key(&json, "batches_by_device");
-    gale__json_array(&json);
+    gale__json_open(&json, "batches_by_device", '[');
     for (int i = 0; i < r->devices; i++) gale__json_i64(&json, (int64_t)r->batches_by_device[i]);
     gale__json_close(&json, ']');
     FIELD("bytes", i64, (int64_t)r->bytes);

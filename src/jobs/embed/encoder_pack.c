@@ -1,7 +1,6 @@
-/* Packed batches: their inputs, and the decision whether an encoder runs them.  The graph is rewritten by form
- * (compose_pack.c), so its results decide: before the first packed batch, vectors of some sequences of tokens that
- * share rows are compared with those that the model gives each of them, on the CPU in single precision.  The verdict is
- * stored. */
+/* Packed batches: their inputs, and whether an encoder may use them.  The graph is rewritten by its form
+ * (compose_pack.c), which proves nothing, so results decide: before the first packed batch some sequences of tokens run
+ * packed and each by itself, on the CPU in single precision, and their vectors are compared.  The verdict is stored. */
 #include "device/record.h"
 #include "jobs/embed/embedder_inside.h"
 #include <math.h>
@@ -194,7 +193,7 @@ static gale_status verify(gale_embedder *e)
     return status;
 }
 
-static void write_verdict(gale__json_out *j, const void *user) { gale__json_key(j, "why"), gale__json_string(j, user); }
+static void write_verdict(gale__json_out *j, const void *user) { gale__json_put_text(j, "why", user); }
 
 /* What is stored about it; *known: anything. */
 static gale_status recall(gale_embedder *e, const gale_device_info *info, char extra[160], bool *known)

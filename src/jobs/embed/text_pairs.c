@@ -70,7 +70,7 @@ gale_status gale_embed_pairs(gale_embedder *embedder, const gale_embed_options *
     GALE__NEED({"embedder", embedder}, {"options", o}, {"sink", sink});
     GALE__OPTIONS(o);
     GALE__WITHIN(embedder->context);
-    gale__records_options source = {o->files, o->file_count, (gale__record_kind)o->kind, o->field, false};
+    gale__records_options source = {o->files, o->file_count, (gale__record_kind)o->kind, o->field, .pairs = true};
     gale_embedder_info info;
     gale__records *r = NULL;
     pairs *p = gale__calloc(1, sizeof *p);

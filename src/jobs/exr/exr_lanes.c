@@ -12,6 +12,7 @@
 #include "jobs/exr/look.h"
 #include "media/exr_image.h"
 #include "media/picture.h"
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -51,11 +52,12 @@ typedef struct belt {
     gale__mutex lock; /* of all below, and of the batch */
     gale__cond freed;
     uint64_t used, budget, begun_ns;
-    int waiting;          /* lanes, for room */
-    double pace[2];       /* seconds a byte of decoded samples, of late; 0: not known */
-    size_t chosen;        /* how often a device was chosen */
-    double first_seconds; /* the first picture of the first device, with the compilation of its kernels */
-    uint64_t first_bytes;
+    int waiting;             /* lanes, for room */
+    double pace[2];          /* seconds a byte of decoded samples, of late; 0: not known */
+    size_t chosen;           /* how often a device was chosen */
+    int trying;              /* pictures on the second device, whose pace is not known */
+    gale_exr_share first;    /* pictures of the first device that waited for kernels and memory, one a lane */
+    size_t zipped;           /* pictures that a GPU may inflate */
     gale_profiler *profiler; /* NULL: the first device is not watched */
     post post;
 } belt;
@@ -121,29 +123,41 @@ static uint64_t bytes_for(const belt *b, gale_exr *f)
     return (uint64_t)(w * h) * (smaller ? 8 : 8 + 8);
 }
 
-/* The device that has been faster of late; now and then the other, which may have got faster. */
+/* The device that has been faster of late; now and then the other, which may have got faster, if it was not much
+ * slower.  One picture tries the second. */
 static int choose_device(belt *b)
 {
     enum { AGAIN = 32 };
     if (!b->viewers[1]) return 0;
     gale__mutex_lock(&b->lock);
-    int faster = b->pace[0] == 0 ? 0 : b->pace[1] == 0 || b->pace[1] < b->pace[0];
-    if (++b->chosen % AGAIN == 0) faster = !faster;
+    const double *p = b->pace;
+    bool near = p[0] < 2 * p[1] && p[1] < 2 * p[0];
+    int chosen = p[0] == 0 ? 0 : p[1] == 0 ? !b->trying : p[1] < p[0];
+    if (++b->chosen % AGAIN == 0 && near) chosen = !chosen;
+    b->trying += chosen == 1 && p[1] == 0;
     gale__mutex_unlock(&b->lock);
-    return faster;
+    return chosen;
 }
 
-/* The first picture of a device has kernels compiled; its pace counts until there is another. */
-static void note_pace(belt *b, int which, const gale_exr_report *r)
+static void add_share(gale_exr_share *s, const gale_exr_report *r)
+{
+    s->files++;
+    s->decoded_bytes += r->decoded_bytes;
+    s->pixel_seconds += r->pixel_seconds;
+    s->decode_seconds += r->decode_seconds;
+}
+
+/* The first pictures of the first device, one a lane, wait for kernels and memory, and say nothing about its pace. */
+static void note_pace(belt *b, int which, bool zip, const gale_exr_report *r)
 {
     double pace = (r->decode_seconds + r->pixel_seconds) / (double)(r->decoded_bytes + 1);
     gale__mutex_lock(&b->lock);
     gale_exr_share *s = &b->batch->shares[which];
-    b->pace[which] = s->files < 2 ? pace : 0.7 * b->pace[which] + 0.3 * pace;
-    if (!which && !s->files) b->first_seconds = r->pixel_seconds, b->first_bytes = r->decoded_bytes;
-    s->files++;
-    s->decoded_bytes += r->decoded_bytes;
-    s->pixel_seconds += r->pixel_seconds;
+    bool early = !which && s->files < (size_t)b->batch->jobs;
+    if (early) add_share(&b->first, r);
+    else b->pace[which] = b->pace[which] > 0 ? 0.7 * b->pace[which] + 0.3 * pace : pace;
+    add_share(s, r);
+    b->zipped += zip;
     b->batch->on_second += which == 1;
     b->batch->inflated += r->packed_bytes > 0;
     gale__mutex_unlock(&b->lock);
@@ -153,8 +167,10 @@ static gale_status make_picture(belt *b, lane *l, gale_exr_item *item, gale_pict
 {
     gale_exr_limits limits = b->options->limits;
     gale_exr *f = NULL;
+    bool zip = false;
     limits.serial = limits.serial || b->serial;
     GALE_TRY(gale_exr_open(item->input, &limits, &f));
+    gale__exr_rates_bytes(f, &b->options->look, &zip);
     draw(b, l, bytes_for(b, f));
     int which = choose_device(b);
     gale_status status = gale__exr_viewer_run(b->viewers[which], f, &l->image, &item->report, out);
@@ -162,7 +178,7 @@ static gale_status make_picture(belt *b, lane *l, gale_exr_item *item, gale_pict
         gale__log(GALE__WARN, "%s; using the other device", gale_error());
         status = gale__exr_viewer_run(b->viewers[which = 1], f, &l->image, &item->report, out);
     }
-    if (status == GALE_OK) note_pace(b, which, &item->report);
+    if (status == GALE_OK) note_pace(b, which, zip, &item->report);
     if (status != GALE_OK) status = gale__fail_within(status, "%s", item->input);
     end_picture(b, l);
     gale_exr_close(&f);
@@ -403,16 +419,19 @@ static gale_status end_watching(belt *b)
     return status;
 }
 
-/* What the first picture took beyond the pace of the others belongs to the start. */
+/* What `first` has beyond the pace of the rest. */
+static double beyond(double first, double all, double share) { return fmax(0, first - (all - first) * share); }
+
+/* What the first pictures took beyond the pace of the others belongs to the start.  Lanes wait for it together. */
 static void set_apart_start(belt *b)
 {
-    gale_exr_share *s = &b->batch->shares[0];
-    if (s->files < 2 || !b->options->start_seconds) return;
-    double rest = s->pixel_seconds - b->first_seconds, bytes = (double)(s->decoded_bytes - b->first_bytes);
-    double usual = bytes > 0 ? rest / bytes * (double)b->first_bytes : b->first_seconds;
-    double more = b->first_seconds > usual ? b->first_seconds - usual : 0;
-    b->batch->start_seconds = b->options->start_seconds + more;
-    s->pixel_seconds -= more;
+    gale_exr_share *s = &b->batch->shares[0], *f = &b->first;
+    if (s->decoded_bytes <= f->decoded_bytes || !b->options->start_seconds) return;
+    double share = (double)f->decoded_bytes / (double)(s->decoded_bytes - f->decoded_bytes),
+           pixels = beyond(f->pixel_seconds, s->pixel_seconds, share),
+           decode = beyond(f->decode_seconds, s->decode_seconds, share);
+    b->batch->start_seconds = b->options->start_seconds + (pixels + decode) / b->batch->jobs;
+    s->pixel_seconds -= pixels, s->decode_seconds -= decode;
 }
 
 /* Prediction by the rates as they were before, and the rates as they are now. */
@@ -421,14 +440,15 @@ static void compare_and_learn(belt *b, gale_device *device)
     gale_exr_batch *t = b->batch;
     const gale_exr_share *s = t->shares;
     gale__exr_rates r;
+    bool zip = 2 * b->zipped > s[0].files + s[1].files;
     if (!s[0].files && !s[1].files) return;
-    t->pixel_wall_seconds = t->pixel_seconds / t->jobs;
+    t->pixel_wall_seconds = (gale__exr_rates_seconds(&s[0], zip) + gale__exr_rates_seconds(&s[1], zip)) / t->jobs;
     if (gale_device_get_info(device)->caps.software) return;
-    gale__exr_rates_load(&b->options->look, &r);
+    gale__exr_rates_load(&b->options->look, zip, &r);
     t->predicted_seconds =
         (double)s[0].decoded_bytes * (on_host(device) ? r.cpu : r.gpu) + (double)s[1].decoded_bytes * r.cpu;
     set_apart_start(b);
-    gale__exr_rates_learn(&b->options->look, t, device);
+    gale__exr_rates_learn(&b->options->look, zip, t, device);
 }
 
 static gale_status run_belt(belt *b, gale_device *device)

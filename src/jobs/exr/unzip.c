@@ -139,7 +139,7 @@ void gale__unzipper_note(gale__unzipper *z, bool by_device, uint64_t bytes, doub
 bool gale__unzipper_choose(gale__unzipper *z, const gale__exr_packed *p, uint64_t bytes)
 {
     const gale__inflate_args *a = &p->args;
-    double file_bytes = (double)(a->width * a->height * a->channels) * 2,
+    double file_bytes = (double)a->chunks * (double)a->chunk_bytes,
            host = HOST_NS * 1e-9 * file_bytes / (p->serial ? 1 : gale__parallel_width()),
            by_device = DEVICE_NS * 1e-9 * (double)a->chunk_bytes;
     gale__mutex_lock(&z->lock);
@@ -202,7 +202,7 @@ static gale_status inflate(gale__unzipper *z, const gale__exr_packed *p, const g
     size_t bad = 0;
     gale_status status;
     GALE_GO(take_stream(z, &stream));
-    GALE_GO(gale_tensor_create(z->device, GALE_F16, 3, dims, &planes));
+    GALE_GO(gale_tensor_create(z->device, i->type, 3, dims, &planes));
     GALE_GO(send(z, &u, stream, p, i->data));
     GALE_GO(gale__unzip_launch(&u, planes->buffer));
     GALE_GO(gale__unzip_wait(&u, NULL, &bad));
@@ -222,7 +222,7 @@ gale_status gale__unzipper_run(
     gale_status status = GALE_OK;
     *could = may(z) && gale__exr_image_pack(f, wish, image, &p);
     if (!*could) return GALE_OK;
-    uint64_t bytes = (uint64_t)(image->width * image->height * image->channels) * 2;
+    uint64_t bytes = (uint64_t)(p.args.width * p.args.height * image->channels) * 2;
     bool forced = !strcmp(gale__env_get(GALE__ENV_UNZIP), "device");
     if (gale__inflate_fits(&p.args, &gale_device_get_info(z->device)->caps) &&
         (forced || gale__unzipper_choose(z, &p, bytes)) && gale__exr_packed_load(f, image, &p))

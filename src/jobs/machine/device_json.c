@@ -61,8 +61,7 @@ static void json_limits(gale__json_out *j, const gale_device_caps *caps)
     gale__json_put_u64(j, "clock_mhz", caps->clock_mhz);
     gale__json_put_u64(j, "subgroup", caps->subgroup);
     gale__json_put_u64(j, "group_max", caps->group_max);
-    gale__json_key(j, "groups_max");
-    gale__json_array(j);
+    gale__json_open(j, "groups_max", '[');
     for (int i = 0; i < 3; i++) gale__json_i64(j, caps->groups_max[i]);
     gale__json_close(j, ']');
     gale__json_put_u64(j, "groups_together", caps->groups_together);
@@ -78,8 +77,7 @@ static void json_limits(gale__json_out *j, const gale_device_caps *caps)
 
 static void json_matrix(gale__json_out *j, const gale_device_caps *caps)
 {
-    gale__json_key(j, "matrix");
-    gale__json_array(j);
+    gale__json_open(j, "matrix", '[');
     for (uint32_t i = 0; i < caps->n_matrix; i++) {
         const gale_matrix_shape *shape = &caps->matrix[i];
         gale__json_object(j);
@@ -103,14 +101,12 @@ void gale__device_json(gale__json_out *j, const gale_device_info *info)
     gale__json_put_text(j, "driver", info->driver);
     gale__json_put_text(j, "id", info->id);
     json_limits(j, &info->caps);
-    gale__json_key(j, "features");
-    gale__json_array(j);
+    gale__json_open(j, "features", '[');
     for (size_t i = 0; i < N_FEATURES; i++)
         if (has(&info->caps, i)) gale__json_string(j, features[i].name);
     gale__json_close(j, ']');
     json_matrix(j, &info->caps);
-    gale__json_key(j, "ceilings");
-    gale__json_object(j);
+    gale__json_open(j, "ceilings", '{');
     put_rate(j, "copy_gbps", info->ceilings.copy_gbps);
     put_rate(j, "upload_gbps", info->ceilings.upload_gbps);
     put_rate(j, "download_gbps", info->ceilings.download_gbps);

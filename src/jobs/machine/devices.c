@@ -147,9 +147,7 @@ gale_status gale_devices_list(const gale_devices_options *options, gale_devices_
     gale_devices_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? find_devices(o, result) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = find_providers(result);
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_devices_result)
@@ -158,8 +156,7 @@ static void add_provider(gale__json_out *j, const gale_provider_state *p)
 {
     gale__json_object(j);
     gale__json_put_text(j, "name", p->name);
-    gale__json_key(j, "aliases");
-    gale__json_array(j);
+    gale__json_open(j, "aliases", '[');
     for (const char *a = p->aliases; *a;) {
         size_t n = strcspn(a, " ");
         gale__str word = {0};
@@ -182,23 +179,14 @@ static void add_provider(gale__json_out *j, const gale_provider_state *p)
     gale__json_close(j, '}');
 }
 
-gale_status gale_devices_result_json(const gale_devices_result *r, char **text)
+GALE__RESULT_JSON(gale_devices_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "version", r->version);
-    gale__json_put_text(&j, "automatic", r->automatic ? r->automatic->backend : NULL);
-    gale__json_key(&j, "providers");
-    gale__json_array(&j);
-    for (size_t i = 0; i < r->n_providers; i++) add_provider(&j, &r->providers[i]);
-    gale__json_close(&j, ']');
-    gale__json_key(&j, "devices");
-    gale__json_array(&j);
-    for (size_t i = 0; i < r->n_devices; i++) gale__device_json(&j, &r->devices[i].info);
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_put_text(j, "version", r->version);
+    gale__json_put_text(j, "automatic", r->automatic ? r->automatic->backend : NULL);
+    gale__json_open(j, "providers", '[');
+    for (size_t i = 0; i < r->n_providers; i++) add_provider(j, &r->providers[i]);
+    gale__json_close(j, ']');
+    gale__json_open(j, "devices", '[');
+    for (size_t i = 0; i < r->n_devices; i++) gale__device_json(j, &r->devices[i].info);
+    gale__json_close(j, ']');
 }

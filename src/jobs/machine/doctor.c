@@ -160,35 +160,25 @@ gale_status gale_doctor_examine(const gale_doctor_options *options, gale_doctor_
     gale__probe_all();
     gale_doctor_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? examine(o, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_doctor_result)
 
-gale_status gale_doctor_result_json(const gale_doctor_result *r, char **text)
+GALE__RESULT_JSON(gale_doctor_result, '[')
 {
-    GALE__NEED({"result", r}, {"text", text});
     static const char *const kinds[] = {"provider", "file", "library", "cache", "pictures"};
     static const char *const states[] = {"ok", "missing", "denied"};
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_array(&j);
     for (size_t i = 0; i < r->n_items; i++) {
         const gale_doctor_item *item = &r->items[i];
-        gale__json_object(&j);
-        gale__json_put_text(&j, "kind", kinds[item->kind]);
-        gale__json_put_text(&j, "state", states[item->state]);
-        gale__json_put_text(&j, "name", item->name);
-        gale__json_put_text(&j, "text", item->text);
-        gale__json_key(&j, "advice");
-        gale__json_array(&j);
-        for (size_t k = 0; k < item->n_advice; k++) gale__json_string(&j, item->advice[k]);
-        gale__json_close(&j, ']');
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_text(j, "kind", kinds[item->kind]);
+        gale__json_put_text(j, "state", states[item->state]);
+        gale__json_put_text(j, "name", item->name);
+        gale__json_put_text(j, "text", item->text);
+        gale__json_open(j, "advice", '[');
+        for (size_t k = 0; k < item->n_advice; k++) gale__json_string(j, item->advice[k]);
+        gale__json_close(j, ']');
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    return gale__str_give(&s, text);
 }

@@ -52,32 +52,22 @@ gale_status gale_doctor_try(const char *name, const gale_trial_options *options,
         return gale__fail(GALE_INVALID, "unknown provider '%s' (`gale devices` lists them)", name ? name : "");
     gale_trial_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? run_trial(provider, options ? options : &usual, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_trial_result)
 
-gale_status gale_trial_result_json(const gale_trial_result *r, char **text)
+GALE__RESULT_JSON(gale_trial_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_bool(&j, "passed", r->passed);
-    gale__json_put_text(&j, "reason", r->reason);
-    gale__json_key(&j, "steps");
-    gale__json_array(&j);
+    gale__json_put_bool(j, "passed", r->passed);
+    gale__json_put_text(j, "reason", r->reason);
+    gale__json_open(j, "steps", '[');
     for (size_t i = 0; i < r->n_steps; i++) {
-        gale__json_object(&j);
-        gale__json_put_text(&j, "name", r->steps[i].name);
-        gale__json_put_bool(&j, "ok", r->steps[i].ok);
-        gale__json_put_text(&j, "text", r->steps[i].text);
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_text(j, "name", r->steps[i].name);
+        gale__json_put_bool(j, "ok", r->steps[i].ok);
+        gale__json_put_text(j, "text", r->steps[i].text);
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_close(j, ']');
 }

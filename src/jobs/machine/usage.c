@@ -164,32 +164,23 @@ gale_status gale_usage_read(gale_usage_meter *meter, const gale_usage_options *o
     gale_usage_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? read_usage(meter ? meter : own, o, result) : GALE_NO_MEMORY;
     gale_usage_meter_close(&own);
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_usage_result)
 
-gale_status gale_usage_result_json(const gale_usage_result *r, char **text)
+GALE__RESULT_JSON(gale_usage_result, '[')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_array(&j);
     for (size_t i = 0; i < r->n_devices; i++) {
         const gale_usage *x = &r->devices[i];
-        gale__json_object(&j);
-        gale__json_put_text(&j, "device", x->device);
-        gale__json_put_text(&j, "name", x->name);
-        gale__json_key(&j, "busy_percent");
-        if (x->busy_percent >= 0) gale__json_f64(&j, x->busy_percent);
-        else gale__json_null(&j);
-        gale__json_put_u64(&j, "memory_used_bytes", x->memory_used_bytes);
-        gale__json_put_u64(&j, "memory_bytes", x->memory_bytes);
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_text(j, "device", x->device);
+        gale__json_put_text(j, "name", x->name);
+        gale__json_key(j, "busy_percent");
+        if (x->busy_percent >= 0) gale__json_f64(j, x->busy_percent);
+        else gale__json_null(j);
+        gale__json_put_u64(j, "memory_used_bytes", x->memory_used_bytes);
+        gale__json_put_u64(j, "memory_bytes", x->memory_bytes);
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    return gale__str_give(&s, text);
 }

@@ -191,31 +191,22 @@ gale_status gale_model_bench(
     if (options) GALE_TRY(check_options(options));
     gale_bench_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? bench(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_bench_result)
 
-gale_status gale_bench_result_json(const gale_bench_result *r, char **text)
+GALE__RESULT_JSON(gale_bench_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "device", r->device);
-    gale__placements_json(&j, r->placements, r->n_placements);
-    gale__json_put_f64(&j, "open_ms", r->open_ms);
-    gale__json_put_f64(&j, "first_ms", r->first_ms);
-    gale__json_put_f64(&j, "median_ms", r->median_ms);
-    gale__json_put_f64(&j, "best_ms", r->best_ms);
-    gale__json_put_f64(&j, "p90_ms", r->p90_ms);
-    gale__json_put_f64(&j, "p99_ms", r->p99_ms);
-    gale__json_put_u64(&j, "runs", r->n_runs);
-    gale__json_put_u64(&j, "device_peak_bytes", r->device_peak_bytes);
-    gale__json_put_u64(&j, "process_peak_bytes", r->process_peak_bytes);
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_put_text(j, "device", r->device);
+    gale__placements_json(j, r->placements, r->n_placements);
+    gale__json_put_f64(j, "open_ms", r->open_ms);
+    gale__json_put_f64(j, "first_ms", r->first_ms);
+    gale__json_put_f64(j, "median_ms", r->median_ms);
+    gale__json_put_f64(j, "best_ms", r->best_ms);
+    gale__json_put_f64(j, "p90_ms", r->p90_ms);
+    gale__json_put_f64(j, "p99_ms", r->p99_ms);
+    gale__json_put_u64(j, "runs", r->n_runs);
+    gale__json_put_u64(j, "device_peak_bytes", r->device_peak_bytes);
+    gale__json_put_u64(j, "process_peak_bytes", r->process_peak_bytes);
 }

@@ -133,43 +133,34 @@ gale_status gale_model_convert(
 
 GALE__RESULT_DESTROY(gale_convert_result)
 
-gale_status gale_convert_result_json(const gale_convert_result *r, char **text)
+GALE__RESULT_JSON(gale_convert_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "path", r->path);
-    gale__json_put_i64(&j, "weights", r->n_weights);
-    gale__json_put_i64(&j, "activations", r->n_activations);
-    gale__json_put_i64(&j, "smoothed", r->n_smoothed);
-    gale__json_put_i64(&j, "samples", r->n_samples);
-    gale__json_key(&j, "layers");
-    gale__json_array(&j);
+    gale__json_put_text(j, "path", r->path);
+    gale__json_put_i64(j, "weights", r->n_weights);
+    gale__json_put_i64(j, "activations", r->n_activations);
+    gale__json_put_i64(j, "smoothed", r->n_smoothed);
+    gale__json_put_i64(j, "samples", r->n_samples);
+    gale__json_open(j, "layers", '[');
     for (size_t i = 0; i < r->n_layers; i++) {
-        gale__json_object(&j);
-        gale__json_put_text(&j, "node", r->layers[i].node);
-        gale__json_put_f64(&j, "relative", r->layers[i].relative);
+        gale__json_object(j);
+        gale__json_put_text(j, "node", r->layers[i].node);
+        gale__json_put_f64(j, "relative", r->layers[i].relative);
         if (r->layers[i].result_relative >= 0) {
-            gale__json_put_f64(&j, "result_relative", r->layers[i].result_relative);
-            gale__json_put_f64(&j, "added_relative", r->layers[i].added_relative);
+            gale__json_put_f64(j, "result_relative", r->layers[i].result_relative);
+            gale__json_put_f64(j, "added_relative", r->layers[i].added_relative);
         }
-        gale__json_close(&j, '}');
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    gale__json_put_u64(&j, "to_leave", r->n_to_leave);
-    if (r->loss_if_left > 0) gale__json_put_f64(&j, "loss_if_left", r->loss_if_left);
-    gale__json_key(&j, "losses");
-    gale__json_array(&j);
+    gale__json_close(j, ']');
+    gale__json_put_u64(j, "to_leave", r->n_to_leave);
+    if (r->loss_if_left > 0) gale__json_put_f64(j, "loss_if_left", r->loss_if_left);
+    gale__json_open(j, "losses", '[');
     for (size_t i = 0; i < r->n_losses; i++) {
-        gale__json_object(&j);
-        gale__json_put_text(&j, "output", r->losses[i].output);
-        gale__json_put_f64(&j, "relative", r->losses[i].relative);
-        gale__json_put_f64(&j, "psnr_db", r->losses[i].psnr_db);
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_text(j, "output", r->losses[i].output);
+        gale__json_put_f64(j, "relative", r->losses[i].relative);
+        gale__json_put_f64(j, "psnr_db", r->losses[i].psnr_db);
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_close(j, ']');
 }

@@ -115,9 +115,7 @@ gale_status gale_model_explain(
     static const gale_model_job_options usual = {0};
     gale_explain_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? explain(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_explain_result)

@@ -16,16 +16,14 @@ static void add_kernel(gale__json_out *j, const gale_explain_kernel *k)
 
 static void add_texts(gale__json_out *j, const char *key, const char *const *texts, int n)
 {
-    gale__json_key(j, key);
-    gale__json_array(j);
+    gale__json_open(j, key, '[');
     for (int i = 0; i < n; i++) gale__json_string(j, texts[i]);
     gale__json_close(j, ']');
 }
 
 static void add_indices(gale__json_out *j, const char *key, const int *indices, int n)
 {
-    gale__json_key(j, key);
-    gale__json_array(j);
+    gale__json_open(j, key, '[');
     for (int i = 0; i < n; i++) gale__json_i64(j, indices[i]);
     gale__json_close(j, ']');
 }
@@ -49,34 +47,24 @@ static void add_graph(gale__json_out *j, const gale_explain_graph *g)
 {
     gale__json_object(j);
     gale__json_put_text(j, "name", g->name);
-    gale__json_key(j, "nodes");
-    gale__json_array(j);
+    gale__json_open(j, "nodes", '[');
     for (size_t i = 0; i < g->n_nodes; i++) add_node(j, &g->nodes[i]);
     gale__json_close(j, ']');
     gale__json_close(j, '}');
 }
 
-gale_status gale_explain_result_json(const gale_explain_result *r, char **text)
+GALE__RESULT_JSON(gale_explain_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "model", r->model);
-    gale__json_put_text(&j, "backend", r->backend);
-    gale__json_put_text(&j, "device", r->device);
-    gale__json_put_text(&j, "why", r->why);
-    gale__json_put_f64(&j, "predicted_us", r->predicted_us);
-    gale__json_put_f64(&j, "measured_us", r->measured_us);
-    gale__json_key(&j, "kernels");
-    gale__json_array(&j);
-    for (size_t i = 0; i < r->n_kernels; i++) add_kernel(&j, &r->kernels[i]);
-    gale__json_close(&j, ']');
-    gale__json_key(&j, "graphs");
-    gale__json_array(&j);
-    for (size_t i = 0; i < r->n_graphs; i++) add_graph(&j, &r->graphs[i]);
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_put_text(j, "model", r->model);
+    gale__json_put_text(j, "backend", r->backend);
+    gale__json_put_text(j, "device", r->device);
+    gale__json_put_text(j, "why", r->why);
+    gale__json_put_f64(j, "predicted_us", r->predicted_us);
+    gale__json_put_f64(j, "measured_us", r->measured_us);
+    gale__json_open(j, "kernels", '[');
+    for (size_t i = 0; i < r->n_kernels; i++) add_kernel(j, &r->kernels[i]);
+    gale__json_close(j, ']');
+    gale__json_open(j, "graphs", '[');
+    for (size_t i = 0; i < r->n_graphs; i++) add_graph(j, &r->graphs[i]);
+    gale__json_close(j, ']');
 }

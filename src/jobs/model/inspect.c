@@ -98,10 +98,9 @@ static void sum_up(facts *f)
 
 void gale__add_plain(gale__str *out, const char *text, size_t size)
 {
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        gale__str_add_n(out, c < 32 || c == 127 ? "?" : text + i, 1);
-    }
+    size_t begin = out->length;
+    gale__str_add_n(out, text, size);
+    if (out->text) gale__text_make_plain(out->text + begin, out->length - begin, "");
 }
 
 const char *gale__arena_take(gale__arena *arena, gale__str *text)
@@ -273,9 +272,7 @@ gale_status gale_model_inspect(const char *path, const gale_inspect_options *opt
     static const gale_inspect_options usual = {0};
     gale_inspect_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? inspect(path, options ? options : &usual, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_inspect_result)

@@ -1,5 +1,4 @@
-/* The devices that a job on a model file may use, and the model opened on the one that gale_model_place or, where
- * nothing can be predicted, a trial chooses. */
+/* The devices that a job on a model file may use, and the model opened on the one that gale_model_place chooses. */
 #include "jobs/model/placement.h"
 #include "device/device.h"
 #include "jobs/model/model_inputs.h"
@@ -48,6 +47,13 @@ static gale_status note_placements(gale__placing *p, const double *times_us, int
     return GALE_OK;
 }
 
+/* Progress counts devices, since it never goes back. */
+static gale_status tell(void *stage, int done, int n)
+{
+    const gale__job_stage *s = stage;
+    return s ? gale__job_tell(s->control, "trial", "devices", (uint64_t)done, (uint64_t)n) : GALE_OK;
+}
+
 gale_status gale__model_open_placed(gale__placing *p, const char *path, gale__arena *arena, gale_model **out)
 {
     gale_device *planner = p->n > 1 ? planner_of(p) : p->chosen;
@@ -58,8 +64,7 @@ gale_status gale__model_open_placed(gale__placing *p, const char *path, gale__ar
     if (p->n == 1) return GALE_OK;
     double *times_us = gale__arena_alloc(arena, (size_t)p->n * sizeof *times_us);
     if (!times_us) return GALE_NO_MEMORY;
-    GALE_TRY(gale_model_place(*out, p->inputs, p->devices, p->n, times_us, &best));
-    if (times_us[best] < 0) GALE_TRY(gale__model_try(p, path, times_us, &best));
+    GALE_TRY(gale__place(*out, p->inputs, p->devices, p->n, &(gale__place_told){tell, p->stage}, times_us, &best));
     GALE_TRY(note_placements(p, times_us, best, arena));
     if (p->chosen == planner) return GALE_OK;
     gale_model_close(out);
@@ -79,8 +84,7 @@ gale_status gale__model_choose(gale__placing *p, const char *path, gale__arena *
 void gale__placements_json(gale__json_out *j, const gale_placement *list, size_t n)
 {
     if (!n) return;
-    gale__json_key(j, "placement");
-    gale__json_array(j);
+    gale__json_open(j, "placement", '[');
     for (size_t i = 0; i < n; i++) {
         gale__json_object(j);
         gale__json_put_text(j, "device", list[i].device);

@@ -23,9 +23,6 @@ typedef struct gale__placing {
  * gale_device_options.place. */
 gale_status gale__devices_for(
     gale_device *device, gale_device *const *others, int n_others, gale__arena *arena, gale__placing *out);
-/* placement_try.c: the times of runs that cannot be predicted, measured or stored before, and the device with the
- * shortest; p->inputs are made.  Nothing is tried where a device has not been measured. */
-gale_status gale__model_try(gale__placing *p, const char *path, double *times_us, int *best);
 /* Opens the model on the device that is predicted to be fastest, or was when all were tried; *out is to be closed also
  * after a failure. */
 gale_status gale__model_open_placed(gale__placing *p, const char *path, gale__arena *arena, gale_model **out);

@@ -68,29 +68,20 @@ gale_status gale_model_plan(
     static const gale_model_job_options usual = {0};
     gale_plan_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? plan(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_plan_result)
 
-gale_status gale_plan_result_json(const gale_plan_result *r, char **text)
+GALE__RESULT_JSON(gale_plan_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "device", r->device);
-    gale__json_put_i64(&j, "nodes_on_device", r->n_nodes_on_device);
-    gale__json_put_i64(&j, "kernels", r->n_kernels);
-    gale__json_put_i64(&j, "host_steps", r->n_host_steps);
-    gale__json_put_f64(&j, "operations", r->operations);
-    gale__json_put_f64(&j, "bytes", r->bytes);
-    gale__json_put_u64(&j, "work_bytes", r->work_bytes);
-    gale__json_put_u64(&j, "constant_bytes", r->constant_bytes);
-    gale__json_put_text(&j, "report", r->report);
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_put_text(j, "device", r->device);
+    gale__json_put_i64(j, "nodes_on_device", r->n_nodes_on_device);
+    gale__json_put_i64(j, "kernels", r->n_kernels);
+    gale__json_put_i64(j, "host_steps", r->n_host_steps);
+    gale__json_put_f64(j, "operations", r->operations);
+    gale__json_put_f64(j, "bytes", r->bytes);
+    gale__json_put_u64(j, "work_bytes", r->work_bytes);
+    gale__json_put_u64(j, "constant_bytes", r->constant_bytes);
+    gale__json_put_text(j, "report", r->report);
 }

@@ -213,8 +213,7 @@ static void add_output(gale__json_out *j, const gale_run_output *o)
     gale__json_put_text(j, "kind", kinds[gale_object_get_kind(o->value)]);
     if (gale_object_get_kind(o->value) == GALE_OBJECT_TENSOR) {
         gale__json_put_text(j, "type", gale_type_name(gale_tensor_type(t)));
-        gale__json_key(j, "shape");
-        gale__json_array(j);
+        gale__json_open(j, "shape", '[');
         for (int i = 0; i < gale_tensor_rank(t); i++) gale__json_i64(j, gale_tensor_dims(t)[i]);
         gale__json_close(j, ']');
         gale__statistics s;
@@ -229,20 +228,12 @@ static void add_output(gale__json_out *j, const gale_run_output *o)
     gale__json_close(j, '}');
 }
 
-gale_status gale_run_result_json(const gale_run_result *r, char **text)
+GALE__RESULT_JSON(gale_run_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_key(&j, "outputs");
-    gale__json_array(&j);
-    for (size_t i = 0; i < r->n_outputs; i++) add_output(&j, &r->outputs[i]);
-    gale__json_close(&j, ']');
-    gale__placements_json(&j, r->placements, r->n_placements);
-    gale__json_key(&j, "took_us"), gale__json_f64(&j, r->took_us);
-    if (r->report) gale__json_put_text(&j, "report", r->report);
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_open(j, "outputs", '[');
+    for (size_t i = 0; i < r->n_outputs; i++) add_output(j, &r->outputs[i]);
+    gale__json_close(j, ']');
+    gale__placements_json(j, r->placements, r->n_placements);
+    gale__json_put_f64(j, "took_us", r->took_us);
+    if (r->report) gale__json_put_text(j, "report", r->report);
 }

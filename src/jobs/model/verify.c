@@ -266,37 +266,27 @@ gale_status gale_model_verify(
     gale_status status = c.result ? verify(&c, device, cpu) : GALE_NO_MEMORY;
     gale__objects_free(&c.kept, c.n_values);
     gale_device_close(&cpu);
-    if (status == GALE_OK) *out = c.result;
-    else gale__result_destroy(c.result);
-    return status;
+    return gale__result_give(status, c.result, out);
 }
 
 GALE__RESULT_DESTROY(gale_verify_result)
 
-gale_status gale_verify_result_json(const gale_verify_result *r, char **text)
+GALE__RESULT_JSON(gale_verify_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "device", r->device);
-    gale__json_put_text(&j, "against", r->against);
-    gale__placements_json(&j, r->placements, r->n_placements);
-    gale__json_put_f64(&j, "tolerance", r->tolerance);
-    gale__json_key(&j, "values");
-    gale__json_array(&j);
+    gale__json_put_text(j, "device", r->device);
+    gale__json_put_text(j, "against", r->against);
+    gale__placements_json(j, r->placements, r->n_placements);
+    gale__json_put_f64(j, "tolerance", r->tolerance);
+    gale__json_open(j, "values", '[');
     for (size_t i = 0; i < r->n_values; i++) {
         const gale_verify_value *v = &r->values[i];
-        gale__json_object(&j);
-        gale__json_put_text(&j, "node", v->node);
-        gale__json_put_text(&j, "value", v->name);
-        gale__json_put_f64(&j, "relative", v->relative);
-        gale__json_put_f64(&j, "largest", v->largest);
-        gale__json_put_bool(&j, "exceeds", v->exceeds);
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_text(j, "node", v->node);
+        gale__json_put_text(j, "value", v->name);
+        gale__json_put_f64(j, "relative", v->relative);
+        gale__json_put_f64(j, "largest", v->largest);
+        gale__json_put_bool(j, "exceeds", v->exceeds);
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_close(j, ']');
 }

@@ -270,35 +270,26 @@ gale_status gale_kernels_bench(gale_device *device, const gale_kernels_options *
     r.result = gale__result_create(sizeof *r.result);
     if (r.result) r.result->fast = r.options->fast;
     gale_status status = r.result ? bench_kernels(device, &r) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = r.result;
-    else gale__result_destroy(r.result);
-    return status;
+    return gale__result_give(status, r.result, out);
 }
 
 GALE__RESULT_DESTROY(gale_kernels_result)
 
-gale_status gale_kernels_result_json(const gale_kernels_result *r, char **text)
+GALE__RESULT_JSON(gale_kernels_result, '[')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_array(&j);
     for (size_t i = 0; i < r->n_rows; i++) {
         const gale_kernel_time *t = &r->rows[i];
-        gale__json_object(&j);
-        gale__json_put_text(&j, "name", t->name);
-        gale__json_put_f64(&j, "median_us", t->median_us);
-        gale__json_put_f64(&j, "least_us", t->least_us);
-        gale__json_put_f64(&j, "gbps", t->gbps);
-        gale__json_put_f64(&j, "share_of_copy", t->share_of_copy);
-        gale__json_put_f64(&j, "gflops", t->gflops);
-        gale__json_put_i64(&j, "kernels", t->kernels);
-        gale__json_put_bool(&j, "fast", r->fast);
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_text(j, "name", t->name);
+        gale__json_put_f64(j, "median_us", t->median_us);
+        gale__json_put_f64(j, "least_us", t->least_us);
+        gale__json_put_f64(j, "gbps", t->gbps);
+        gale__json_put_f64(j, "share_of_copy", t->share_of_copy);
+        gale__json_put_f64(j, "gflops", t->gflops);
+        gale__json_put_i64(j, "kernels", t->kernels);
+        gale__json_put_bool(j, "fast", r->fast);
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    return gale__str_give(&s, text);
 }
 
 /* --- Planning, and the first kernel. --- */

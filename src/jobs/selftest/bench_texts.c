@@ -129,33 +129,23 @@ gale_status gale_texts_bench(
     if (o->repeats < 0) return gale__fail(GALE_INVALID, "texts: %d passes; at least 1 is needed", o->repeats);
     gale_texts_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? bench_texts(tokenizer, path, o, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_texts_result)
 
-gale_status gale_texts_result_json(const gale_texts_result *r, char **text)
+GALE__RESULT_JSON(gale_texts_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_u64(&j, "texts", r->n_texts);
-    gale__json_put_u64(&j, "bytes", r->n_bytes);
-    gale__json_key(&j, "rows");
-    gale__json_array(&j);
+    gale__json_put_u64(j, "texts", r->n_texts);
+    gale__json_put_u64(j, "bytes", r->n_bytes);
+    gale__json_open(j, "rows", '[');
     for (size_t i = 0; i < r->n_rows; i++) {
-        gale__json_object(&j);
-        gale__json_put_i64(&j, "threads", r->rows[i].threads);
-        gale__json_put_f64(&j, "seconds", r->rows[i].seconds);
-        gale__json_put_f64(&j, "cpu_seconds", r->rows[i].cpu_seconds);
-        gale__json_put_u64(&j, "tokens", r->rows[i].tokens);
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_i64(j, "threads", r->rows[i].threads);
+        gale__json_put_f64(j, "seconds", r->rows[i].seconds);
+        gale__json_put_f64(j, "cpu_seconds", r->rows[i].cpu_seconds);
+        gale__json_put_u64(j, "tokens", r->rows[i].tokens);
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_close(j, ']');
 }

@@ -231,9 +231,7 @@ gale_status gale_tiles_bench(const gale_tiles_options *options, gale_tiles_resul
         return gale__fail(GALE_INVALID, "tiles: scale must be 1 to 1024, and repeats, batch and lanes not negative");
     gale_tiles_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? bench_tiles(o, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_tiles_result)
@@ -258,14 +256,7 @@ static void add_json(gale__json_out *j, const char *model, const gale_tiles_time
     gale__json_close(j, '}');
 }
 
-gale_status gale_tiles_result_json(const gale_tiles_result *r, char **text)
+GALE__RESULT_JSON(gale_tiles_result, '[')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_array(&j);
-    for (size_t i = 0; i < r->n_rows; i++) add_json(&j, r->model, &r->rows[i]);
-    gale__json_close(&j, ']');
-    return gale__str_give(&s, text);
+    for (size_t i = 0; i < r->n_rows; i++) add_json(j, r->model, &r->rows[i]);
 }

@@ -140,9 +140,7 @@ gale_status gale_check_run(const gale_check_options *options, gale_check_result 
     if (status == GALE_OK) status = check_parts(o, &p, result);
     for (size_t i = 0; i < p.count; i++) gale_device_close(&p.items[i].device);
     gale__free(p.items);
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_check_result)
@@ -151,8 +149,7 @@ GALE__RESULT_DESTROY(gale_check_result)
 
 static void add_notes(gale__json_out *j, const char *key, const gale_check_note *items, size_t n)
 {
-    gale__json_key(j, key);
-    gale__json_array(j);
+    gale__json_open(j, key, '[');
     for (size_t i = 0; i < n; i++) {
         gale__json_object(j);
         gale__json_put_text(j, "case", items[i].name);
@@ -164,8 +161,7 @@ static void add_notes(gale__json_out *j, const char *key, const gale_check_note 
 
 static void add_times(gale__json_out *j, const gale_check_device *d)
 {
-    gale__json_key(j, "times");
-    gale__json_array(j);
+    gale__json_open(j, "times", '[');
     for (size_t i = 0; i < d->n_times; i++) {
         const gale_check_time *x = &d->times[i];
         gale__json_object(j);
@@ -198,20 +194,12 @@ static void add_device(gale__json_out *j, const gale_check_device *d)
     gale__json_close(j, '}');
 }
 
-gale_status gale_check_result_json(const gale_check_result *r, char **text)
+GALE__RESULT_JSON(gale_check_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_key(&j, "devices");
-    gale__json_array(&j);
-    for (size_t i = 0; i < r->n_devices; i++) add_device(&j, &r->devices[i]);
-    gale__json_close(&j, ']');
-    gale__json_put_i64(&j, "passed", r->passed);
-    gale__json_put_i64(&j, "failed", r->failed);
-    gale__json_put_i64(&j, "skipped", r->skipped);
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_open(j, "devices", '[');
+    for (size_t i = 0; i < r->n_devices; i++) add_device(j, &r->devices[i]);
+    gale__json_close(j, ']');
+    gale__json_put_i64(j, "passed", r->passed);
+    gale__json_put_i64(j, "failed", r->failed);
+    gale__json_put_i64(j, "skipped", r->skipped);
 }

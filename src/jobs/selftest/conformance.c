@@ -145,40 +145,30 @@ gale_status gale_conformance_run(
     gale_conformance_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? run_cases(o, &suite, device, result) : GALE_NO_MEMORY;
     gale__suite_finish(&suite);
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_conformance_result)
 
-gale_status gale_conformance_result_json(const gale_conformance_result *r, char **text)
+GALE__RESULT_JSON(gale_conformance_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
     static const char *const words[] = {"passed", "failed", "skipped"};
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "device", r->device);
-    gale__json_put_text(&j, "provider", r->provider);
-    gale__json_put_i64(&j, "passed", r->passed);
-    gale__json_put_i64(&j, "failed", r->failed);
-    gale__json_put_i64(&j, "skipped", r->skipped);
-    gale__json_key(&j, "cases");
-    gale__json_array(&j);
+    gale__json_put_text(j, "device", r->device);
+    gale__json_put_text(j, "provider", r->provider);
+    gale__json_put_i64(j, "passed", r->passed);
+    gale__json_put_i64(j, "failed", r->failed);
+    gale__json_put_i64(j, "skipped", r->skipped);
+    gale__json_open(j, "cases", '[');
     for (size_t i = 0; i < r->n_cases; i++) {
         const gale_conformance_case *c = &r->cases[i];
-        gale__json_object(&j);
-        gale__json_put_text(&j, "case", c->name);
-        gale__json_put_text(&j, "group", c->group);
-        gale__json_put_text(&j, "operator", c->op);
-        gale__json_put_text(&j, "outcome", words[c->outcome]);
-        if (c->random) gale__json_put_bool(&j, "random", true);
-        if (*c->reason) gale__json_put_text(&j, "reason", c->reason);
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_text(j, "case", c->name);
+        gale__json_put_text(j, "group", c->group);
+        gale__json_put_text(j, "operator", c->op);
+        gale__json_put_text(j, "outcome", words[c->outcome]);
+        if (c->random) gale__json_put_bool(j, "random", true);
+        if (*c->reason) gale__json_put_text(j, "reason", c->reason);
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_close(j, ']');
 }

@@ -143,38 +143,29 @@ gale_status gale_model_tune(
     static const gale_tune_options usual = {0};
     gale_tune_result *result = gale__result_create(sizeof *result);
     gale_status status = result ? tune(path, device, options ? options : &usual, result) : GALE_NO_MEMORY;
-    if (status == GALE_OK) *out = result;
-    else gale__result_destroy(result);
-    return status;
+    return gale__result_give(status, result, out);
 }
 
 GALE__RESULT_DESTROY(gale_tune_result)
 
-gale_status gale_tune_result_json(const gale_tune_result *r, char **text)
+GALE__RESULT_JSON(gale_tune_result, '{')
 {
-    GALE__NEED({"result", r}, {"text", text});
-    gale__str s = {0};
-    gale__json_out j;
-    gale__json_begin(&j, &s);
-    gale__json_object(&j);
-    gale__json_put_text(&j, "device", r->device);
-    gale__json_put_f64(&j, "usual_us", r->usual_us);
-    gale__json_put_f64(&j, "best_us", r->best_us);
-    gale__json_put_u64(&j, "left", r->n_left);
-    gale__json_key(&j, "kernels"), gale__json_array(&j);
+    gale__json_put_text(j, "device", r->device);
+    gale__json_put_f64(j, "usual_us", r->usual_us);
+    gale__json_put_f64(j, "best_us", r->best_us);
+    gale__json_put_u64(j, "left", r->n_left);
+    gale__json_open(j, "kernels", '[');
     for (const gale_tune_kernel *k = r->kernels; k && k < r->kernels + r->n_kernels; k++) {
-        gale__json_object(&j);
-        gale__json_put_text(&j, "key", k->key);
-        gale__json_put_i64(&j, "uses", k->uses);
-        gale__json_put_i64(&j, "wrong", k->wrong);
-        gale__json_put_text(&j, "usual", k->usual.name);
-        gale__json_put_text(&j, "best", k->best.name);
-        gale__json_key(&j, "candidates_us"), gale__json_object(&j);
-        for (size_t i = 0; i < k->n_candidates; i++) gale__json_put_f64(&j, k->candidates[i].name, k->candidates[i].us);
-        gale__json_close(&j, '}');
-        gale__json_close(&j, '}');
+        gale__json_object(j);
+        gale__json_put_text(j, "key", k->key);
+        gale__json_put_i64(j, "uses", k->uses);
+        gale__json_put_i64(j, "wrong", k->wrong);
+        gale__json_put_text(j, "usual", k->usual.name);
+        gale__json_put_text(j, "best", k->best.name);
+        gale__json_open(j, "candidates_us", '{');
+        for (size_t i = 0; i < k->n_candidates; i++) gale__json_put_f64(j, k->candidates[i].name, k->candidates[i].us);
+        gale__json_close(j, '}');
+        gale__json_close(j, '}');
     }
-    gale__json_close(&j, ']');
-    gale__json_close(&j, '}');
-    return gale__str_give(&s, text);
+    gale__json_close(j, ']');
 }

@@ -1,7 +1,7 @@
-/* All threads cut and blend rows, directly between the planes and the network's tensors.  Tiles are added in a fixed
- * order, so that sums do not depend on timing.  A picture of one tile is passed to the network without a copy where
- * possible.  In concurrent runs each tile stays on the worker that started it, so that workers synchronise once per
- * tile and not once per kernel. */
+/* Runs the tiles of a picture, several at once.  All threads cut and blend rows, directly between the planes and the
+ * network's tensors.  Tiles are added in a fixed order, so that sums do not depend on timing.  A picture of one tile is
+ * passed to the network without a copy where possible.  In concurrent runs each tile stays on the worker that started
+ * it, so that workers synchronise once per tile and not once per kernel. */
 #include "jobs/upscale/batch.h"
 #include "base/thread.h"
 #include <math.h>

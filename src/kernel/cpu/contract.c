@@ -20,7 +20,7 @@
 #define GROUPS_MOST 32
 #define ROWS_SHARED 8192       /* elements for each thread that need not be packed again: worth a loop */
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
-#define MANY_LANES 16          /* for each row of such a factor: fewer, and its panels are not read often enough */
+#define MANY_LANES 8           /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
 #define NEAR_ROWS 256 /* most that one thread multiplies by lanes in place: panels are better for more */
 #define JOINT_LANES 100

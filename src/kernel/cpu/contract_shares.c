@@ -10,8 +10,10 @@
 
 enum { SIDE = 32, LEAST = 24, K_LEAST = 32, ROWS_MOST = 128, LANES_MOST = 768 };
 
-/* Nanoseconds, one core of a Granite Rapids Xeon: of a product as f32 and as shares, of an element that is cut. */
-static const double PLAIN_NS = 0.0105, SHARES_NS = 0.0050, CUT_NS = 0.2;
+/* Nanoseconds, one core of a Granite Rapids Xeon: of a product as f32 and as shares, of an element that is cut; of a
+ * weight that comes from far memory as f32, which tells for few rows; kernels of channels-last pixels fetch it in time.
+ */
+static const double PLAIN_NS = 0.0105, SHARES_NS = 0.0050, CUT_NS = 0.2, PLAIN_WEIGHT_NS = 0.15;
 
 static bool is_constant(const gale__nest *nest, int value)
 {
@@ -51,18 +53,21 @@ void gale__cpu_shares_divide(int64_t m, int64_t n, int64_t k, int64_t width, int
         }
 }
 
-double gale__cpu_shares_ns(int64_t m, int64_t n, int64_t k)
+/* Of a product by a constant; infinite: other kernels, which wait so long for a weight, are faster. */
+static double product_ns(int64_t m, int64_t n, int64_t k, double weight_ns)
 {
     double padded = (double)(round_up(m, SIDE) * round_up(n, SIDE)) * (double)round_up(k, SIDE),
            ns = padded * SHARES_NS + (double)(m * k) * CUT_NS + (double)(n * k) * GALE__SHARES_WEIGHT_NS;
-    bool faster = m >= LEAST && k >= K_LEAST && ns < (double)(m * n) * (double)k * PLAIN_NS;
+    bool faster = m >= LEAST && k >= K_LEAST && ns < (double)(n * k) * ((double)m * PLAIN_NS + weight_ns);
     return gale__cpu_shares_wanted(faster) ? ns : INFINITY;
 }
+
+double gale__cpu_shares_ns(int64_t m, int64_t n, int64_t k) { return product_ns(m, n, k, 0); }
 
 bool gale__cpu_shares_fit(const gale__cpu_contract *c, const gale__contraction *info, bool turned)
 {
     return is_constant(c->nest, turned ? info->a : info->b) &&
-           gale__cpu_shares_ns(c->a.rows.count, c->b.rows.count, c->k.count) < INFINITY;
+           product_ns(c->a.rows.count, c->b.rows.count, c->k.count, PLAIN_WEIGHT_NS) < INFINITY;
 }
 
 gale__simd_key gale__cpu_shares_key(void) { return (gale__simd_key){GALE_F32, GALE_F32, GALE_F32, SIDE}; }

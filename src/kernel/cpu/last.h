@@ -1,6 +1,6 @@
-/* Convolutions whose values are stored channels-last: of 1 x 1, where the map, the result or both are, and by channel,
- * where both are.  Vectors are channels, so that maps of any width and strides waste nothing, and what lies in memory
- * is read and written in place. */
+/* Convolutions over values that are stored channels-last.  1 x 1 convolutions accept this layout for the map, the
+ * result or both; convolutions by channel need it for both.  Vectors are channels, so that maps of any width and stride
+ * waste nothing, and values are read and written in place. */
 #ifndef GALE_KERNEL_CPU_LAST_H
 #define GALE_KERNEL_CPU_LAST_H
 #include "kernel/cpu/finish.h"

@@ -1,6 +1,6 @@
-/* See scratch.h.  Pieces only grow: a larger one serves every smaller need, so a smaller one is freed for each that is
- * made, and all are freed with the last kernel.  Heads of pieces stay where they are, so that a thread can try the
- * piece it had last, which is in its caches, without the lock; that is for those who look for another, and for waiting.
+/* See scratch.h.  Pieces only grow: a larger piece serves every smaller need, so a smaller one is freed for each that
+ * is made, and all are freed with the last kernel.  The head of a piece never moves, so a thread can try the piece it
+ * had last, which is in its caches, without taking the lock.  The lock is needed only to find another piece or to wait.
  */
 #include "kernel/cpu/scratch.h"
 #include "base/thread.h"

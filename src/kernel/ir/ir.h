@@ -55,7 +55,7 @@ typedef enum gale__ir_op {
                      array, taken as elements of `mem`, at most 16 bytes and at a multiple of their size */
     GALE__IR_SET, /* a: array; b: index; c: value; width and mem as above */
     GALE__IR_FOR, /* a: first, b: end, c: step (U32, step CONST > 0, end + step below 2^32); result: the counter; imm 1:
-                     unroll (all CONST) */
+                     unroll (all CONST), 2: do not */
     GALE__IR_IF,  /* a: BOOL */
     GALE__IR_ELSE,
     GALE__IR_END,         /* ends FOR or IF */

@@ -232,44 +232,60 @@ static gale__ir_val advance(gale__ir *ir, gale__ir_val index, int by)
     return op2(ir, GALE__ADD, index, gale__ir_const(ir, gale__ir_type(ir, index), (uint64_t)by));
 }
 
-/* Eight values of 16 bits are four words; their index is a multiple of eight. */
-static bool is_words(gale_type storage, int width)
+/* Eight values of 8 or 16 bits are two or four words; their index is a multiple of eight.  How many a word holds; 0:
+ * they are not taken so. */
+static int per_word(gale_type storage, int width)
 {
-    return width == 8 && is_coded(storage) && gale__type_table[storage].size == 2;
+    if (width != 8) return 0;
+    if (storage == GALE_U8 || storage == GALE_I8) return 4;
+    return is_coded(storage) && gale__type_table[storage].size == 2 ? 2 : 0;
 }
 
-static gale__ir_val word_index(gale__ir *ir, gale__ir_val index)
+static gale__ir_val word_index(gale__ir *ir, int each, gale__ir_val index)
 {
-    return op2(ir, GALE__IR_SHR, index, gale__ir_const(ir, gale__ir_type(ir, index), 1));
+    return op2(ir, GALE__IR_SHR, index, gale__ir_const(ir, gale__ir_type(ir, index), each == 4 ? 2 : 1));
 }
 
-static void load_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, gale__ir_val *out)
+static void load_words(gale__ir *ir, int pointer, gale_type storage, int each, gale__ir_val index, gale__ir_val *out)
 {
-    gale__ir_val v = gale__ir_load(ir, pointer, GALE_U32, 4, word_index(ir, index));
-    for (int i = 0; i < 4; i++) {
-        gale__ir_val word = gale__ir_lane(ir, v, i);
-        out[2 * i] = gale__ir_decode(ir, storage, and_bits(ir, word, 0xffff));
-        out[2 * i + 1] = gale__ir_decode(ir, storage, shift_right(ir, word, 16));
+    int bits = 32 / each;
+    gale__ir_val v = gale__ir_load(ir, pointer, GALE_U32, 8 / each, word_index(ir, each, index));
+    for (int i = 0; i < 8; i++) {
+        gale__ir_val part = gale__ir_lane(ir, v, i / each);
+        int at = i % each * bits;
+        if (at) part = shift_right(ir, part, at);
+        if (at + bits < 32) part = and_bits(ir, part, (1u << bits) - 1);
+        if (each == 2) out[i] = gale__ir_decode(ir, storage, part);
+        else
+            out[i] = storage == GALE_U8 ? part
+                                        : gale__ir_narrow(ir, GALE_I8, gale__ir_op1(ir, GALE__BITCAST, GALE_I32, part));
     }
 }
 
-static void store_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, const gale__ir_val *values)
+static void store_words(
+    gale__ir *ir, int pointer, gale_type storage, int each, gale__ir_val index, const gale__ir_val *values)
 {
-    gale__ir_val word[4];
-    for (int i = 0; i < 4; i++) {
-        gale__ir_val low = gale__ir_encode(ir, storage, values[2 * i]);
-        gale__ir_val high = gale__ir_encode(ir, storage, values[2 * i + 1]);
-        word[i] = op2(ir, GALE__OR, low, shift_left(ir, high, 16));
+    gale__ir_val word[4] = {0};
+    int bits = 32 / each;
+    for (int i = 0; i < 8; i++) {
+        gale__ir_val part = each == 2            ? gale__ir_encode(ir, storage, values[i])
+                            : storage == GALE_I8 ? gale__ir_op1(ir, GALE__BITCAST, GALE_U32, values[i])
+                                                 : values[i];
+        int at = i % each * bits;
+        if (each == 4 && at + bits < 32) part = and_bits(ir, part, (1u << bits) - 1);
+        if (at) part = shift_left(ir, part, at);
+        word[i / each] = at ? op2(ir, GALE__OR, word[i / each], part) : part;
     }
-    gale__ir_store(ir, pointer, GALE_U32, 4, word_index(ir, index), gale__ir_pack(ir, 4, word));
+    gale__ir_store(ir, pointer, GALE_U32, 8 / each, word_index(ir, each, index), gale__ir_pack(ir, 8 / each, word));
 }
 
 void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *out)
 {
     gale_type mem = gale__ir_mem_type(storage);
     int step = split_width(mem, width);
-    if (is_words(storage, width)) {
-        load_words(ir, pointer, storage, index, out);
+    int each = per_word(storage, width);
+    if (each) {
+        load_words(ir, pointer, storage, each, index, out);
         return;
     }
     for (int at = 0; at < width; at += step) {
@@ -295,8 +311,9 @@ void gale__ir_store_as(
 {
     gale_type mem = gale__ir_mem_type(storage);
     int step = split_width(mem, width);
-    if (is_words(storage, width)) {
-        store_words(ir, pointer, storage, index, values);
+    int each = per_word(storage, width);
+    if (each) {
+        store_words(ir, pointer, storage, each, index, values);
         return;
     }
     for (int at = 0; at < width; at += step) {

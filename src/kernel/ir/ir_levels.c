@@ -14,11 +14,12 @@ static gale__ir_val op2(gale__ir *ir, int op, gale_type type, gale__ir_val a, ga
 
 /* a / b as exactly as one division gives it, with its reciprocal, which is the same for all threads: the rest of a
  * first quotient corrects it.  The first one stays finite, so that infinities come out as they should. */
-static gale__ir_val quotient(gale__ir *ir, gale__ir_val a, gale__ir_val b, bool near)
+static gale__ir_val quotient(gale__ir *ir, gale__ir_val a, gale__ir_val b, gale__ir_nearness near)
 {
     const gale_type t = GALE_F32;
     gale__ir_val by = op2(ir, GALE__IR_DIV, t, gale__ir_f32(ir, 1), b), q = op2(ir, GALE__MUL, t, a, by);
-    if (!near) {
+    if (near == GALE__IR_ROUGH) return q;
+    if (near == GALE__IR_ANY_LEVEL) {
         q = gale__ir_scalar(ir, GALE__MIN, t, q, gale__ir_f32(ir, FAR), 0);
         q = gale__ir_scalar(ir, GALE__MAX, t, q, gale__ir_f32(ir, -FAR), 0);
     }
@@ -26,10 +27,14 @@ static gale__ir_val quotient(gale__ir *ir, gale__ir_val a, gale__ir_val b, bool 
     return gale__ir_op3(ir, GALE__FMA, t, rest, by, q);
 }
 
-static gale__ir_val round_level(gale__ir *ir, gale__ir_val a)
+/* ROUGH: a product is not rounded before. */
+static gale__ir_val round_level(gale__ir *ir, gale__ir_val a, gale__ir_nearness near)
 {
-    return op2(
-        ir, GALE__SUB, GALE_F32, op2(ir, GALE__ADD, GALE_F32, a, gale__ir_f32(ir, BESIDE)), gale__ir_f32(ir, BESIDE));
+    const gale__ir_instr x = ir->code[a];
+    gale__ir_val beside = gale__ir_f32(ir, BESIDE), sum = near == GALE__IR_ROUGH && x.op == GALE__MUL
+                                                              ? gale__ir_op3(ir, GALE__FMA, GALE_F32, x.a, x.b, beside)
+                                                              : op2(ir, GALE__ADD, GALE_F32, a, beside);
+    return op2(ir, GALE__SUB, GALE_F32, sum, beside);
 }
 
 static bool is_beside(const gale__ir *ir, gale__ir_val v)
@@ -47,22 +52,32 @@ static gale__ir_val sum_of(const gale__ir *ir, gale__ir_val v, gale__ir_val *zer
     if (x->op == GALE__ADD && ir->code[x->a].op == GALE__SUB) *zero = x->b, x = &ir->code[x->a];
     if (x->op != GALE__SUB || !is_beside(ir, x->b)) return 0;
     const gale__ir_instr *sum = &ir->code[x->a];
-    return sum->op == GALE__ADD && is_beside(ir, sum->b) ? x->a : 0;
+    bool is = (sum->op == GALE__ADD && is_beside(ir, sum->b)) || (sum->op == GALE__FMA && is_beside(ir, sum->c));
+    return is ? x->a : 0;
+}
+
+/* The same sum with a zero point in it: a tie goes the other way where that is odd. */
+static gale__ir_val add_to_sum(gale__ir *ir, gale__ir_val sum, gale__ir_val zero)
+{
+    const gale__ir_instr x = ir->code[sum];
+    gale__ir_val beside = op2(ir, GALE__ADD, GALE_F32, gale__ir_f32(ir, BESIDE), zero);
+    return gale__ir_op3(ir, GALE__FMA, GALE_F32, x.a, x.b, beside);
 }
 
 /* Saturates; NaN gives 0. */
-static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, bool near)
+static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, gale__ir_nearness near)
 {
     const gale_type t = GALE_F32;
     bool is_signed = to == GALE_I8;
-    if (!near) {
+    if (near == GALE__IR_ANY_LEVEL) {
         gale__ir_val number = op2(ir, GALE__EQ, GALE_BOOL, v, v);
         v = op2(ir, GALE__IR_MIN, t, v, gale__ir_f32(ir, is_signed ? 127 : 255));
         v = op2(ir, GALE__IR_MAX, t, v, gale__ir_f32(ir, is_signed ? -128 : 0));
         v = gale__ir_op3(ir, GALE__SELECT, t, number, v, gale__ir_f32(ir, 0));
     }
-    gale__ir_val zero = 0, sum = near ? sum_of(ir, v, &zero) : 0;
+    gale__ir_val zero = 0, sum = near != GALE__IR_ANY_LEVEL ? sum_of(ir, v, &zero) : 0;
     if (!sum) sum = op2(ir, GALE__ADD, t, v, gale__ir_f32(ir, BESIDE)), zero = 0;
+    if (zero && ir->code[sum].op == GALE__FMA) sum = add_to_sum(ir, sum, zero), zero = 0;
     gale__ir_val bits = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, sum);
     if (zero) bits = op2(ir, GALE__ADD, GALE_I32, bits, gale__ir_op1(ir, GALE__IR_CONVERT, GALE_I32, zero));
     bits = op2(ir, GALE__SUB, GALE_I32, bits, gale__ir_i32(ir, BESIDE_BITS));
@@ -71,14 +86,16 @@ static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, bool nea
 
 static gale__ir_val to_float(gale__ir *ir, gale__ir_val a)
 {
-    if (gale__ir_type(ir, a) == GALE_U32) a = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, a);
-    gale__ir_val bits = op2(ir, GALE__ADD, GALE_I32, a, gale__ir_i32(ir, BESIDE_BITS));
+    bool positive = gale__ir_type(ir, a) == GALE_U32; /* and beside it only zeros */
+    gale__ir_val bits = positive ? op2(ir, GALE__OR, GALE_U32, a, gale__ir_u32(ir, BESIDE_BITS))
+                                 : op2(ir, GALE__ADD, GALE_I32, a, gale__ir_i32(ir, BESIDE_BITS));
     return op2(ir, GALE__SUB, GALE_F32, gale__ir_op1(ir, GALE__BITCAST, GALE_F32, bits), gale__ir_f32(ir, BESIDE));
 }
 
-gale__ir_val gale__ir_level(gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b, bool near)
+gale__ir_val gale__ir_level(
+    gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b, gale__ir_nearness near)
 {
     if (op == GALE__DIV) return quotient(ir, a, b, near);
-    if (op == GALE__RINT) return round_level(ir, a);
+    if (op == GALE__RINT) return round_level(ir, a, near);
     return to == GALE_F32 ? to_float(ir, a) : to_byte(ir, to, a, near);
 }

@@ -1,10 +1,20 @@
 /* Lowers matrix units and asynchronous copies to ordinary threads, for devices that have none.  A matrix is then the
  * location in work-group memory that it would be loaded from; each thread keeps a few elements of every sum; a copy is
- * a load and a store.  So the kernels for matrix units run on every device, which is how they are tested. */
+ * a load and, as late as possible, a store: what is in between hides how long the load takes.  So the kernels for
+ * matrix units run on every device, which is how they are tested. */
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
 #define USUAL_SHARED (32u << 10) /* work-group memory of a device that does not report it */
+
+/* A copy that is loaded, and not stored yet. */
+typedef struct late_store {
+    gale__ir_val array, at, loaded, ok;
+    uint8_t width;
+    bool sure; /* ok is true */
+    int depth; /* of the block that it is in */
+} late_store;
+#define MOST_LATE 64
 
 typedef struct writer {
     const gale__ir *from;
@@ -14,6 +24,8 @@ typedef struct writer {
     uint32_t per;      /* sums that a thread keeps of each matrix */
     uint32_t rows; /* that these belong to: 1, neighbours; 2 with subgroups of 32, where ir.h says which are whose */
     gale__ir_val row, column;
+    late_store late[MOST_LATE];
+    int n_late, depth;
 } writer;
 
 bool gale__ir_caps_have_matrix(const gale_device_caps *caps, gale_type operand)
@@ -188,30 +200,77 @@ static gale__ir_val round_sums(writer *w, const gale__ir_instr *in)
 
 /* --- copies --- */
 
+static void store_copy(writer *w, const late_store *c)
+{
+    gale__ir *ir = w->ir;
+    gale_type mem = (gale_type)ir->code[c->array].type;
+    gale__ir_val lanes[4], none = gale__ir_u32(ir, 0);
+    for (int i = 0; i < c->width; i++) {
+        gale__ir_val word = c->width > 1 ? gale__ir_lane(ir, c->loaded, i) : c->loaded;
+        lanes[i] = c->sure ? word : gale__ir_op3(ir, GALE__SELECT, GALE_U32, c->ok, word, none);
+    }
+    if (c->width > 1) {
+        gale__ir_set_lanes(ir, c->array, GALE_U32, c->width, c->at, lanes);
+        return;
+    }
+    /* One word: as the array's own elements. */
+    int size = gale__type_table[mem].size, parts = 4 / size;
+    if (size == 4) lanes[0] = gale__ir_op1(ir, GALE__BITCAST, gale__compute_type(mem), lanes[0]);
+    for (int i = parts - 1; i > 0; i--) lanes[i] = op_const(w, GALE__IR_SHR, lanes[0], (uint64_t)(32 * i / parts));
+    gale__ir_set_lanes(ir, c->array, mem, parts, c->at, lanes);
+}
+
+/* Those of this block and of the blocks in it. */
+static void store_copies(writer *w, int depth)
+{
+    int first = w->n_late;
+    while (first && w->late[first - 1].depth >= depth) first--;
+    for (int i = first; i < w->n_late; i++) store_copy(w, &w->late[i]);
+    w->n_late = first;
+}
+
 static void copy(writer *w, const gale__ir_instr *in)
 {
     gale__ir *ir = w->ir;
-    gale__ir_val at = w->now[in->c], ok = w->now[in->d], lanes[4], none = gale__ir_u32(ir, 0);
+    gale__ir_val at = w->now[in->c], ok = w->now[in->d];
     gale_type index = gale__ir_type(ir, at);
     int size = gale__type_table[w->from->code[in->a].type].size, shift = size == 1 ? 2 : size == 2 ? 1 : 0;
     if (size == 8) at = gale__ir_op2(ir, GALE__IR_SHL, index, at, gale__ir_const(ir, index, 1));
     if (shift) at = gale__ir_op2(ir, GALE__IR_SHR, index, at, gale__ir_const(ir, index, (uint64_t)shift));
-    at = gale__ir_op3(ir, GALE__SELECT, index, ok, at, gale__ir_const(ir, index, 0));
+    uint64_t bits;
+    bool sure = gale__ir_is_const(ir, ok, &bits) && bits;
+    if (!sure) at = gale__ir_op3(ir, GALE__SELECT, index, ok, at, gale__ir_const(ir, index, 0));
     gale__ir_val v = gale__ir_load(ir, (int)in->imm, GALE_U32, in->width, at);
-    for (int i = 0; i < in->width; i++) {
-        gale__ir_val word = in->width > 1 ? gale__ir_lane(ir, v, i) : v;
-        lanes[i] = gale__ir_op3(ir, GALE__SELECT, GALE_U32, ok, word, none);
-    }
-    if (in->width > 1) {
-        gale__ir_set_lanes(ir, w->now[in->a], GALE_U32, in->width, w->now[in->b], lanes);
-        return;
-    }
-    /* One word: as the array's own elements. */
-    gale_type mem = (gale_type)w->from->code[in->a].type;
-    if (size == 4) lanes[0] = gale__ir_op1(ir, GALE__BITCAST, gale__compute_type(mem), lanes[0]);
-    int parts = 4 / size;
-    for (int i = parts - 1; i > 0; i--) lanes[i] = op_const(w, GALE__IR_SHR, lanes[0], (uint64_t)(32 * i / parts));
-    gale__ir_set_lanes(ir, w->now[in->a], mem, parts, w->now[in->b], lanes);
+    if (w->n_late == MOST_LATE) store_copies(w, w->depth);
+    w->late[w->n_late++] = (late_store){.array = w->now[in->a],
+        .at = w->now[in->b],
+        .loaded = v,
+        .ok = ok,
+        .sure = sure,
+        .width = in->width,
+        .depth = w->depth};
+}
+
+/* Whether threads wait for copies in the block that begins at v. */
+static bool waits_inside(const gale__ir *ir, gale__ir_val v)
+{
+    int depth = 0;
+    do {
+        int op = ir->code[v].op;
+        if (op == GALE__IR_WAIT || (op == GALE__IR_BARRIER && ir->code[v].imm != 2)) return true;
+        depth += (op == GALE__IR_FOR || op == GALE__IR_IF) - (op == GALE__IR_END);
+    } while (depth && ++v < ir->count);
+    return false;
+}
+
+/* Stores what must be there before the instruction. */
+static void follow_copies(writer *w, gale__ir_val v, const gale__ir_instr *in)
+{
+    bool opens = in->op == GALE__IR_FOR || in->op == GALE__IR_IF, closes = in->op == GALE__IR_END;
+    if (closes || in->op == GALE__IR_ELSE) store_copies(w, w->depth);
+    bool waits = in->op == GALE__IR_WAIT || (in->op == GALE__IR_BARRIER && in->imm != 2);
+    if (waits || (opens && w->n_late && waits_inside(w->from, v))) store_copies(w, 0);
+    w->depth += opens - closes;
 }
 
 /* True when the instruction was written otherwise. */
@@ -251,6 +310,7 @@ gale_status gale__ir_write_plainly(const gale__ir *ir, gale__ir_plainly what, ga
     if (what.matrix) out->subgroup = 0;
     for (gale__ir_val v = 1; v < ir->count && !out->failed; v++) {
         gale__ir_instr in = ir->code[v];
+        if (what.copies) follow_copies(&w, v, &in);
         if (replace(&w, v, &in)) continue;
         if (in.op == GALE__IR_BARRIER && in.imm == 2 && what.matrix) in.imm = 0; /* there are no subgroups */
         in.a = w.now[in.a], in.b = w.now[in.b], in.c = w.now[in.c], in.d = w.now[in.d];

@@ -81,8 +81,13 @@ uint32_t gale__caps_matrix_bytes(const gale_device_caps *caps);
 gale__ir_val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__ir_val a, gale__ir_val b);
 /* F16_TO_F32 and F32_TO_F16 without the device's help. */
 gale__ir_val gale__ir_half_by_bits(gale__ir *ir, int op, gale__ir_val v);
-/* DIV, RINT and CAST to F32, I8 or U8 as gale__nest_mark_levels marks them (ir_levels.c). */
-gale__ir_val gale__ir_level(gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b, bool near);
+/* DIV, RINT and CAST to F32, I8 or U8 as gale__nest_mark_levels marks them (ir_levels.c).  NEAR: the number is within
+ * the levels' range; ROUGH: it is, and ties and its last digits do not count. */
+typedef enum gale__ir_nearness { GALE__IR_ANY_LEVEL, GALE__IR_NEAR, GALE__IR_ROUGH } gale__ir_nearness;
+gale__ir_val gale__ir_level(
+    gale__ir *ir, gale__scalar op, gale_type to, gale__ir_val a, gale__ir_val b, gale__ir_nearness near);
+/* x / 2 * (1 + erf(x / sqrt 2)) by the device's own power of two, within 1e-6 of |x|. */
+gale__ir_val gale__ir_fast_gelu(gale__ir *ir, gale__ir_val x);
 /* Float to integer of storage type `to`: truncates, saturates, NaN to 0. */
 gale__ir_val gale__ir_float_to_int(gale__ir *ir, gale_type to, gale__ir_val v);
 /* x, if a minimum is min(x > 0 ? x : 0, 1), which devices have as one instruction or a part of one; else 0. */

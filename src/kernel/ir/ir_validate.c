@@ -337,6 +337,7 @@ static gale_status check_loop(const checker *c, gale__ir_val v, const gale__ir_i
     if (in->type != GALE_U32 || type_of(c, in->a) != GALE_U32 || type_of(c, in->b) != GALE_U32)
         return bad(c, v, "bounds must be U32");
     if (!gale__ir_is_const(c->ir, in->c, &step) || step == 0) return bad(c, v, "step must be a constant above 0");
+    if (in->imm > 2) return bad(c, v, "a loop is unrolled (1), is not (2), or as the compiler likes (0)");
     if (in->imm && (!gale__ir_is_const(c->ir, in->a, &unused) || !gale__ir_is_const(c->ir, in->b, &unused)))
         return bad(c, v, "only loops of constant bounds are unrolled");
     return GALE_OK;

@@ -127,8 +127,9 @@ void gale__nest_loosen(gale__nest *nest);
 /* Marks conversions between floats and levels of 8 bits, and what is rounded to them (nest_levels.c). */
 enum {
     GALE__NEST_LEVEL = 3,
-    GALE__NEST_NEAR, /* known to be within the levels' range */
-    GALE__NEST_ROUGH /* and off by a little anyway */
+    GALE__NEST_NEAR,  /* known to be within the levels' range */
+    GALE__NEST_ROUGH, /* and off by a little anyway */
+    GALE__NEST_GELU   /* of a product x / 2 * (1 + erf(x / sqrt 2)): all of it (nest_loosen.c) */
 };
 void gale__nest_mark_levels(gale__nest *nest);
 /* Values quantised and dequantised within the nest do not become integers on the way (nest_requant.c).  New

@@ -175,6 +175,24 @@ static void mark_rounded(gale__nest *n)
     }
 }
 
+static bool is_constant(const gale__nest *n, int i, double wanted)
+{
+    double v;
+    return gale__nest_float_const(n, i, &v) && fabs(v - wanted) < 1e-6;
+}
+
+/* Whether instruction i is x / 2 * (1 + erf(x / sqrt 2)) with the device's own erf, written in this order. */
+static bool is_gelu(const gale__nest *n, int i)
+{
+    const gale__nest_instr *code = n->code, *whole = &code[i];
+    if (whole->op != GALE__MUL || whole->type != GALE_F32) return false;
+    const gale__nest_instr *half = &code[whole->a], *sum = &code[whole->b];
+    if (half->op != GALE__MUL || sum->op != GALE__ADD) return false;
+    const gale__nest_instr *erf = &code[sum->a], *inside = &code[erf->a];
+    if (erf->op != GALE__ERF || !erf->acc || inside->op != GALE__MUL || inside->a != half->a) return false;
+    return is_constant(n, half->b, 0.5) && is_constant(n, sum->b, 1) && is_constant(n, inside->b, 0.70710678118654752);
+}
+
 /* How an operation that may be the device's own is marked. */
 static uint8_t mark_of(const gale__nest *n, int i, const facts *f)
 {
@@ -203,6 +221,8 @@ void gale__nest_loosen(gale__nest *n)
         return;
     }
     mark_rounded(n);
+    for (int i = 0; i < n->n_code; i++)
+        if (is_gelu(n, i)) n->code[i].acc = GALE__NEST_GELU;
     bool bytes = false;
     for (int s = 0; s < n->n_stores; s++) bytes |= gale_type_size((gale_type)n->code[n->stores[s].value].type) == 1;
     if (!bytes) return;

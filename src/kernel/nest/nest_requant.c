@@ -92,9 +92,9 @@ static int32_t limit(writer *w, const level *l, int32_t x)
         x = push(w, in);
     }
     test.op = GALE__GE, test.a = x, test.b = least;
-    in.op = GALE__SELECT, in.a = push(w, test), in.b = x, in.c = least;
+    in.op = GALE__SELECT, in.a = push(w, test), in.b = x, in.c = least, in.acc = GALE__NEST_NEAR;
     x = push(w, in);
-    in.op = GALE__MIN, in.a = x, in.b = most, in.c = 0;
+    in.op = GALE__MIN, in.a = x, in.b = most, in.c = in.acc = 0;
     return push(w, in);
 }
 
@@ -142,10 +142,17 @@ static void write_instr(writer *w, int i)
     w->now[i] = push(w, in);
 }
 
+static bool casts_to_bytes(const gale__nest *n)
+{
+    for (int i = 0; i < n->n_code; i++)
+        if (n->code[i].op == GALE__CAST && is_byte(n->code[i].type)) return true;
+    return false;
+}
+
 gale_status gale__nest_requantise(gale__nest *n, gale__arena *arena)
 {
     gale_status status = GALE_OK;
-    if (n->n_code > GALE__NEST_CODE_MAX) return GALE_OK;
+    if (n->n_code > GALE__NEST_CODE_MAX || !casts_to_bytes(n)) return GALE_OK;
     writer *w = gale__calloc(1, sizeof *w);
     if (!w) return GALE_NO_MEMORY;
     w->from = n;

@@ -95,7 +95,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     PTX_CONVERT(fn, "f32", "fast_log2", "f32", "lg2.approx.ftz.f32", "f") \
     fn "u32 fma_halves(u32 a,u32 b,u32 c){u32 r;asm(\"{.reg .b16 l,h;.reg .b32 d;mov.b32 {l,h},%2;mov.b32 d,{l,l};fma.rn.f16x2 %0,%1,d,%3;}\"" \
     ":\"=r\"(r):\"r\"(a),\"r\"(b),\"r\"(c));return r;}\n" \
-    fn "f32 fast_quotient(f32 a,f32 b){f32 r;asm(\"div.approx.ftz.f32 %0,%1,%2;\":\"=f\"(r):\"f\"(a),\"f\"(b));return r;}\n"
+    fn "f32 fast_quotient(f32 a,f32 b){f32 r;asm(\"rcp.approx.ftz.f32 %0,%1;\":\"=f\"(r):\"f\"(b));return a*r;}\n"
 #define PTX_HALF(fn) \
     fn "f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n" \
     fn "f32 from_upper(u32 w){f32 f;asm(\"{.reg .b16 l,h;mov.b32 {l,h},%1;cvt.f32.f16 %0,h;}\":\"=f\"(f):\"r\"(w));return f;}\n" \
@@ -267,7 +267,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",                                              \
     .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "", .ready = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
     .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);",                  \
-    .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .unroll = "#pragma unroll\n", .atomic_add = "atomic_add", .make_vector = "($0)",              \
+    .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .atomic_add = "atomic_add", .make_vector = "($0)",              \
     .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",                  \
         [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"}
 #define CL_ROWS \
@@ -297,7 +297,7 @@ const gale__dialect_table gale__dialects[] = {
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "LET_NEXT_BEGIN\n", .ready = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd",
         .make_vector = "make_$0", .clamp = "__saturatef", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -318,7 +318,7 @@ const gale__dialect_table gale__dialects[] = {
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "", .ready = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .atomic_add = "atomicAdd", .unroll = "#pragma unroll\n",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .atomic_add = "atomicAdd",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,

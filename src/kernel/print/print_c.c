@@ -377,7 +377,7 @@ static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr
     gale__str *out = p->out;
     switch (in->op) {
     case GALE__IR_FOR:
-        if (in->imm) gale__str_add(out, p->dialect->unroll);
+        if (in->imm) gale__str_addf(out, "#pragma unroll%s\n", in->imm == 2 ? " 1" : "");
         gale__str_addf(
             out, "for(u32 v%u=%s;v%u<%s;v%u+=%s){\n", v, p->text[in->a], v, p->text[in->b], v, p->text[in->c]);
         p->text[v] = gale__arena_printf(&p->arena, "v%u", v);

@@ -368,7 +368,7 @@ static void open_loop(printer *p, gale__ir_val v, const gale__ir_instr *in)
     EMIT(s, &s->body, SpvOpBranch, f->header);
     open_block(p, f->header);
     f->counter = p->id[v] = VALUE(s, &s->body, SpvOpPhi, u32, p->id[in->a], before, f->after, f->next);
-    EMIT(s, &s->body, SpvOpLoopMerge, f->merge, f->next, in->imm ? SpvLoopControlUnrollMask : SpvLoopControlMaskNone);
+    EMIT(s, &s->body, SpvOpLoopMerge, f->merge, f->next, (uint32_t)in->imm); /* SpvLoopControlMask is the same */
     EMIT(s, &s->body, SpvOpBranch, test);
     open_block(p, test);
     uint32_t inside = VALUE(s, &s->body, SpvOpULessThan, type1(p, GALE_BOOL), f->counter, p->id[in->b]);
@@ -504,7 +504,7 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     size_t n = kernel->count + 1u;
     printer *p = gale__arena_alloc(&arena, sizeof *p);
     uint32_t *arrays =
-        gale__arena_alloc(&arena, (4 * n + (size_t)kernel->n_pointers + (size_t)kernel->n_words) * sizeof *arrays);
+        gale__arena_alloc(&arena, (5 * n + (size_t)kernel->n_pointers + (size_t)kernel->n_words) * sizeof *arrays);
     if (!p || !arrays) {
         gale__arena_finish(&arena);
         return GALE_NO_MEMORY;
@@ -512,8 +512,8 @@ static gale_status print_kernel(const gale__ir *kernel, const gale_device_caps *
     p->ir = kernel, p->caps = caps, p->spv.next_id = 1;
     p->spv.capabilities =
         (caps->denormals ? 1u << GALE__SPV_DENORMALS : 0u) | (caps->nan_inf ? 1u << GALE__SPV_NAN_INF : 0u);
-    p->id = arrays, p->uses = arrays + n, p->unit = arrays + 3 * n;
-    p->pointer = arrays + 4 * n, p->word = p->pointer + kernel->n_pointers;
+    p->id = arrays, p->uses = arrays + n, p->unit = arrays + 3 * n, p->under = arrays + 4 * n;
+    p->pointer = arrays + 5 * n, p->word = p->pointer + kernel->n_pointers;
     gale__ir_count_uses(kernel, p->uses, arrays + 2 * n);
     for (gale__ir_val v = 1; v < kernel->count; v++)
         p->hands |= kernel->code[v].op == GALE__IR_BARRIER && kernel->code[v].imm == 1;

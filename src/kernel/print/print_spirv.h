@@ -15,6 +15,7 @@ typedef struct gale__spv_printer {
     uint32_t *id; /* by value */
     uint32_t *uses;
     uint32_t *unit;      /* by work-group array: bytes of what it is declared as an array of; 0: as its type says */
+    uint32_t *under;     /* by work-group array: the one whose memory it takes, or its own if others do; 0: neither */
     uint32_t parameters; /* the push constants; when `block`, the address of the block */
     bool block;
     bool hands; /* threads read what others wrote to the device's memory: such accesses and barriers are marked */

@@ -15,21 +15,34 @@ static void note_access(printer *p, gale__ir_val array, uint32_t bytes)
     if (p->ir->code[array].op == GALE__IR_SHARED && bytes < p->unit[array]) p->unit[array] = bytes;
 }
 
+/* An array over another one takes its memory if both are made of whole words, the smaller units of the two. */
+static void plan_overlays(printer *p)
+{
+    for (int round = 0; round < 2; round++) /* the second time all have what the smallest needs */
+        for (gale__ir_val v = 1; v < p->ir->count; v++) {
+            gale__ir_val under = p->ir->code[v].op == GALE__IR_SHARED ? p->ir->code[v].a : 0;
+            if (!under || p->ir->code[v].imm < 2 || p->unit[v] < 4 || p->unit[under] < 4) continue;
+            p->unit[v] = p->unit[under] = p->unit[v] < p->unit[under] ? p->unit[v] : p->unit[under];
+            p->under[v] = p->under[under] = under;
+        }
+}
+
 gale_status gale__spv_plan_arrays(printer *p)
 {
     const gale__ir *ir = p->ir;
     for (gale__ir_val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
-        if (in->op == GALE__IR_SHARED) p->unit[v] = 16;
-        if (in->op == GALE__IR_GET || in->op == GALE__IR_SET)
+        if (in->op == GALE__IR_SHARED) p->unit[v] = in->type == GALE_BOOL || size_of((gale_type)in->type) > 4 ? 0 : 16;
+        if (in->op == GALE__IR_GET || in->op == GALE__IR_SET || in->op == GALE__IR_SET_ADD)
             note_access(p, in->a,
                 in->width > 1 ? in->width * size_of((gale_type)in->mem) : size_of((gale_type)ir->code[in->a].type));
     }
+    plan_overlays(p);
     for (gale__ir_val v = 1; v < ir->count; v++) {
         const gale__ir_instr *in = &ir->code[v];
         if (in->op != GALE__IR_SHARED) continue;
         uint32_t size = size_of((gale_type)in->type);
-        if (size >= 4 || p->unit[v] == size) p->unit[v] = 0;
+        if (p->unit[v] == size && !p->under[v]) p->unit[v] = 0;
         if (size == 1 || p->unit[v] == 1) p->spv.capabilities |= 1u << GALE__SPV_INT8;
         if (p->unit[v] == 2 || (size == 2 && !p->unit[v])) p->spv.capabilities |= 1u << GALE__SPV_INT16;
         if (size < 4 && !(size == 1 ? p->caps->storage8 : p->caps->storage16))
@@ -60,11 +73,18 @@ uint32_t gale__spv_declare(printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     bool shared = in->op == GALE__IR_SHARED;
+    if (p->under[v] && p->under[v] != v) return p->id[p->under[v]];
     uint32_t type = shared ? unit_type(p, v) : type1(p, (gale_type)in->type);
     uint64_t units = in->imm;
     if (shared && p->unit[v]) units = (in->imm * size_of((gale_type)in->type) + p->unit[v] - 1) / p->unit[v];
     if (in->imm > 1) type = gale__spv_array(&p->spv, type, units);
     return gale__spv_variable(&p->spv, shared ? SpvStorageClassWorkgroup : SpvStorageClassFunction, type);
+}
+
+/* Whether words of the array are f32, and not bits of one. */
+static bool is_f32(const printer *p, gale__ir_val array)
+{
+    return p->ir->code[array].type == GALE_F32 && !p->unit[array];
 }
 
 /* Index in elements to index in units. */
@@ -176,8 +196,7 @@ static void set_vector(printer *p, const gale__ir_instr *in)
         if (unit < 4)
             v = VALUE(s, &s->body, SpvOpUConvert, type1(p, unit == 2 ? GALE_U16 : GALE_U8),
                 shifted(p, SpvOpShiftRightLogical, v, i * unit % 4 * 8));
-        if (unit == 4 && p->ir->code[in->a].type == GALE_F32)
-            v = VALUE(s, &s->body, SpvOpBitcast, type1(p, GALE_F32), v);
+        if (unit == 4 && is_f32(p, in->a)) v = VALUE(s, &s->body, SpvOpBitcast, type1(p, GALE_F32), v);
         if (unit > 4)
             v = gale__spv_value(
                 s, &s->body, SpvOpCompositeConstruct, unit_type(p, in->a), words + i * unit / 4, (int)unit / 4);
@@ -203,7 +222,7 @@ static uint32_t get_vector(printer *p, const gale__ir_instr *in)
         else if (unit < 4) {
             v = shifted(p, SpvOpShiftLeftLogical, VALUE(s, &s->body, SpvOpUConvert, u32, v), i * unit % 4 * 8);
             words[at] = words[at] ? VALUE(s, &s->body, SpvOpBitwiseOr, u32, words[at], v) : v;
-        } else words[at] = p->ir->code[in->a].type == GALE_F32 ? VALUE(s, &s->body, SpvOpBitcast, u32, v) : v;
+        } else words[at] = is_f32(p, in->a) ? VALUE(s, &s->body, SpvOpBitcast, u32, v) : v;
     }
     return from_words(p, in, words);
 }
@@ -213,7 +232,9 @@ uint32_t gale__spv_get(printer *p, const gale__ir_instr *in)
     gale__spv *s = &p->spv;
     gale_type element = (gale_type)p->ir->code[in->a].type;
     if (in->width > 1) return get_vector(p, in);
-    uint32_t v = load(p, in->a, type1(p, element), gale__spv_unit_pointer(p, in->a, p->id[in->b]));
+    bool bits = p->unit[in->a] && element == GALE_F32;
+    uint32_t v = load(p, in->a, type1(p, bits ? GALE_U32 : element), gale__spv_unit_pointer(p, in->a, p->id[in->b]));
+    if (bits) return VALUE(s, &s->body, SpvOpBitcast, type1(p, element), v);
     if (element == GALE_BOOL || gale__type_table[element].bits >= 32) return v;
     return VALUE(s, &s->body, gale__type_is_signed(element) ? SpvOpSConvert : SpvOpUConvert, type1(p, GALE_U32), v);
 }
@@ -229,6 +250,7 @@ void gale__spv_set(printer *p, const gale__ir_instr *in)
     }
     if (element != GALE_BOOL && gale__type_table[element].bits < 32)
         v = VALUE(s, &s->body, SpvOpUConvert, type1(p, element), v);
+    if (p->unit[in->a] && element == GALE_F32) v = VALUE(s, &s->body, SpvOpBitcast, type1(p, GALE_U32), v);
     store(p, in->a, gale__spv_unit_pointer(p, in->a, p->id[in->b]), v);
 }
 #endif

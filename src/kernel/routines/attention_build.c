@@ -65,11 +65,12 @@ typedef struct piece {
     uint32_t rows, width, pitch; /* with padding; elements from row to row */
 } piece;
 
-static void copy_piece(const attention *t, const piece *p)
+/* 16 bytes, the i-th of the piece. */
+static void copy_one(const attention *t, const piece *p, gale__ir_val i)
 {
     gale__ir *ir = t->ir;
     uint32_t per = p->width / 8;
-    gale__ir_val i = begin_for(ir, t->tid, u32(ir, p->rows * per), t->threads), r = over(ir, i, per);
+    gale__ir_val r = over(ir, i, per);
     gale__ir_val column = times(ir, rest(ir, i, per), 8), row = add(ir, p->first, r);
     gale__ir_val from = add(ir, t->base[p->view], add(ir, mul(ir, row, row_stride(t, p->view)), column));
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_COPY,
@@ -79,7 +80,20 @@ static void copy_piece(const attention *t, const piece *p)
                          .c = from,
                          .d = both(ir, test(ir, GALE__LT, row, p->end), test(ir, GALE__LT, column, p->columns)),
                          .imm = (uint64_t)(Q + p->view)});
-    end(ir);
+}
+
+#define MOST_COPIES 16
+
+/* Copies that are loads and stores are written out, so that none waits for the one before. */
+static void copy_piece(const attention *t, const piece *p)
+{
+    uint32_t count = p->rows * (p->width / 8), each = count / t->threads;
+    if (!t->s->quads && each * t->threads == count && each <= MOST_COPIES) {
+        for (uint32_t i = 0; i < each; i++) copy_one(t, p, plus(t->ir, t->tid, i * t->threads));
+        return;
+    }
+    copy_one(t, p, begin_for(t->ir, t->tid, u32(t->ir, count), t->threads));
+    end(t->ir);
 }
 
 static void load_piece(const attention *t, const piece *p)

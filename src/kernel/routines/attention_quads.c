@@ -117,8 +117,8 @@ static gale__ir_val level_of(const attention *t, gale__ir_val v, gale__ir_val fa
     v = pick(ir, test(ir, GALE__EQ, v, v), v, none);
     v = f32(ir, GALE__IR_MAX, v, f32(ir, GALE__SUB, gale__ir_f32(ir, low), zero));
     v = f32(ir, GALE__IR_MIN, v, f32(ir, GALE__SUB, gale__ir_f32(ir, low + 255), zero));
-    v = f32(ir, GALE__ADD, gale__ir_level(ir, GALE__RINT, GALE_F32, v, 0, true), zero);
-    v = gale__ir_level(ir, GALE__CAST, t->s->levels, v, 0, true);
+    v = f32(ir, GALE__ADD, gale__ir_level(ir, GALE__RINT, GALE_F32, v, 0, GALE__IR_NEAR), zero);
+    v = gale__ir_level(ir, GALE__CAST, t->s->levels, v, 0, GALE__IR_NEAR);
     if (t->s->levels == GALE_I8) v = gale__ir_op1(ir, GALE__BITCAST, GALE_U32, v);
     return bin(ir, GALE__AND, v, u32(ir, 255));
 }

@@ -18,7 +18,7 @@ bool gale__inflate_fits(const gale__inflate_args *a, const gale_device_caps *cap
     return a->width > 0 && a->height > 0 && a->width <= most / 4 / a->height && a->space_bytes <= most;
 }
 
-static uint32_t each_of(const gale__inflate_args *a) { return a->width % 8 ? 1 : 8; }
+static uint32_t each_of(const gale__inflate_args *a) { return a->odd || a->width % 8 ? 1 : 8; }
 
 static bool describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out)
 {
@@ -30,7 +30,6 @@ static bool describe(const void *args, const gale_device_caps *caps, int i, gale
     for (int r = 0; r < GALE__INFLATE_POINTERS; r++) out->refs[r] = (int8_t)r;
     out->words[W_INPUT_LAST] = (uint32_t)((a->input_bytes + 3) / 4 - 1);
     out->words[W_ROW] = (uint32_t)a->width;
-    out->words[W_PLANE] = (uint32_t)(a->width * a->height);
     out->words[W_CHANNELS] = (uint32_t)a->channels;
     snprintf(out->key, sizeof out->key, "gale_inflate_%u", each_of(a));
     return true;
@@ -284,8 +283,8 @@ static void init(inflating *k, const gale__inflate_args *a)
     ir->readonly = 1u << TABLE | 1u << INPUT;
     k->lane = thread_id(ir), k->zero = u32(ir, 0), k->chunk = special(ir, GALE__IR_GROUP_ID, 0);
     gale__ir_val first = add(ir, word(ir, W_CHANNELS), mul(ir, k->chunk, u32(ir, sizeof(gale__inflate_chunk) / 4)));
-    gale__ir_val *const fields[] = {&k->at, &k->packed, &k->size, &k->space, &k->row, &k->sum, &k->raw};
-    for (uint32_t i = 0; i < 7; i++) *fields[i] = gale__ir_load(ir, TABLE, GALE_U32, 1, add(ir, first, u32(ir, i)));
+    gale__ir_val *const fields[] = {&k->at, &k->packed, &k->size, &k->space, &k->place_at, &k->sum, &k->raw, &k->width};
+    for (uint32_t i = 0; i < 8; i++) *fields[i] = gale__ir_load(ir, TABLE, GALE_U32, 1, add(ir, first, u32(ir, i)));
     k->last = word(ir, W_INPUT_LAST);
     k->end = left(ir, sub(ir, add(ir, k->at, k->packed), u32(ir, 4)), u32(ir, 3));
     gale__ir_val *const variables[] = {&k->place, &k->words[0], &k->words[1], &k->words[2], &k->ahead, &k->filled,

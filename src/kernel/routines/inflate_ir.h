@@ -4,9 +4,9 @@
 #include "kernel/routines/routine.h"
 #include "kernel/schedule/special_ir.h"
 
-/* Pointer parameters; words.  ROW: samples of a row; PLANE: of a plane; CHANNELS: of the file. */
+/* Pointer parameters; words.  ROW: samples from row to row of a plane; CHANNELS: of the file. */
 enum { PLANES, FLAGS, SPACE, TABLE, INPUT };
-enum { W_INPUT_LAST, W_ROW, W_PLANE, W_CHANNELS };
+enum { W_INPUT_LAST, W_ROW, W_CHANNELS };
 
 /* Entries of tables: bits 0-4 the length of the code, 0: it is longer than the table's, or there is none; 5-8 the
  * number of bits that follow it; LITERAL, ENDS; 16-30 the number. */
@@ -22,9 +22,9 @@ typedef struct inflating {
     gale__ir *ir;
     uint32_t each; /* samples that a thread places at a time */
     gale__ir_val lane, zero, chunk;
-    gale__ir_val at, packed, size, space, row, sum, raw; /* of the chunk, as in gale__inflate_chunk */
-    gale__ir_val last;                                   /* of the input's words */
-    gale__ir_val end;                                    /* of the stream, in bits */
+    gale__ir_val at, packed, size, space, place_at, sum, raw, width; /* of the chunk, as in gale__inflate_chunk */
+    gale__ir_val last;                                               /* of the input's words */
+    gale__ir_val end;                                                /* of the stream, in bits */
     /* Variables.  place: in bits; words: those there; filled: the first word that is not in the ring yet, ahead: this
      * thread's of the block that begins with it; count, distance: a match; late: this thread's byte of the last match,
      * which is stored when the next one begins. */

@@ -89,12 +89,14 @@ static gale__ir_val check_sum(const inflating *k, gale__ir_val half, gale__ir_va
 static gale__ir_val begin_target(const inflating *k, gale__ir_val v)
 {
     gale__ir *ir = k->ir;
-    gale__ir_val width = bin(ir, GALE__IR_DIV, word(ir, W_ROW), u32(ir, k->each)), channels = word(ir, W_CHANNELS);
+    gale__ir_val width = bin(ir, GALE__IR_DIV, k->width, u32(ir, k->each)), channels = word(ir, W_CHANNELS);
     gale__ir_val row = bin(ir, GALE__IR_DIV, v, width), x = sub(ir, v, mul(ir, row, width)),
                  line = bin(ir, GALE__IR_DIV, row, channels), channel = sub(ir, row, mul(ir, line, channels));
     gale__ir_val plane = gale__ir_load(ir, TABLE, GALE_U32, 1, channel);
-    begin_if(ir, test(ir, GALE__LT, plane, u32(ir, 4)));
-    gale__ir_val at = add(ir, mul(ir, plane, word(ir, W_PLANE)), mul(ir, add(ir, k->row, line), word(ir, W_ROW)));
+    begin_if(ir, test(ir, GALE__NE, plane, u32(ir, GALE__INFLATE_NOWHERE)));
+    gale__ir_val at = add(ir, masked(ir, plane, GALE__INFLATE_SECOND - 1), mul(ir, line, word(ir, W_ROW))),
+                 second = test(ir, GALE__GE, plane, u32(ir, GALE__INFLATE_SECOND));
+    at = add(ir, add(ir, at, k->place_at), pick(ir, second, k->width, k->zero));
     return add(ir, at, mul(ir, x, u32(ir, k->each)));
 }
 

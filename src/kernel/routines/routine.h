@@ -70,28 +70,30 @@ bool gale__levels_kernels_fit(const gale__levels_args *a, const gale_device_caps
 extern const gale__kernel_routine gale__counts_kernels;
 bool gale__counts_kernels_fit(const gale__counts_args *a, const gale_device_caps *caps);
 
-/* EXR's ZIP chunks of halves, scan lines with all channels of the file each, to planes [planes, height, width];
- * launched by jobs, not by plans.  Pointers: the planes; a flag for each chunk, 0: it was as it should; space_bytes; a
- * table; the input.  The table: for each channel of the file the plane it goes to, another number: none; then the
+/* EXR's ZIP chunks, scan lines or tiles with all channels of the file each, to planes [planes, height, width].  Samples
+ * are of 16 bits; rows of wider ones are two channels, of which the second continues the first.  Launched by jobs, not
+ * by plans.  Pointers: the planes; a flag for each chunk, 0: it was as it should; space_bytes; a table; the input.  The
+ * table: for each channel of the file where its plane begins, with SECOND if it continues a row, or NOWHERE; then the
  * chunks. */
+#define GALE__INFLATE_SECOND 0x80000000u
+#define GALE__INFLATE_NOWHERE UINT32_MAX
 typedef struct gale__inflate_chunk {
     uint32_t at, packed; /* bytes in the input */
-    uint32_t size;       /* bytes unpacked: whole scan lines */
+    uint32_t size;       /* bytes unpacked: whole rows */
     uint32_t space;      /* where in the space it has gale__inflate_space bytes, a multiple of 16 */
-    uint32_t row;        /* of the planes */
+    uint32_t place;      /* of its first sample in a plane */
     uint32_t sum;        /* Adler-32 */
     uint32_t raw;        /* 1: stored as it is */
-    uint32_t unused;
+    uint32_t width;      /* samples of a row, of one channel */
 } gale__inflate_chunk;
 typedef struct gale__inflate_args {
-    int64_t chunks, channels, width, height;       /* channels: of the file */
+    int64_t chunks, channels, width, height;       /* channels: of the file; extents of a plane */
     int64_t input_bytes, chunk_bytes, space_bytes; /* chunk_bytes: of the largest, unpacked */
-    int64_t lanes, bits,
-        late; /* threads of a chunk, a power of two; bits of the first table; when matches are stored */
+    bool odd;                                      /* a chunk has rows that are not whole vectors of 8 samples */
 } gale__inflate_args;
 /* For bytes of a chunk, and a few past its end. */
 static inline uint64_t gale__inflate_space(uint64_t bytes) { return (bytes + 15) / 16 * 16 + 256; }
-enum { GALE__INFLATE_POINTERS = 5, GALE__INFLATE_WORDS = 4, GALE__INFLATE_LANES = 32 };
+enum { GALE__INFLATE_POINTERS = 5, GALE__INFLATE_WORDS = 3, GALE__INFLATE_LANES = 32 };
 extern const gale__kernel_routine gale__inflate_kernels;
 bool gale__inflate_fits(const gale__inflate_args *a, const gale_device_caps *caps);
 

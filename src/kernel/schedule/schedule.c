@@ -122,31 +122,19 @@ bool gale__schedule_choose_as(
     return true;
 }
 
-gale_status gale__schedule_key(const gale__nest *nest, const gale__schedule *s, gale__str *key)
+gale_status gale__schedule_params(
+    const gale__nest *nest, const gale__schedule *s, gale__str *key, uint32_t *words, int *n_words)
 {
     gale__emit_walk w;
     w.nest = nest;
     w.schedule = s;
     w.key = key;
-    w.words = NULL;
-    w.ir = NULL;
-    w.layout = NULL;
-    w.n_words = w.n_bytes = 0;
-    return gale__emit_walk_run(&w);
-}
-
-gale_status gale__schedule_params(const gale__nest *nest, const gale__schedule *s, uint32_t *words, int *n_words)
-{
-    gale__emit_walk w;
-    w.nest = nest;
-    w.schedule = s;
-    w.key = NULL;
     w.words = words;
     w.ir = NULL;
     w.layout = NULL;
     w.n_words = w.n_bytes = 0;
     GALE_TRY(gale__emit_walk_run(&w));
-    *n_words = w.n_words;
+    if (n_words) *n_words = w.n_words;
     return GALE_OK;
 }
 
@@ -247,5 +235,5 @@ const char *gale__schedule_describe(const gale__schedule *s, const gale_device_c
     if (how == 1 && !gale__dialect_copies(caps->dialect)) how = s->lanes == 64 ? 4 : 5;
     if (s->narrow == GALE_F32) return shares[how];
     int type = s->narrow == GALE_I8 ? 2 : s->narrow == GALE_F16;
-    return names[how][type][(s->async & 1) + (s->async >> 1)];
+    return names[how][type][(s->async & 1) + (s->async >> 1 & 1)];
 }

@@ -5,10 +5,9 @@
  *
  *     gale__nest_canonicalize(&nest);
  *     gale__schedule_choose(&nest, caps, &s);
- *     gale__schedule_key(&nest, &s, &key);
+ *     gale__schedule_params(&nest, &s, &key, words, &n);
  *     gale__schedule_build(&nest, &s, name, &ir);      // where the key is new; then print and compile
- *     gale__schedule_params(&nest, &s, words, &n);     // launch: pointers as in nest.buffers, then the words
- *     gale__schedule_grid(&nest, &s, groups);
+ *     gale__schedule_grid(&nest, &s, groups);          // launch: pointers as in nest.buffers, then the words
  *
  * Kernels rely on every buffer starting on a 16-byte boundary, and on no written buffer overlapping another one that
  * the nest touches; a buffer may be read and written through accesses that are equal. */
@@ -59,8 +58,8 @@ typedef struct gale__schedule {
     uint8_t wide[2];
     uint8_t axis;   /* TRANSPOSE: the dimension loads run along; WINDOW: along which windows slide: micro_n points of it
                        are as far as micro_m points of the last inner one, which has tile_k */
-    uint8_t unroll; /* TILE: the walk through a part of k is written out; MATRIX: that through all parts, which fill the
-                       stages but one */
+    uint8_t unroll; /* TILE: the walk through a part of k is written out (1) or is not to be (2); MATRIX: that through
+                       all parts, which fill the stages but one */
     uint8_t math;   /* gale__ir_math_flags */
     uint8_t once;   /* bit i: buffer i is larger than caches, and each element is read once */
     uint8_t settled; /* bit i: buffer i is complete before the kernel before this one begins, and is read early */
@@ -72,7 +71,8 @@ typedef struct gale__schedule {
     uint8_t direct;  /* MATRIX, groups: columns lie in work-group memory in an order that leaves eight neighbours of a
                         row to each thread, which finishes and stores them from its registers */
     uint8_t slice; /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
-    uint8_t async; /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once */
+    uint8_t async; /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once;
+                      GALE__ASYNC_HELD: by loads and, a step later, stores, since the device has no such copies */
     uint8_t few;   /* MATRIX: bit 0 rows, bit 1 columns: fewer than the tile has; none is fetched in place of those that
                       are missing */
     uint16_t maps; /* MATRIX, groups: operands are fetched as maps, by one thread (GALE__MAPS_*) */
@@ -80,6 +80,7 @@ typedef struct gale__schedule {
         relay; /* MATRIX: groups of the launch, each of which computes one tile after another; 0: a group per tile */
 } gale__schedule;
 
+#define GALE__ASYNC_HELD 4
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */
 
 /* A schedule of a contraction by kind and sides of the tile: what can be measured instead of being estimated. */
@@ -111,12 +112,12 @@ bool gale__schedule_choose_as(
 
 /* Fails with GALE_LIMIT when the nest asks more than a kernel can do (inner points >= 2^31, too many words). */
 gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out);
-/* Appends the shape class: equal bytes mean equal kernels. */
-gale_status gale__schedule_key(const gale__nest *nest, const gale__schedule *s, gale__str *key);
 /* Makes the kernel; `ir` is initialised here, and the caller finishes it (nothing to finish on failure). */
 gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s, const char *name, gale__ir *ir);
-/* words: room for GALE__SCHEDULE_WORDS. */
-gale_status gale__schedule_params(const gale__nest *nest, const gale__schedule *s, uint32_t *words, int *n_words);
+/* Appends the shape class to `key` (equal bytes mean equal kernels), and writes the words of a launch, for which there
+ * must be room for GALE__SCHEDULE_WORDS.  Each may be NULL. */
+gale_status gale__schedule_params(
+    const gale__nest *nest, const gale__schedule *s, gale__str *key, uint32_t *words, int *n_words);
 /* The maps of a launch; returns how many there are. */
 int gale__schedule_maps(const gale__nest *nest, const gale__schedule *s, gale__matrix_map out[GALE__LAUNCH_MAPS]);
 void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32_t groups[3]);

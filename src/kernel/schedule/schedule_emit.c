@@ -324,13 +324,13 @@ gale__ir_val gale__emit_scalar(gale__emit *e, int i, gale__ir_val a, gale__ir_va
 {
     const gale__nest_instr *in = &e->nest->code[i];
     gale_type type = (gale_type)in->type, compute = gale__compute_type(type);
-    bool level = in->acc >= GALE__NEST_LEVEL && in->op < GALE__SCALAR_COUNT;
-    if (level && e->ir->math & GALE__IR_LOOSE) {
-        if (in->op == GALE__DIV && in->acc == GALE__NEST_ROUGH)
-            return gale__ir_op2(
-                e->ir, GALE__MUL, type, a, gale__ir_op2(e->ir, GALE__IR_DIV, type, gale__ir_f32(e->ir, 1), b));
-        return gale__ir_level(e->ir, (gale__scalar)in->op, type, a, b, in->acc >= GALE__NEST_NEAR);
-    }
+    bool level = in->acc >= GALE__NEST_LEVEL && in->op < GALE__SCALAR_COUNT, loose = e->ir->math & GALE__IR_LOOSE;
+    if (loose && in->acc == GALE__NEST_GELU && e->ir->code[a].op == GALE__MUL)
+        return gale__ir_fast_gelu(e->ir, e->ir->code[a].a);
+    if (loose && level && (in->op == GALE__DIV || in->op == GALE__RINT || in->op == GALE__CAST))
+        return gale__ir_level(e->ir, (gale__scalar)in->op, type, a, b, (gale__ir_nearness)(in->acc - GALE__NEST_LEVEL));
+    if (loose && level && in->op == GALE__SELECT && e->ir->math & GALE__IR_CORNERS)
+        return gale__ir_op2(e->ir, GALE__IR_MAX, type, b, c); /* at least c, also where b is NaN */
     if (in->op == GALE__CAST) return gale__ir_cast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
     if (in->op == GALE__BITCAST) return bitcast(e->ir, (gale_type)e->nest->code[in->a].type, type, a);
     uint8_t math = e->ir->math;

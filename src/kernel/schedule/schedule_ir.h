@@ -11,7 +11,7 @@ static inline gale__ir_val add32(gale__ir *ir, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(ir, GALE__ADD, GALE_U32, a, b);
 }
-static inline gale__ir_val loop(gale__ir *ir, uint32_t end, uint32_t step, bool unroll)
+static inline gale__ir_val loop(gale__ir *ir, uint32_t end, uint32_t step, uint8_t unroll)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_FOR,
                                 .type = GALE_U32,

@@ -142,6 +142,7 @@ static void begin_stages(gale__matrix *t)
     if (s->rows > 1) gale__matrix_sets_begin(&t->tile);
     if (early && s->rows > 1) gale__emit_loads(&t->tile.tiling.emit, true);
     if (early) effect(ir, GALE__IR_READY, 0);
+    t->sure = s->async & GALE__ASYNC_HELD && s->exact && s->stages == 2;
     gale__ir_val first = loop(ir, s->stages - 1u, 1, false);
     gale__ir_val at = op32(ir, GALE__MUL, first, t->stage), from = op32(ir, GALE__MUL, first, s->tile_k);
     issue(t, at, from, early);
@@ -222,7 +223,31 @@ static void multiply_stages(gale__matrix *t)
     }
 }
 
-/* A stage is written while the one after it is read, and after the barrier that follows its last reading. */
+/* A stage is written while the one after it is read, and after the barrier that follows its last reading; `fetches`:
+ * or nothing is left to be written. */
+static void walk_steps(gale__matrix *t, gale__ir_val end, bool fetches)
+{
+    gale__ir *ir = t->tile.tiling.emit.ir;
+    const gale__schedule *s = t->tile.tiling.emit.schedule;
+    uint32_t ahead = s->stages - 1u;
+    gale__ir_val k = gale__emit_for(&t->tile.tiling.emit, end, s->tile_k);
+    gale__ir_val next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
+    wait_for_copies(t, ahead - 1);
+    if (s->groups) effect(ir, GALE__IR_GROUP_FENCE, 0);
+    effect(ir, GALE__IR_BARRIER, 0);
+    if (fetches) {
+        issue(t, get(ir, t->write), next, false);
+        gale__matrix_fetch(t, next);
+    }
+    multiply(t, get(ir, t->read));
+    if (fetches) gale__matrix_deliver(t, get(ir, t->write));
+    if (gale__schedule_matrix_shares(s) > 1) gale__matrix_total(t);
+    advance(t, t->read);
+    if (fetches) advance(t, t->write);
+    gale__emit_close(&t->tile.tiling.emit);
+}
+
+/* Where copies are loads and stores, the last steps, which have nothing to fetch, follow on their own. */
 static void walk_stages(gale__matrix *t)
 {
     gale__ir *ir = t->tile.tiling.emit.ir;
@@ -232,19 +257,15 @@ static void walk_stages(gale__matrix *t)
     t->write = variable(ir, GALE_U32);
     set(ir, t->read, gale__ir_u32(ir, 0));
     set(ir, t->write, gale__ir_u32(ir, ahead * t->stage));
-    gale__ir_val k = gale__emit_for(&t->tile.tiling.emit, t->tile.tiling.emit.layout.inner_count, s->tile_k);
-    gale__ir_val next = op32(ir, GALE__ADD, k, ahead * s->tile_k);
-    wait_for_copies(t, ahead - 1);
-    if (s->groups) effect(ir, GALE__IR_GROUP_FENCE, 0);
-    effect(ir, GALE__IR_BARRIER, 0);
-    issue(t, get(ir, t->write), next, false);
-    gale__matrix_fetch(t, next);
-    multiply(t, get(ir, t->read));
-    gale__matrix_deliver(t, get(ir, t->write));
-    if (gale__schedule_matrix_shares(s) > 1) gale__matrix_total(t);
-    advance(t, t->read);
-    advance(t, t->write);
-    gale__emit_close(&t->tile.tiling.emit);
+    gale__ir_val count = t->tile.tiling.emit.layout.inner_count;
+    if (!(s->async & GALE__ASYNC_HELD)) {
+        walk_steps(t, count, true);
+        return;
+    }
+    t->sure = s->exact;
+    gale__ir_val last = op32(ir, GALE__IR_MIN, count, ahead * s->tile_k);
+    walk_steps(t, gale__ir_op2(ir, GALE__SUB, GALE_U32, count, last), true);
+    walk_steps(t, last, false);
 }
 
 static void walk_k(gale__matrix *t)
@@ -309,7 +330,7 @@ static uint8_t groups_at_once(const gale__schedule *s)
     uint32_t group[3];
     if (s->relay) return 1;
     gale__schedule_group(s, group);
-    bool fits = s->micro_m * s->micro_n / s->lanes <= 64 && s->async == 3;
+    bool fits = s->micro_m * s->micro_n / s->lanes <= 64 && (s->async & 3) == 3;
     return (uint8_t)(fits && group[0] <= 256 ? 512 / group[0] : 0);
 }
 

@@ -24,6 +24,7 @@ typedef struct gale__matrix {
     gale__matrix_tile tile;
     gale__matrix_part parts[2];
     uint32_t stage; /* elements of a stage */
+    bool sure;      /* k does not end within what is copied */
     gale__ir_val shared, read, write;
     gale__ir_val gates;  /* of maps: a stage is full; relay: and more */
     gale__ir_val totals; /* f32: of the steps before, as this thread's sums */

@@ -3,6 +3,7 @@
  * of either sign, whose sums are whole numbers and the same in any order; or f32, on devices where cutting them into
  * bf16 pays. */
 #include "kernel/ir/ir_util.h"
+#include "kernel/print/print.h"
 #include "kernel/schedule/schedule_emit.h"
 #include <math.h>
 
@@ -120,8 +121,9 @@ static bool fits(const gale_device_caps *caps, const gale__schedule *s)
     gale__schedule_matrix_shared(s, &parts, &results);
     gale__schedule_group(s, group);
     if (group[0] > (caps->group_max ? caps->group_max : 256)) return false;
-    /* Results reuse the memory of the parts, if the language can express it. */
-    if (caps->shared_most_bytes) return (parts > results ? parts : results) <= most;
+    /* Results reuse the memory of the parts, if the language can express it: SPIR-V for whole words. */
+    bool over = caps->shared_most_bytes && (!caps->spirv || (s->wide[0] > 1 && s->wide[1] > 1));
+    if (over) return (parts > results ? parts : results) <= most;
     return parts + results <= most;
 }
 
@@ -147,10 +149,11 @@ static void longest_steps(const gale__contraction *c, const gale_device_caps *ca
     bool small = s->async == 3 && sides <= 128 && caps->shared_most_bytes >= SHARED_FOR_TWO;
     bool longer = want ? want->how == GALE__HOW_LONG : (bytes || s->async) && (least || middle || small);
     s->tile_k = bytes ? 64 : 32;
-    *ahead = 4;
+    *ahead =
+        s->async & GALE__ASYNC_HELD && !caps->matrix_emulated ? 2 : 4; /* the registers of a thread hold one stage */
     if (caps->software || c->k < 2 * s->tile_k || !longer) return;
     s->tile_k = bytes || (least && c->k >= FAR_K) ? 128 : 64;
-    *ahead = least ? 8 : 3;
+    if (*ahead > 2) *ahead = least ? 8 : 3;
 }
 
 static bool choose_depth(
@@ -166,18 +169,28 @@ static bool choose_depth(
     return false;
 }
 
+/* Copies that are held in registers leave room for two groups of 128 x 128, which cannot hide each other's waiting
+ * unless k is long, and whose last round leaves units idle (Vulkan on an H200, 4,096 cubed: 503 us, and 677 in tiles of
+ * 64 x 128; 589,824 x 128 x 32: 97 us, and 85). */
+static bool fills_large(const gale__contraction *c, const gale__schedule *s, int64_t units)
+{
+    bool held = s->async & GALE__ASYNC_HELD;
+    return !held || (c->k > SHORT_K && gale__schedule_tiles(c, s, 128, 128) >= 4 * units);
+}
+
 static bool choose_sizes(
     const gale__contraction *c, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *s)
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
     int tm = tile_for(m), tn = tile_for(n);
-    if (tn == 32 && c->b_count * up(m, 256) >= 4 * units) tm = 256;
+    if (tn == 32 && c->b_count * up(m, 256) >= 4 * units && !(s->async & GALE__ASYNC_HELD)) tm = 256;
     if (caps->software) tm = tn = 32;
     /* Nearly a group for each unit is enough: larger tiles gain more than the last units. */
     while (!want && tm + tn > 64 && c->b_count * up(m, tm) * up(n, tn) < units * 7 / 8) {
         if (tm >= tn) tm /= 2;
         else tn /= 2;
     }
+    if (!want && tm == 128 && tn == 128 && !fills_large(c, s, units)) tm = 64;
     if (want && caps->software && want->m + want->n > 96) return false; /* compilers take minutes */
     if (want) tm = want->m, tn = want->n;
     for (;;) {
@@ -469,6 +482,7 @@ bool gale__schedule_choose_matrix(
     t.lanes = (uint8_t)(caps->matrix_emulated ? 32 : caps->subgroup);
     t.swap = c.kind[nest->n_outer - 1] == 'M';
     for (int w = 0; w < 2; w++) choose_copies(nest, &c, &t, w);
+    if (t.async && !gale__dialect_copies(caps->dialect)) t.async |= GALE__ASYNC_HELD;
     bool sought = !want || want->how >= GALE__HOW_GROUPS, able = caps->matrix_groups && native && !nest->steady;
     bool together = able && sought && (shares ? choose_shares : choose_groups)(nest, &c, caps, want, &t);
     if (want && sought && !together) return false;
@@ -476,7 +490,8 @@ bool gale__schedule_choose_matrix(
     if (!together && native && !shares && !want) together = !nest->steady && choose_sets(&c, caps, &t);
     if ((!together && !choose_sizes(&c, caps, want, &t)) || !divide_parts(&t) || !loops_end(&c, caps, &t)) return false;
     int64_t last = last_extent(nest, &c, &t);
-    t.vector = (uint8_t)(t.direct ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
+    bool eight = t.direct || (t.async & GALE__ASYNC_HELD && last % 8 == 0);
+    t.vector = (uint8_t)(eight ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
     t.few = (uint8_t)(((t.swap ? c.n : c.m) < t.tile_m) | ((t.swap ? c.m : c.n) < t.tile_n) << 1);
     t.steps = (uint8_t)(t.direct ? t.micro_m / 8 : choose_results(caps, &t));

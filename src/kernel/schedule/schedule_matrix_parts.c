@@ -126,6 +126,7 @@ static void copy_group(
     gale__emit *e = &p->emit;
     gale__ir *ir = e->ir;
     bool filled = p->fill && ok;
+    if (!there && (filled || !ok)) there = gale__ir_const(ir, GALE_BOOL, 1);
     int words = 4 * e->schedule->wide[p->which] / (int)gale__schedule_matrix_unit(e->schedule);
     gale__ir_instr in = {.op = GALE__IR_COPY,
         .width = (uint8_t)words,
@@ -162,7 +163,7 @@ void gale__matrix_part_copy(gale__matrix *t, gale__matrix_part *p, gale__ir_val 
         for (int i = 0; i < e->inner_blocks; i++) {
             gale__ir_val ok, from = gale__emit_address(e, p->access, b, i, &ok);
             copy_group(t, p, op32(ir, GALE__ADD, to, offset_of(p, (uint32_t)b, (uint32_t)i)), from,
-                gale__emit_and(e, p->there[b], e->inner_valid[i]), ok);
+                gale__emit_and(e, p->there[b], t->sure ? 0 : e->inner_valid[i]), ok);
         }
 }
 

@@ -46,8 +46,12 @@ static void emit_results(gale__matrix_tile *t, const gale__ir_val *at)
     gale__emit_acc sums[4 * GALE__EMIT_OUTER_BLOCKS];
     gale_type sum = gale__ir_type(e->ir, t->results);
     for (int b = 0; b < e->outer_blocks; b++) {
-        gale__ir_get_lanes(e->ir, t->results, sum, e->outer_vector, at[b], lanes);
-        for (int i = 0; i < e->outer_vector; i++) sums[b * e->outer_vector + i] = (gale__emit_acc){lanes[i], 0};
+        for (int i = 0; i < e->outer_vector; i++) {
+            if (i % 4 == 0)
+                gale__ir_get_lanes(e->ir, t->results, sum, e->outer_vector < 4 ? e->outer_vector : 4,
+                    i ? op32(e->ir, GALE__ADD, at[b], (uint32_t)i) : at[b], lanes);
+            sums[b * e->outer_vector + i] = (gale__emit_acc){lanes[i % 4], 0};
+        }
     }
     gale__emit_results(e, t->tiling.contraction.reduce, sums);
 }

@@ -291,7 +291,7 @@ gale_status gale__emit_walk_run(gale__emit_walk *w)
     gale__emit_access spare;
     gale__contraction c;
     vectors v = {1, {gale__schedule_vector_dim(nest, w->schedule)}, {w->schedule->vector}};
-    for (size_t i = 0; i < sizeof *w->schedule; i++) key_byte(w, ((const uint8_t *)w->schedule)[i]);
+    if (w->key) gale__str_add_n(w->key, (const char *)w->schedule, sizeof *w->schedule);
     walk_domain(w, layout, v.dim[0]);
     if (w->schedule->kind == GALE__SCHEDULE_TRANSPOSE) walk_tiles(w, layout, NULL);
     if ((w->schedule->kind == GALE__SCHEDULE_TILE || w->schedule->kind == GALE__SCHEDULE_MATRIX) &&

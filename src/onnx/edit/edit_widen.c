@@ -1,4 +1,5 @@
-/* A model of halves in single precision, whose results say more about its form: rounding hides nothing. */
+/* Converts a model of halves to single precision, so that two forms of it can be compared without rounding hiding a
+ * difference. */
 #include "base/num.h"
 #include "graph/run/tensor.h"
 #include "onnx/edit/edit.h"

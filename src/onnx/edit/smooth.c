@@ -1,7 +1,7 @@
-/* Few channels of an activation are often far larger than the others: networks for language keep them so from layer to
- * layer.  In 8 bit they leave little for the rest.  A product does not change when a channel is divided and the weights
- * that meet it are multiplied by the same number, so the unevenness is shared between both sides, as much of it as
- * makes the error of the product least. */
+/* Channel factors for quantised products.  A few channels of an activation are often far larger than the others, above
+ * all in language models; with one 8-bit range for all channels they would leave little precision for the rest.  A
+ * product does not change if a channel is divided by a number and its weights are multiplied by it.  So each channel
+ * gets the factor that gives the product the smallest error. */
 #include "onnx/edit/int8.h"
 #include <math.h>
 #include <string.h>

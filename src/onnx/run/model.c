@@ -310,14 +310,27 @@ static gale_status gather_named(named *n, const char *const *input_names, gale_t
     return GALE_OK;
 }
 
-static gale_status make_other(gale_model *m, const char *const *given, int n, gale_model **out)
+gale_status gale__onnx_model_again(
+    gale_model *m, gale_device *device, const gale_model_options *options, gale_model **out)
 {
     gale__onnx *file = NULL;
+    gale_model_options o = *options;
+    const char **given = gale__calloc((size_t)m->defaults.n_given + 1, sizeof *given);
+    gale_status status = given ? GALE_OK : GALE_NO_MEMORY;
+    for (int i = 0; given && i < m->defaults.n_given; i++) given[i] = m->defaults.given[i]->name.at;
+    if (!o.given) o.given = given, o.n_given = m->defaults.n_given;
+    if (status == GALE_OK) status = gale__onnx_again(m->session->net->file, &file);
+    if (status == GALE_OK) status = gale__onnx_model_from_file(&file, device, &o, out);
+    gale__free(given);
+    return status;
+}
+
+static gale_status make_other(gale_model *m, const char *const *given, int n, gale_model **out)
+{
     gale_model_options options = m->session->options;
     options.given = given;
     options.n_given = n;
-    GALE_TRY(gale__onnx_again(m->session->net->file, &file));
-    GALE_TRY(gale__onnx_model_from_file(&file, m->session->device, &options, out));
+    GALE_TRY(gale__onnx_model_again(m, m->session->device, &options, out));
     (*out)->next = m->others;
     m->others = *out;
     return GALE_OK;

@@ -1,5 +1,6 @@
-/* Which of several devices a model runs on: the one that its run is predicted to take the least time on.  Without a
- * prediction the first one given keeps the work, since callers name the one they prefer first. */
+/* Which of several devices a model runs on: the one that its run is predicted to take the least time on, or, where
+ * nothing can be predicted, took it when all were tried.  Where a device has not been measured the first one given
+ * keeps the work, since callers name the one they prefer first. */
 #include "onnx/run/model_place.h"
 #include "graph/run/forecast.h"
 #include "onnx/run/session.h"
@@ -50,11 +51,23 @@ void gale__place_log(gale_device *const *devices, const double *times_us, int n,
                 i == best ? " and is chosen" : "");
 }
 
-gale_status gale_model_place(
-    gale_model *m, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us, int *chosen)
+static gale_status choose_by_trial(gale_model *m, gale_object *const *inputs, gale_device *const *devices, int n,
+    const gale__place_told *told, double *times_us, int *chosen)
 {
-    GALE__NEED({"model", m}, {"devices", devices}, {"times_us", times_us}, {"chosen", chosen});
-    GALE__WITHIN(gale__onnx_model_session(m)->device->context);
+    double *times = gale__calloc((size_t)n, sizeof *times);
+    int best = 0;
+    if (!times) return GALE_NO_MEMORY;
+    for (int i = 0; i < n; i++) times[i] = -1;
+    gale_status status = n > 1 ? gale__place_try(m, inputs, devices, n, told, times, &best) : GALE_OK;
+    for (int i = 0; i < n && status == GALE_OK; i++) times_us[i] = times[i];
+    if (status == GALE_OK) *chosen = best;
+    gale__free(times);
+    return status;
+}
+
+gale_status gale__place(gale_model *m, gale_object *const *inputs, gale_device *const *devices, int n,
+    const gale__place_told *told, double *times_us, int *chosen)
+{
     if (n < 1) return gale__fail(GALE_INVALID, "gale_model_place: n is %d, but there must be a device", n);
     for (int i = 0; i < n; i++)
         if (!devices[i]) return gale__fail(GALE_INVALID, "gale_model_place: devices[%d] is NULL", i);
@@ -62,14 +75,20 @@ gale_status gale_model_place(
     if (status == GALE_UNSUPPORTED) {
         gale__log(GALE__INFO, "%s", gale_error());
         gale__error_clear();
-        for (int i = 0; i < n; i++) times_us[i] = -1;
-        *chosen = 0;
-        return GALE_OK;
+        return choose_by_trial(m, inputs, devices, n, told, times_us, chosen);
     }
     GALE_TRY(status);
     *chosen = best_of(devices, times_us, n);
     gale__place_log(devices, times_us, n, *chosen, "is predicted to take");
     return GALE_OK;
+}
+
+gale_status gale_model_place(
+    gale_model *m, gale_object *const *inputs, gale_device *const *devices, int n, double *times_us, int *chosen)
+{
+    GALE__NEED({"model", m}, {"devices", devices}, {"times_us", times_us}, {"chosen", chosen});
+    GALE__WITHIN(gale__onnx_model_session(m)->device->context);
+    return gale__place(m, inputs, devices, n, NULL, times_us, chosen);
 }
 
 void gale__place_note(const gale_device *device, const char *what, double predicted_us, double took_us)

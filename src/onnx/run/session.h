@@ -94,6 +94,9 @@ void gale__onnx_eager_finish(gale__onnx_session *s);
 gale_status gale__onnx_model_from_file(
     gale__onnx **file /* taken over */, gale_device *device, const gale_model_options *options, gale_model **out);
 gale__onnx_session *gale__onnx_model_session(gale_model *model);
+/* The same model on another device; options.given NULL: with the inputs that it takes. */
+gale_status gale__onnx_model_again(
+    gale_model *m, gale_device *device, const gale_model_options *options, gale_model **out);
 
 /* One device operator at once, on the session's device (programs are kept by the session): for host operators that must
  * compute. */

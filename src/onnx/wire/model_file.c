@@ -110,6 +110,11 @@ gale_status gale__onnx_again(gale__onnx *file, gale__onnx **out)
     return GALE_OK;
 }
 
+gale_status gale__onnx_sample(const gale__onnx *file, gale__sha *sha)
+{
+    return gale__file_map_sample(&file->source.map, file->source.memory, file->source.size, sha);
+}
+
 void gale__onnx_hold(gale__onnx *file) { atomic_fetch_add(&file->refs, 1); }
 
 void gale__onnx_close(gale__onnx **file)

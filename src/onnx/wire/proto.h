@@ -6,6 +6,7 @@
  * never NULL. */
 #ifndef GALE_ONNX_PROTO_H
 #define GALE_ONNX_PROTO_H
+#include "base/hash.h"
 #include "base/str.h"
 #include "gale/graph.h"
 
@@ -226,6 +227,8 @@ typedef enum gale__pb_kind {
 gale_status gale__onnx_open(const char *path, gale__pb_kind kind, gale__onnx **out);
 /* The same bytes as messages of their own. */
 gale_status gale__onnx_again(gale__onnx *file, gale__onnx **out);
+/* Adds samples of the bytes, without external data. */
+gale_status gale__onnx_sample(const gale__onnx *file, gale__sha *sha /* begun */);
 /* From memory, which is copied when `copy`, else must outlive the file.  folder (may be NULL): for external data. */
 gale_status gale__onnx_parse(
     const void *data, size_t size, bool copy, const char *folder, gale__pb_kind kind, gale__onnx **out);
