@@ -10,9 +10,11 @@
 #include "gale/base.h"
 #include "gale/device.h"
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int test_bad;        /* failed checks of the running test */
 static int test_skipped;    /* the running test asked to be skipped */
@@ -119,11 +121,23 @@ static inline bool test_wanted(const char *name, int argc, char **argv)
     return argc < 2;
 }
 
+/* A test that hangs is ended from outside, and says which one it was. */
+static void test_ended(int signal)
+{
+    static const char before[] = "FAIL ", after[] = ": did not end in time\n";
+    const char *name = test_at ? test_at : "main";
+    bool told = write(1, before, sizeof before - 1) > 0 && write(1, name, strlen(name)) > 0 &&
+                write(1, after, sizeof after - 1) > 0;
+    _exit(told ? 128 + signal : 1);
+}
+
 /* Before main, since some programs open devices there.  Tests find out by themselves what a driver computes. */
 __attribute__((constructor)) static void test_prepare(void)
 {
+    signal(SIGTERM, test_ended);
     gale_workarounds_apply();
     setenv("GALE_ALLOW_UNTRUSTED", "1", 0);
+    setenv("GALE_WATCHDOG_S", "200", 0); /* a driver that hangs is reported before the test is ended */
 }
 
 static inline int test_main(const test_row *rows, size_t count, int argc, char **argv)
@@ -139,6 +153,7 @@ static inline int test_main(const test_row *rows, size_t count, int argc, char *
         else passed++;
         fflush(stdout);
     }
+    test_at = "exit";
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed ? 1 : 0;
 }
