@@ -340,20 +340,33 @@ typedef struct turning {
     size_t element;
 } turning;
 
+/* to[at][k] = from[k][at] for a square at most. */
+#define TURN(T)                                                                                      \
+    static void turn_##T(const turning *t, const T *from, T *to, int64_t rows, int64_t columns)      \
+    {                                                                                                \
+        for (int64_t at = 0; at < rows; at++)                                                        \
+            for (int64_t k = 0; k < columns; k++) to[at * t->channels + k] = from[k * t->size + at]; \
+    }
+TURN(uint8_t)
+TURN(uint16_t)
+TURN(uint32_t)
+TURN(uint64_t)
+
 static void turn_rows(void *arg, size_t i, int worker)
 {
     const turning *t = arg;
     int64_t blocks = (t->size + SIDE - 1) / SIDE, first = (int64_t)i % blocks * SIDE;
-    size_t base = (size_t)((int64_t)i / blocks * t->size * t->channels), e = t->element;
+    int64_t base = (int64_t)i / blocks * t->size * t->channels, rows = t->size - first < SIDE ? t->size - first : SIDE;
     (void)worker;
-    for (int64_t c = 0; c < t->channels; c += SIDE)
-        for (int64_t at = first; at < t->size && at < first + SIDE; at++)
-            for (int64_t k = c; k < t->channels && k < c + SIDE; k++) {
-                const char *from = t->from + (base + (size_t)(k * t->size + at)) * e;
-                char *to = t->to + (base + (size_t)(at * t->channels + k)) * e;
-                if (e == 2) memcpy(to, from, 2); /* an instruction instead of a call */
-                else memcpy(to, from, e);
-            }
+    for (int64_t c = 0; c < t->channels; c += SIDE) {
+        int64_t columns = t->channels - c < SIDE ? t->channels - c : SIDE;
+        const void *from = t->from + (size_t)(base + c * t->size + first) * t->element;
+        void *to = t->to + (size_t)(base + first * t->channels + c) * t->element;
+        if (t->element == 1) turn_uint8_t(t, from, to, rows, columns);
+        else if (t->element == 2) turn_uint16_t(t, from, to, rows, columns);
+        else if (t->element == 4) turn_uint32_t(t, from, to, rows, columns);
+        else turn_uint64_t(t, from, to, rows, columns);
+    }
 }
 
 void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to)
