@@ -150,8 +150,9 @@ static void find_depth(
         .across = w->x.taps,
         .hop = w->x.hop,
         .down = w->y.taps};
-    if (!gale__simd_get()->rows.depth || c->bytes || w->access->fill || w->x.unit != 1 || k->n != 2 ||
-        k->dim[0] != w->y.tap || k->dim[1] != w->x.tap || !find_inside(c, w))
+    const gale__simd_rows *simd = &gale__simd_get()->rows;
+    if (!simd->depth || c->bytes || w->access->fill || w->x.unit != 1 || k->n != 2 || k->dim[0] != w->y.tap ||
+        k->dim[1] != w->x.tap || !find_inside(c, w))
         return;
     c->line = find_line(c, w, batch);
     int64_t border = (d.down - 1) * d.hop_y;
@@ -159,7 +160,9 @@ static void find_depth(
                 w->y.step == d.step && (d.step == 1 || d.hop_y == 1) && c->top <= border &&
                 gale__cpu_window_places(&w->y, w->y.lanes) - c->bottom <= border &&
                 (d.width - 1) * d.step + 1 <= VECTOR * (GALE__DEPTH_VECTORS - 1);
-    c->turned = (!fits || (d.width <= TURNED_WIDTH && c->taps > DEPTH_TAPS)) && c->line && find_turned(c, w, batch);
+    fits = fits && (d.step == 1 || d.width * d.across <= simd->depth_apart);
+    c->turned = simd->deep && (!fits || (d.width <= TURNED_WIDTH && c->taps > DEPTH_TAPS)) && c->line &&
+                find_turned(c, w, batch);
     if (c->turned) d.pitch = gale__cpu_window_places(&w->x, w->x.lanes);
     else if (fits) find_masks(&d, c);
     if (c->turned || fits) c->depth = d;

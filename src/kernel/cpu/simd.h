@@ -204,6 +204,7 @@ typedef struct gale__simd_rows {
         size_t width, size_t pitch);
     /* y = min(max(sums + bias, lo), hi) of so many channels; NULL: not on this instruction set */
     void (*depth)(const gale__simd_depth *d, const gale__simd_strip *a, int64_t channels);
+    int64_t depth_apart; /* results of a row times taps across, up to which that is fastest with step 2 */
     /* the same of 16 channels side by side, one row of results, of the taps down in [first, last); x: where the first
      * tap is; pitch is in places, and masks are not used */
     void (*deep)(float *y, const float *x, const gale__simd_depth *d, const float *w, int64_t first, int64_t last,
