@@ -108,7 +108,7 @@ def main():
         thumbs(gale, folder, "large", 20, [(1920, 1080), (2048, 1556), (4096, 2160)], max(1, runs // 2))
         memory(gale, folder, runs)
         levels(gale, folder, runs)
-        for compression in ("zip", "piz", "dwaa"):
+        for compression in ("rle", "zip", "piz", "pxr24", "b44", "dwaa"):
             make(folder / f"decode-{compression}", 1, [(2048, 1556)], compression)
         decode(gale, folder, runs)
 

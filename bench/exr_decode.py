@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Decoding alone, by all cores: libgale beside OpenEXR's C++ reader (Debian's libOpenEXR 3.1, through its C functions), taking turns.
 
-usage: exr_decode.py LIBGALE FOLDER [RUNS]      FOLDER has decode-zip, decode-piz and decode-dwaa (bench/exr.py makes them)
+usage: exr_decode.py LIBGALE FOLDER [RUNS]      FOLDER has folders decode-zip, decode-piz ... (bench/exr.py makes them)
 
-Both read R, G, B and A of 2048 x 1556 pixels into memory that is there already: gale into planes, OpenEXR into its RGBA pixels.
+Both read R, G, B and A of 2048 x 1556 pixels into memory that is there already: gale into planes, OpenEXR into its RGBA pixels.  GALE_THREADS sets the threads of both.
 """
 import ctypes, os, pathlib, statistics, sys, time
 
@@ -35,7 +35,7 @@ def open_gale(path):
 def open_peer():
     lib = ctypes.CDLL("libOpenEXR-3_1.so.30")
     lib.ImfOpenInputFile.restype = ctypes.c_void_p
-    getattr(lib, "_ZN7Imf_3_120setGlobalThreadCountEi")(os.cpu_count())
+    getattr(lib, "_ZN7Imf_3_120setGlobalThreadCountEi")(int(os.environ.get("GALE_THREADS", os.cpu_count())))
     pixels = ctypes.create_string_buffer(4 * W * H * 2)
 
     def read(name):
@@ -50,12 +50,12 @@ def open_peer():
 def main():
     folder, runs = pathlib.Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 9
     works = [open_gale(sys.argv[1]), open_peer()]
-    for how in ("zip", "piz", "dwaa"):
-        path, times = str(folder / f"decode-{how}/00.exr"), ([], [])
+    for path in sorted(folder.glob("decode-*/00.exr")):
+        how, times = path.parent.name.removeprefix("decode-"), ([], [])
         for _ in range(runs):
             for work, list_ in zip(works, times):
                 begun = time.perf_counter()
-                work(path)
+                work(str(path))
                 list_.append((time.perf_counter() - begun) * 1e3)
         a, b = map(statistics.median, times)
         print(f"decode {how}, {W}x{H} half RGBA{'':29} {a:9.1f} {b:9.1f} {b / a:7.2f}x")

@@ -143,6 +143,7 @@ exr_result_t gale__exr_packer_choose(exr_context_t file, int part, exr_encode_pi
     if (how >= EXR_COMPRESSION_DWAA) e->compress_fn = gale__exr_dwa;
     bool zip = how == EXR_COMPRESSION_ZIP || how == EXR_COMPRESSION_ZIPS;
     if (zip && gale__exr_deflates()) e->compress_fn = gale__exr_zip;
+    if (how == EXR_COMPRESSION_PXR24 && gale__exr_deflates()) e->compress_fn = gale__exr_pxr24;
     own->pack = e->compress_fn;
     if (e->compress_fn) e->compress_fn = pack;
     e->encoding_user_data = own;

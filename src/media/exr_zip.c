@@ -1,5 +1,6 @@
 /* ZIP chunks with libdeflate, which is about twice as fast as zlib (else base/inflate.h), and a vectorised inverse
- * predictor: the bytes are differences of neighbours, first all low bytes, then all high ones. */
+ * predictor: the bytes are differences of neighbours, first all low bytes, then all high ones.  RLE has the same
+ * predictor, and runs of bytes. */
 #include "media/exr_pack.h"
 #include "base/inflate.h"
 #include <string.h>
@@ -91,6 +92,21 @@ void gale__exr_unpredict(uint8_t *from, uint8_t *to, size_t size)
     interleave(from, to, size);
 }
 
+/* Runs of OpenEXR's: a negative count is that of bytes as they are, others are one less than repetitions. */
+bool gale__exr_unrun(const uint8_t *from, size_t n, uint8_t *to, size_t size)
+{
+    const uint8_t *end = from + n;
+    while (from < end) {
+        int count = (int8_t)*from++;
+        size_t many = count < 0 ? (size_t)-count : (size_t)count + 1;
+        if (many > size || (count < 0 ? (size_t)(end - from) < many : from == end)) return false;
+        if (count < 0) memcpy(to, from, many), from += many;
+        else memset(to, *from++, many);
+        to += many, size -= many;
+    }
+    return !size;
+}
+
 static exr_result_t unzip(exr_decode_pipeline_t *d)
 {
     size_t packed = (size_t)d->chunk.packed_size, size = (size_t)d->chunk.unpacked_size;
@@ -99,6 +115,16 @@ static exr_result_t unzip(exr_decode_pipeline_t *d)
     exr_result_t e = gale__exr_inflate(d, d->packed_buffer, packed, room, size);
     if (e == EXR_ERR_SUCCESS) gale__exr_unpredict(room, d->unpacked_buffer, size);
     return e;
+}
+
+static exr_result_t unrle(exr_decode_pipeline_t *d)
+{
+    size_t size = (size_t)d->chunk.unpacked_size;
+    void *room = gale__exr_scratch(&d->scratch_buffer_1, &d->scratch_alloc_size_1, size);
+    if (!room) return EXR_ERR_OUT_OF_MEMORY;
+    if (!gale__exr_unrun(d->packed_buffer, (size_t)d->chunk.packed_size, room, size)) return EXR_ERR_CORRUPT_CHUNK;
+    gale__exr_unpredict(room, d->unpacked_buffer, size);
+    return EXR_ERR_SUCCESS;
 }
 
 /* A chunk that packing would have made larger is stored as it is. */
@@ -111,6 +137,8 @@ static exr_result_t unpack(exr_decode_pipeline_t *d, gale__exr_unpack *how)
     return EXR_ERR_SUCCESS;
 }
 static exr_result_t unpack_zip(exr_decode_pipeline_t *d) { return unpack(d, unzip); }
+static exr_result_t unpack_rle(exr_decode_pipeline_t *d) { return unpack(d, unrle); }
+static exr_result_t unpack_pxr24(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_unpxr24); }
 static exr_result_t unpack_b44(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_unb44); }
 static exr_result_t unpack_piz(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_unpiz); }
 static exr_result_t unpack_dwa(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_undwa); }
@@ -129,6 +157,8 @@ gale__exr_unpack *gale__exr_unpack_find(exr_compression_t how)
     switch (how) {
     case EXR_COMPRESSION_ZIP:
     case EXR_COMPRESSION_ZIPS: return unpack_zip;
+    case EXR_COMPRESSION_RLE: return unpack_rle;
+    case EXR_COMPRESSION_PXR24: return unpack_pxr24;
     case EXR_COMPRESSION_PIZ: return unpack_piz;
     case EXR_COMPRESSION_B44:
     case EXR_COMPRESSION_B44A: return unpack_b44;
