@@ -17,14 +17,14 @@ static lanes load(const uint8_t *p)
     return v;
 }
 
-/* Sums of all lanes up to each: four steps of doubling. */
+/* Sums of all lanes up to each: four steps of doubling.  Lanes that follow each other are one instruction. */
 static lanes sum_up(lanes v)
 {
     const lanes none = {0};
-    v += __builtin_shufflevector(none, v, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
-    v += __builtin_shufflevector(none, v, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29);
-    v += __builtin_shufflevector(none, v, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27);
-    v += __builtin_shufflevector(none, v, 0, 0, 0, 0, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23);
+    v += __builtin_shufflevector(none, v, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
+    v += __builtin_shufflevector(none, v, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29);
+    v += __builtin_shufflevector(none, v, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27);
+    v += __builtin_shufflevector(none, v, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23);
     return v;
 }
 
@@ -36,9 +36,9 @@ static void undo_differences(uint8_t *p, size_t n)
     size_t i = 0;
     if (n) p[0] = (uint8_t)(p[0] + 128); /* the first one has none before it */
     for (; i + 16 <= n; i += 16) {
-        lanes v = sum_up(load(p + i) - middle) + before;
+        lanes sums = sum_up(load(p + i) - middle), v = sums + before;
         memcpy(p + i, &v, sizeof v);
-        before = __builtin_shufflevector(v, v, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15);
+        before += __builtin_shufflevector(sums, sums, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15);
     }
     for (; i < n; i++) p[i] = (uint8_t)(p[i] - 128 + (i ? p[i - 1] : 0));
 }
