@@ -131,6 +131,7 @@ static exr_result_t unrle(exr_decode_pipeline_t *d)
 static exr_result_t unpack(exr_decode_pipeline_t *d, gale__exr_unpack *how)
 {
     if (!d->chunk.unpacked_size) return EXR_ERR_SUCCESS;
+    if (!d->chunk.packed_size) return EXR_ERR_CORRUPT_CHUNK;
     if (d->chunk.packed_size != d->chunk.unpacked_size) return how(d);
     if (d->unpacked_buffer != d->packed_buffer)
         memcpy(d->unpacked_buffer, d->packed_buffer, (size_t)d->chunk.unpacked_size);
