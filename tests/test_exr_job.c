@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/thread.h"
 #include "device/front.h"
 #include "gale/exr.h"
 #include "gale/graph.h"
@@ -65,6 +66,7 @@ TEST(written_files_are_read)
         gale_exr *f = NULL;
         float got[W * H];
         uint32_t id[W * H];
+        gale__parallel_set_width(1 + k % 3); /* chunks at a time */
         if (!CHECK_OK(write_file(path, 2, ways[k % 6], k < 6 ? 0 : 16)) || !CHECK_OK(gale_exr_open(path, NULL, &f)))
             continue;
         CHECK_EQ(gale_exr_part_count(f), 2);
@@ -79,6 +81,7 @@ TEST(written_files_are_read)
         CHECK_FAILS(gale_exr_read(f, 0, 1, 1, &(gale_exr_target){"R", GALE_F32, got, 0, 0}, 1), NOT_FOUND);
         gale_exr_close(&f);
     }
+    gale__parallel_set_width(0);
     CHECK_FAILS(write_file(path_of("a.exr"), 1, "zap", 0), INVALID);
 }
 

@@ -56,7 +56,8 @@ exr_result_t gale__exr_deep_chunk(gale__exr_deep *deep, const exr_chunk_info_t *
 void gale__exr_deep_end(gale__exr_deep **deep);
 
 /* Packs the chunks of a part by all cores.  `add` gives the pipeline of the next chunk, whose channels the caller then
- * points to samples that stay where they are; `finish` writes what is left, unless r is an error, which it returns. */
+ * points to samples, which stay there until `flush` has written all chunks so far; `finish` does so, too, unless r is
+ * an error, which it returns. */
 typedef struct gale__exr_hand gale__exr_hand;
 typedef struct gale__exr_packer {
     exr_context_t file;
@@ -65,6 +66,7 @@ typedef struct gale__exr_packer {
     int width, filled;
 } gale__exr_packer;
 exr_result_t gale__exr_packer_add(gale__exr_packer *p, const exr_chunk_info_t *chunk, exr_encode_pipeline_t **out);
+exr_result_t gale__exr_packer_flush(gale__exr_packer *p);
 exr_result_t gale__exr_packer_finish(gale__exr_packer *p, exr_result_t r);
 
 typedef struct gale__exr_choice {

@@ -51,7 +51,7 @@ static void run_hand(void *arg, size_t i, int worker)
     if (gale__exr_said(h->result) == GALE_NO_MEMORY) h->result = EXR_ERR_OUT_OF_MEMORY;
 }
 
-static exr_result_t flush(gale__exr_packer *p)
+exr_result_t gale__exr_packer_flush(gale__exr_packer *p)
 {
     exr_result_t r = EXR_ERR_SUCCESS;
     gale__parallel((size_t)p->filled, run_hand, p);
@@ -68,7 +68,7 @@ exr_result_t gale__exr_packer_add(gale__exr_packer *p, const exr_chunk_info_t *c
     exr_result_t r = EXR_ERR_SUCCESS;
     if (!p->hands) p->width = gale__parallel_now(), p->hands = gale__calloc((size_t)p->width, sizeof *p->hands);
     if (!p->hands) return EXR_ERR_OUT_OF_MEMORY;
-    if (p->filled == p->width) r = flush(p);
+    if (p->filled == p->width) r = gale__exr_packer_flush(p);
     if (r != EXR_ERR_SUCCESS) return r;
     exr_encode_pipeline_t *e = &p->hands[p->filled].e;
     r = e->context ? exr_encoding_update(p->file, p->part, chunk, e)
@@ -79,7 +79,7 @@ exr_result_t gale__exr_packer_add(gale__exr_packer *p, const exr_chunk_info_t *c
 
 exr_result_t gale__exr_packer_finish(gale__exr_packer *p, exr_result_t r)
 {
-    if (r == EXR_ERR_SUCCESS && p->hands) r = flush(p);
+    if (r == EXR_ERR_SUCCESS && p->hands) r = gale__exr_packer_flush(p);
     for (int i = 0; p->hands && i < p->width; i++)
         if (p->hands[i].e.context) exr_encoding_destroy(p->file, &p->hands[i].e);
     gale__free(p->hands);

@@ -165,7 +165,7 @@ static exr_result_t write_level(writing *w, int part, gale__exr_packer *packer, 
             chunk.unpacked_size = (uint64_t)chunk.width * (uint64_t)chunk.height * pixel;
             if (r == EXR_ERR_SUCCESS) r = encode(w, packer, &chunk, lx, ly, width, x, y);
         }
-    return r;
+    return r == EXR_ERR_SUCCESS ? gale__exr_packer_flush(packer) : r; /* planes are asked for level by level */
 }
 
 static exr_result_t write_part(writing *w, int part)
