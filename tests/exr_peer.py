@@ -150,9 +150,9 @@ def make_more(source, folder):
 
 
 def write_more(program, source, folder):
-    """What gale writes that the C core cannot: read by both, and near the source."""
+    """What gale writes by its own code: read by both, and near the source."""
     made = []
-    for how in ("dwaa", "dwab"):
+    for how in ("dwaa", "dwab", "pxr24"):
         for tiled in (False, True):
             path = f"{folder}/gale-{how}{'-tiled' if tiled else ''}.exr"
             run(program, "exr", "convert", source, "--compression", how, *(["--tile", "48"] if tiled else []), "-o", path)
@@ -163,7 +163,7 @@ def write_more(program, source, folder):
 def differs_rewritten(program, path, folder):
     """A file with subsampled channels that gale wrote, as OpenEXR reads both."""
     problems = []
-    for how in ("none", "rle", "zips", "zip", "piz"):
+    for how in ("none", "rle", "zips", "zip", "piz", "pxr24"):
         run(program, "exr", "convert", path, "--compression", how, "-o", f"{folder}/again.exr")
         a, b = (OpenEXR.File(p, separate_channels=True).channels() for p in (path, f"{folder}/again.exr"))
         problems += [f"rewritten as {how}: {n}" for n in a if n not in b or same(b[n].pixels, a[n].pixels, False)]

@@ -393,4 +393,20 @@ TEST(damage)
     }
 }
 
-TESTS(ROW(layers), ROW(parts), ROW(luminance_with_chroma), ROW(windows), ROW(attributes_are_kept), ROW(damage))
+/* A chunk without bytes, in the compressions of a chunk for each line: RLE and ZIPS. */
+TEST(empty_chunks)
+{
+    static const part kind = {NULL, "a.B a.G a.R", {0, 0, 3, 3}, {0, 0, 3, 3}};
+    for (char how = 1; how <= 2; how++) {
+        gale__str file = make_file(&kind, 1);
+        gale_picture *p = NULL;
+        char *name = memmem(file.text, file.length, "compression", 12);
+        name[12 + 12 + 4] = how;
+        memset(file.text + file.length - 4 * 4 * 3 - 4, 0, 4); /* of the last chunk */
+        CHECK_FAILS(gale_picture_from_memory(file.text, file.length, NULL, &p), FORMAT);
+        gale__str_finish(&file);
+    }
+}
+
+TESTS(ROW(layers), ROW(parts), ROW(luminance_with_chroma), ROW(windows), ROW(attributes_are_kept), ROW(damage),
+    ROW(empty_chunks))

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/thread.h"
 #include "device/front.h"
 #include "gale/exr.h"
 #include "gale/graph.h"
@@ -49,19 +50,24 @@ static gale_status write_file(const char *path, int parts, const char *compressi
                                   .tile_height = tile,
                                   .channels = colours,
                                   .channel_count = 3},
-        {.name = "data", .data = {0, 0, W - 1, H - 1}, .channels = data, .channel_count = 2}};
+        {.name = "data",
+            .data = {0, 0, W - 1, H - 1},
+            .compression = compression,
+            .channels = data,
+            .channel_count = 2}};
     return gale_exr_write(path, p, parts);
 }
 
 TEST(written_files_are_read)
 {
-    static const char *const ways[] = {"none", "rle", "zips", "zip", "piz"};
-    for (int k = 0; k < 10; k++) {
+    static const char *const ways[] = {"none", "rle", "zips", "zip", "piz", "pxr24"};
+    for (int k = 0; k < 12; k++) {
         const char *path = path_of("a.exr");
         gale_exr *f = NULL;
         float got[W * H];
         uint32_t id[W * H];
-        if (!CHECK_OK(write_file(path, 2, ways[k % 5], k < 5 ? 0 : 16)) || !CHECK_OK(gale_exr_open(path, NULL, &f)))
+        gale__parallel_set_width(1 + k % 3); /* chunks at a time */
+        if (!CHECK_OK(write_file(path, 2, ways[k % 6], k < 6 ? 0 : 16)) || !CHECK_OK(gale_exr_open(path, NULL, &f)))
             continue;
         CHECK_EQ(gale_exr_part_count(f), 2);
         CHECK_TEXT(gale_exr_part_get(f, 0)->name, "colour");
@@ -75,6 +81,7 @@ TEST(written_files_are_read)
         CHECK_FAILS(gale_exr_read(f, 0, 1, 1, &(gale_exr_target){"R", GALE_F32, got, 0, 0}, 1), NOT_FOUND);
         gale_exr_close(&f);
     }
+    gale__parallel_set_width(0);
     CHECK_FAILS(write_file(path_of("a.exr"), 1, "zap", 0), INVALID);
 }
 

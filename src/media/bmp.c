@@ -188,13 +188,15 @@ gale_status gale__write_bmp(const gale_picture *p, const gale_picture_write_opti
     for (int c = 0; c < 4 && alpha; c++) put32(head + 54 + 4 * c, c == 3 ? 0xff000000 : 0xff0000u >> 8 * c);
     if (alpha) memcpy(head + 70, "BGRs", 4); /* sRGB */
     gale__str_add_n(out, (char *)head, 14 + header);
-    for (int64_t y = p->height - 1; y >= 0; y--) {
-        const uint8_t *from = gale__picture_row(p, y);
-        for (int64_t x = 0; x < p->width; x++, from += p->channels) {
-            uint8_t pixel[4] = {from[2], from[1], from[0], alpha ? from[3] : 0};
-            gale__str_add_n(out, (char *)pixel, (size_t)p->channels);
+    const size_t n = (size_t)p->width * (size_t)p->channels;
+    for (int64_t y = p->height - 1; y >= 0 && !out->failed; y--) {
+        gale__str_add_n(out, (const char *)gale__picture_row(p, y), n);
+        gale__str_add_n(out, (char *)pad, (size_t)row - n);
+        char *to = out->failed ? NULL : out->text + out->length - row;
+        for (size_t x = 0; to && x < n; x += (size_t)p->channels) {
+            char red = to[x];
+            to[x] = to[x + 2], to[x + 2] = red;
         }
-        gale__str_add_n(out, (char *)pad, (size_t)(row - (uint64_t)p->width * (uint64_t)p->channels));
     }
     return GALE_OK;
 }

@@ -10,7 +10,6 @@ typedef struct exr {
     exr_context_t file;
     const gale_picture *picture;
     const char *names[4];
-    gale__exr_packer packer;
 } exr;
 
 static int64_t box_width(const gale_exr_box *b) { return (int64_t)b->x1 - b->x0 + 1; }
@@ -120,29 +119,25 @@ static exr_result_t write_header(exr *e)
     return r == EXR_ERR_SUCCESS ? exr_write_header(e->file) : r;
 }
 
-static exr_result_t write_lines(exr *e, exr_encode_pipeline_t *d)
+static exr_result_t write_lines(exr *e)
 {
+    gale__exr_packer packer = {.file = e->file};
     int32_t lines = 1;
     exr_chunk_info_t chunk;
     exr_result_t r = exr_get_scanlines_per_chunk(e->file, 0, &lines);
     for (int64_t y = 0; y < e->picture->height && r == EXR_ERR_SUCCESS; y += lines) {
+        exr_encode_pipeline_t *d = NULL;
         r = exr_write_scanline_chunk_info(e->file, 0, (int)y, &chunk);
-        bool first = !d->context;
-        if (r == EXR_ERR_SUCCESS)
-            r = first ? exr_encoding_initialize(e->file, 0, &chunk, d) : exr_encoding_update(e->file, 0, &chunk, d);
-        if (r != EXR_ERR_SUCCESS) break;
-        point(e, d->channels, d->channel_count, y);
-        if (first) r = gale__exr_packer_choose(e->file, 0, d, &e->packer);
-        if (r == EXR_ERR_SUCCESS) r = exr_encoding_run(e->file, 0, d);
+        if (r == EXR_ERR_SUCCESS) r = gale__exr_packer_add(&packer, &chunk, &d);
+        if (r == EXR_ERR_SUCCESS) point(e, d->channels, d->channel_count, y);
     }
-    return r;
+    return gale__exr_packer_finish(&packer, r);
 }
 
 gale_status gale__write_exr(const gale_picture *p, const gale_picture_write_options *o, gale__str *out)
 {
     static const char *const names[2][4] = {{"Y", "A"}, {"R", "G", "B", "A"}};
     exr e = {.out = out, .picture = p};
-    exr_encode_pipeline_t d = EXR_ENCODE_PIPELINE_INITIALIZER;
     exr_context_initializer_t s = gale__exr_starter(&e);
     s.write_fn = take_bytes;
     gale__exr_hush();
@@ -152,8 +147,7 @@ gale_status gale__write_exr(const gale_picture *p, const gale_picture_write_opti
     if (o->effort) s.zip_level = o->effort;
     gale_status status = gale__exr_said(exr_start_write(&e.file, "picture", EXR_WRITE_FILE_DIRECTLY, &s));
     if (status == GALE_OK) status = gale__exr_said(write_header(&e));
-    if (status == GALE_OK) status = gale__exr_said(write_lines(&e, &d));
-    if (d.context) exr_encoding_destroy(e.file, &d);
+    if (status == GALE_OK) status = gale__exr_said(write_lines(&e));
     exr_result_t end = e.file ? exr_finish(&e.file) : EXR_ERR_SUCCESS;
     if (status == GALE_OK) status = gale__exr_said(end);
     return out->failed ? GALE_NO_MEMORY : status;

@@ -55,12 +55,19 @@ gale_status gale__exr_deep_begin(gale_exr *f, int part, const gale__exr_place *p
 exr_result_t gale__exr_deep_chunk(gale__exr_deep *deep, const exr_chunk_info_t *chunk, int64_t x, int64_t y);
 void gale__exr_deep_end(gale__exr_deep **deep);
 
-/* Chooses how chunks are packed.  What does not become smaller is stored as it is: the C core (3.1) stores it packed
- * where both are of one size, which readers then take for unpacked.  The packer lives as long as the pipeline. */
+/* Packs the chunks of a part by all cores.  `add` gives the pipeline of the next chunk, whose channels the caller then
+ * points to samples, which stay there until `flush` has written all chunks so far; `finish` does so, too, unless r is
+ * an error, which it returns. */
+typedef struct gale__exr_hand gale__exr_hand;
 typedef struct gale__exr_packer {
-    exr_result_t (*pack)(exr_encode_pipeline_t *e);
+    exr_context_t file;
+    int part;
+    gale__exr_hand *hands;
+    int width, filled;
 } gale__exr_packer;
-exr_result_t gale__exr_packer_choose(exr_context_t file, int part, exr_encode_pipeline_t *e, gale__exr_packer *own);
+exr_result_t gale__exr_packer_add(gale__exr_packer *p, const exr_chunk_info_t *chunk, exr_encode_pipeline_t **out);
+exr_result_t gale__exr_packer_flush(gale__exr_packer *p);
+exr_result_t gale__exr_packer_finish(gale__exr_packer *p, exr_result_t r);
 
 typedef struct gale__exr_choice {
     int part, channels;   /* channels of the picture, 1 to 4 */

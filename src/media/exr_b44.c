@@ -69,7 +69,7 @@ exr_result_t gale__exr_to_lines(exr_decode_pipeline_t *d, const uint8_t *planes)
             const exr_coding_channel_info_t *c = &d->channels[i];
             size_t row = (size_t)c->width * (size_t)c->bytes_per_element;
             int32_t step = c->y_samples > 1 ? c->y_samples : 1;
-            bool here = c->height > 0 && ((int64_t)d->chunk.start_y + y) % step == 0 && y / step < c->height;
+            bool here = gale__exr_has_row(c, &d->chunk, y);
             if (here && (size_t)(end - to) < row) return EXR_ERR_CORRUPT_CHUNK;
             if (here) memcpy(to, plane + (size_t)(y / step) * row, row), to += row;
             plane += row * (size_t)(c->height > 0 ? c->height : 0);

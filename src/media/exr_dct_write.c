@@ -3,6 +3,7 @@
 #include "media/exr_dwa.h"
 #include "base/num.h"
 #include "base/thread.h"
+#include "kernel/cpu/simd.h"
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +23,10 @@ static const uint8_t chroma[64] = {17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 6
     99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99};
 
 static float perceptual_of[65536]; /* of a linear half */
-static float waves[8][8];          /* [frequency][place] */
+typedef float lanes __attribute__((vector_size(32)));
+static float errors[2][64]; /* of luma, of chroma */
+static float waves[8][8];   /* [frequency][place] */
+static lanes turned[8];     /* [place][frequency] */
 static gale__once tables_once;
 
 static void make_tables(void)
@@ -34,8 +38,13 @@ static void make_tables(void)
         y = a <= 1 ? pow(a, 1 / 2.2) : log(a) / base + 1;
         perceptual_of[i] = (float)(x < 0 ? -y : y);
     }
+    for (int i = 0; i < 64; i++) {
+        errors[0][i] = BASE_ERROR * ((float)luma[i] / 10);
+        errors[1][i] = BASE_ERROR * ((float)chroma[i] / 17);
+    }
     for (int k = 0; k < 8; k++)
-        for (int n = 0; n < 8; n++) waves[k][n] = (float)((k ? 0.5 : 0.5 * sqrt(0.5)) * cos((2 * n + 1) * k * pi / 16));
+        for (int n = 0; n < 8; n++)
+            turned[n][k] = waves[k][n] = (float)((k ? 0.5 : 0.5 * sqrt(0.5)) * cos((2 * n + 1) * k * pi / 16));
 }
 
 /* Beyond the edge the picture is its mirror image. */
@@ -47,10 +56,12 @@ static int32_t mirrored(int32_t i, int32_t n)
 
 static void get_block(const gale__dwa_source *s, int plane, int32_t x, int32_t y, float v[64])
 {
-    for (int32_t k = 0; k < 64; k++) {
-        int32_t row = mirrored(y + k / 8, s->height), column = mirrored(x + k % 8, s->width);
-        uint16_t h = s->planes[plane][(size_t)row * (size_t)s->width + (size_t)column];
-        v[k] = !s->linear ? perceptual_of[h] : (h & 0x7c00) == 0x7c00 ? 0 : gale__f16_to_f32(h);
+    for (int32_t k = 0; k < 8; k++) {
+        const uint16_t *row = s->planes[plane] + (size_t)mirrored(y + k, s->height) * (size_t)s->width;
+        for (int32_t i = 0; i < 8; i++) {
+            uint16_t h = row[mirrored(x + i, s->width)];
+            v[8 * k + i] = !s->linear ? perceptual_of[h] : (h & 0x7c00) == 0x7c00 ? 0 : gale__f16_to_f32(h);
+        }
     }
 }
 
@@ -64,35 +75,33 @@ static void from_rgb(float v[3][64])
     }
 }
 
+/* Eight frequencies at a time, then eight columns. */
 static void transform(float v[64])
 {
-    float rows[64];
+    lanes rows[8] = {0};
     for (int y = 0; y < 8; y++)
-        for (int u = 0; u < 8; u++) {
-            float sum = 0;
-            for (int x = 0; x < 8; x++) sum += waves[u][x] * v[8 * y + x];
-            rows[8 * y + u] = sum;
-        }
-    for (int w = 0; w < 8; w++)
-        for (int u = 0; u < 8; u++) {
-            float sum = 0;
-            for (int y = 0; y < 8; y++) sum += waves[w][y] * rows[8 * y + u];
-            v[8 * w + u] = sum;
-        }
+        for (int x = 0; x < 8; x++) rows[y] += turned[x] * v[8 * y + x];
+    for (int w = 0; w < 8; w++) {
+        lanes sum = {0};
+        for (int y = 0; y < 8; y++) sum += waves[w][y] * rows[y];
+        memcpy(v + (size_t)8 * w, &sum, sizeof sum);
+    }
 }
 
-/* Of all f16 values within `error` of v, the one with the most trailing zero bits. */
-static uint16_t rounded(float v, float error)
+/* Of all f16 values within `error` of v, the one with the most trailing zero bits; `nearest` is that to v. */
+static uint16_t rounded(float v, uint16_t nearest, float error)
 {
-    uint16_t best = gale__f32_to_f16(v);
-    if (fabsf(v) <= error || !(best & 0x7fff)) return 0;
-    for (int bits = 1; bits <= 10; bits++) {
-        uint32_t step = 1u << bits, code = best & 0x7fffu, near = (code + step / 2) & ~(step - 1);
-        uint16_t h = (uint16_t)(near | (best & 0x8000u));
-        if (near >= 0x7c00 || fabsf(gale__f16_to_f32(h) - v) > error) break;
-        best = h;
+    uint32_t code = nearest & 0x7fffu;
+    v = fabsf(v);
+    if (v <= error || !code) return 0;
+    for (uint32_t step = 2; step <= 1024; step *= 2) {
+        uint32_t near = (code + step / 2) & ~(step - 1), bits = near << 13;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        if (near >= 0x7c00 || fabsf(value * 0x1p112f - v) > error) break; /* the value of a finite half */
+        code = near;
     }
-    return best;
+    return (uint16_t)(code | (nearest & 0x8000u));
 }
 
 static void put_runs(gale__dwa_source *s, const uint16_t h[64])
@@ -114,11 +123,12 @@ static void put_runs(gale__dwa_source *s, const uint16_t h[64])
 /* Coefficients of a block; returns the first. */
 static uint16_t put_block(gale__dwa_source *s, float v[64], bool is_chroma)
 {
-    uint16_t h[64];
+    uint16_t h[64], nearest[64];
     transform(v);
+    gale__simd_get()->narrow[GALE_F16](nearest, v, NULL, NULL, 64);
     for (int i = 0; i < 64; i++) {
         int at = gale__dwa_zigzag[i];
-        h[i] = rounded(v[at], BASE_ERROR * (is_chroma ? (float)chroma[at] / 17 : (float)luma[at] / 10));
+        h[i] = rounded(v[at], nearest[at], errors[is_chroma][at]);
     }
     put_runs(s, h);
     return h[0];

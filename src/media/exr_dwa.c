@@ -105,21 +105,6 @@ static bool take(dwa *w, uint64_t n, const uint8_t **from)
     return true;
 }
 
-/* Runs of OpenEXR's: a negative count is that of bytes as they are, others are one less than repetitions. */
-static bool unrun(const uint8_t *from, size_t n, uint8_t *to, size_t size)
-{
-    const uint8_t *end = from + n;
-    while (from < end) {
-        int count = (int8_t)*from++;
-        size_t many = count < 0 ? (size_t)-count : (size_t)count + 1;
-        if (many > size || (count < 0 ? (size_t)(end - from) < many : from == end)) return false;
-        if (count < 0) memcpy(to, from, many), from += many;
-        else memset(to, *from++, many);
-        to += many, size -= many;
-    }
-    return !size;
-}
-
 static exr_result_t open_ac(dwa *w, const uint8_t *from)
 {
     size_t packed = (size_t)w->size[GALE__DWA_AC_PACKED], n = (size_t)w->size[GALE__DWA_AC_COUNT];
@@ -147,7 +132,7 @@ static exr_result_t open_rle(dwa *w, const uint8_t *from)
     if (!room) return EXR_ERR_OUT_OF_MEMORY;
     exr_result_t e = gale__exr_inflate(w->d, from, (size_t)w->size[GALE__DWA_RLE_PACKED], room, n);
     if (e != EXR_ERR_SUCCESS) return e;
-    return unrun(room, n, w->rle, (size_t)w->size[GALE__DWA_RLE_RAW]) ? e : EXR_ERR_CORRUPT_CHUNK;
+    return gale__exr_unrun(room, n, w->rle, (size_t)w->size[GALE__DWA_RLE_RAW]) ? e : EXR_ERR_CORRUPT_CHUNK;
 }
 
 static exr_result_t open_streams(dwa *w)

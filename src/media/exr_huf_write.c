@@ -82,14 +82,18 @@ typedef struct sink {
     bool full;
 } sink;
 
+/* n: 1 to 56, so that they fit with up to 7 that are left. */
 static void put(sink *s, uint64_t bits, int n)
 {
     s->total += (uint64_t)n;
-    for (int left = n; left > 0;) { /* in parts, since a code may have 56 bits */
-        int part = left > 8 ? 8 : left;
-        s->held = s->held << part | (bits >> (left - part) & ((1u << part) - 1));
-        s->count += part, left -= part;
-        if (s->count < 8) continue;
+    s->held = s->held << n | bits;
+    s->count += n;
+    if (s->end - s->at >= 8) {
+        uint64_t word = __builtin_bswap64(s->held << (64 - s->count));
+        memcpy(s->at, &word, sizeof word);
+        s->at += s->count / 8, s->count %= 8;
+    }
+    while (s->count >= 8) {
         s->count -= 8;
         if (s->at == s->end) s->full = true;
         else *s->at++ = (uint8_t)(s->held >> s->count);

@@ -8,7 +8,6 @@ typedef struct writing {
     gale__str bytes;
     const gale_exr_new_part *parts;
     int count;
-    gale__exr_packer packer;
 } writing;
 
 static int64_t take_bytes(
@@ -126,42 +125,16 @@ static void point(
         }
 }
 
-static exr_result_t pack(exr_encode_pipeline_t *e)
+static exr_result_t encode(writing *w, gale__exr_packer *packer, const exr_chunk_info_t *chunk, int lx, int ly,
+    int64_t width, int64_t x, int64_t y)
 {
-    const gale__exr_packer *own = e->encoding_user_data;
-    exr_result_t r = own->pack(e);
-    if (r == EXR_ERR_SUCCESS && e->compressed_bytes == e->packed_bytes && e->compressed_buffer != e->packed_buffer)
-        memcpy(e->compressed_buffer, e->packed_buffer, (size_t)e->packed_bytes);
+    exr_encode_pipeline_t *e = NULL;
+    exr_result_t r = gale__exr_packer_add(packer, chunk, &e);
+    if (r == EXR_ERR_SUCCESS) point(&w->parts[packer->part], e, lx, ly, width, x, y);
     return r;
 }
 
-exr_result_t gale__exr_packer_choose(exr_context_t file, int part, exr_encode_pipeline_t *e, gale__exr_packer *own)
-{
-    exr_result_t r = exr_encoding_choose_default_routines(file, part, e);
-    exr_compression_t how = EXR_COMPRESSION_NONE;
-    exr_get_compression(file, part, &how);
-    if (how >= EXR_COMPRESSION_DWAA) e->compress_fn = gale__exr_dwa;
-    bool zip = how == EXR_COMPRESSION_ZIP || how == EXR_COMPRESSION_ZIPS;
-    if (zip && gale__exr_deflates()) e->compress_fn = gale__exr_zip;
-    own->pack = e->compress_fn;
-    if (e->compress_fn) e->compress_fn = pack;
-    e->encoding_user_data = own;
-    return r;
-}
-
-static exr_result_t encode(writing *w, int part, exr_encode_pipeline_t *e, const exr_chunk_info_t *chunk, int lx,
-    int ly, int64_t width, int64_t x, int64_t y)
-{
-    bool first = !e->context;
-    exr_result_t r =
-        first ? exr_encoding_initialize(w->file, part, chunk, e) : exr_encoding_update(w->file, part, chunk, e);
-    if (r != EXR_ERR_SUCCESS) return r;
-    point(&w->parts[part], e, lx, ly, width, x, y);
-    if (first) r = gale__exr_packer_choose(w->file, part, e, &w->packer);
-    return r == EXR_ERR_SUCCESS ? exr_encoding_run(w->file, part, e) : r;
-}
-
-static exr_result_t write_lines(writing *w, int part, exr_encode_pipeline_t *e)
+static exr_result_t write_lines(writing *w, int part, gale__exr_packer *packer)
 {
     const gale_exr_new_part *p = &w->parts[part];
     int32_t lines = 1;
@@ -170,12 +143,12 @@ static exr_result_t write_lines(writing *w, int part, exr_encode_pipeline_t *e)
     exr_result_t r = exr_get_scanlines_per_chunk(w->file, part, &lines);
     for (int64_t y = 0; y < height && r == EXR_ERR_SUCCESS; y += lines) {
         r = exr_write_scanline_chunk_info(w->file, part, (int)(p->data.y0 + y), &chunk);
-        if (r == EXR_ERR_SUCCESS) r = encode(w, part, e, &chunk, 0, 0, width, 0, y);
+        if (r == EXR_ERR_SUCCESS) r = encode(w, packer, &chunk, 0, 0, width, 0, y);
     }
     return r;
 }
 
-static exr_result_t write_level(writing *w, int part, exr_encode_pipeline_t *e, int lx, int ly)
+static exr_result_t write_level(writing *w, int part, gale__exr_packer *packer, int lx, int ly)
 {
     const gale_exr_new_part *p = &w->parts[part];
     int32_t width = 0, height = 0, tw = p->tile_width, th = p->tile_height;
@@ -190,26 +163,25 @@ static exr_result_t write_level(writing *w, int part, exr_encode_pipeline_t *e, 
             chunk.width = width - x < tw ? width - x : tw;
             chunk.height = height - y < th ? height - y : th;
             chunk.unpacked_size = (uint64_t)chunk.width * (uint64_t)chunk.height * pixel;
-            if (r == EXR_ERR_SUCCESS) r = encode(w, part, e, &chunk, lx, ly, width, x, y);
+            if (r == EXR_ERR_SUCCESS) r = encode(w, packer, &chunk, lx, ly, width, x, y);
         }
-    return r;
+    return r == EXR_ERR_SUCCESS ? gale__exr_packer_flush(packer) : r; /* planes are asked for level by level */
 }
 
 static exr_result_t write_part(writing *w, int part)
 {
     const gale_exr_new_part *p = &w->parts[part];
-    exr_encode_pipeline_t e = EXR_ENCODE_PIPELINE_INITIALIZER;
+    gale__exr_packer packer = {.file = w->file, .part = part};
     int32_t nx = 1, ny = 1;
     exr_result_t r = EXR_ERR_SUCCESS;
-    if (!p->tile_width) r = write_lines(w, part, &e);
+    if (!p->tile_width) r = write_lines(w, part, &packer);
     else {
         r = exr_get_tile_levels(w->file, part, &nx, &ny);
         for (int y = 0; y < ny && r == EXR_ERR_SUCCESS; y++)
             for (int x = 0; x < nx && r == EXR_ERR_SUCCESS; x++)
-                if (p->levels == GALE_EXR_RIPMAP || x == y) r = write_level(w, part, &e, x, y);
+                if (p->levels == GALE_EXR_RIPMAP || x == y) r = write_level(w, part, &packer, x, y);
     }
-    if (e.context) exr_encoding_destroy(w->file, &e);
-    return r;
+    return gale__exr_packer_finish(&packer, r);
 }
 
 /* The library's bytes so far are the header alone; it is not asked for more. */

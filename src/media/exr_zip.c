@@ -1,5 +1,6 @@
 /* ZIP chunks with libdeflate, which is about twice as fast as zlib (else base/inflate.h), and a vectorised inverse
- * predictor: the bytes are differences of neighbours, first all low bytes, then all high ones. */
+ * predictor: the bytes are differences of neighbours, first all low bytes, then all high ones.  RLE has the same
+ * predictor, and runs of bytes. */
 #include "media/exr_pack.h"
 #include "base/inflate.h"
 #include <string.h>
@@ -16,14 +17,14 @@ static lanes load(const uint8_t *p)
     return v;
 }
 
-/* Sums of all lanes up to each: four steps of doubling. */
+/* Sums of all lanes up to each: four steps of doubling.  Lanes that follow each other are one instruction. */
 static lanes sum_up(lanes v)
 {
     const lanes none = {0};
-    v += __builtin_shufflevector(none, v, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
-    v += __builtin_shufflevector(none, v, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29);
-    v += __builtin_shufflevector(none, v, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27);
-    v += __builtin_shufflevector(none, v, 0, 0, 0, 0, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23);
+    v += __builtin_shufflevector(none, v, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
+    v += __builtin_shufflevector(none, v, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29);
+    v += __builtin_shufflevector(none, v, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27);
+    v += __builtin_shufflevector(none, v, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23);
     return v;
 }
 
@@ -35,9 +36,9 @@ static void undo_differences(uint8_t *p, size_t n)
     size_t i = 0;
     if (n) p[0] = (uint8_t)(p[0] + 128); /* the first one has none before it */
     for (; i + 16 <= n; i += 16) {
-        lanes v = sum_up(load(p + i) - middle) + before;
+        lanes sums = sum_up(load(p + i) - middle), v = sums + before;
         memcpy(p + i, &v, sizeof v);
-        before = __builtin_shufflevector(v, v, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15);
+        before += __builtin_shufflevector(sums, sums, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15);
     }
     for (; i < n; i++) p[i] = (uint8_t)(p[i] - 128 + (i ? p[i - 1] : 0));
 }
@@ -91,6 +92,21 @@ void gale__exr_unpredict(uint8_t *from, uint8_t *to, size_t size)
     interleave(from, to, size);
 }
 
+/* Runs of OpenEXR's: a negative count is that of bytes as they are, others are one less than repetitions. */
+bool gale__exr_unrun(const uint8_t *from, size_t n, uint8_t *to, size_t size)
+{
+    const uint8_t *end = from + n;
+    while (from < end) {
+        int count = (int8_t)*from++;
+        size_t many = count < 0 ? (size_t)-count : (size_t)count + 1;
+        if (many > size || (count < 0 ? (size_t)(end - from) < many : from == end)) return false;
+        if (count < 0) memcpy(to, from, many), from += many;
+        else memset(to, *from++, many);
+        to += many, size -= many;
+    }
+    return !size;
+}
+
 static exr_result_t unzip(exr_decode_pipeline_t *d)
 {
     size_t packed = (size_t)d->chunk.packed_size, size = (size_t)d->chunk.unpacked_size;
@@ -101,16 +117,29 @@ static exr_result_t unzip(exr_decode_pipeline_t *d)
     return e;
 }
 
+static exr_result_t unrle(exr_decode_pipeline_t *d)
+{
+    size_t size = (size_t)d->chunk.unpacked_size;
+    void *room = gale__exr_scratch(&d->scratch_buffer_1, &d->scratch_alloc_size_1, size);
+    if (!room) return EXR_ERR_OUT_OF_MEMORY;
+    if (!gale__exr_unrun(d->packed_buffer, (size_t)d->chunk.packed_size, room, size)) return EXR_ERR_CORRUPT_CHUNK;
+    gale__exr_unpredict(room, d->unpacked_buffer, size);
+    return EXR_ERR_SUCCESS;
+}
+
 /* A chunk that packing would have made larger is stored as it is. */
 static exr_result_t unpack(exr_decode_pipeline_t *d, gale__exr_unpack *how)
 {
     if (!d->chunk.unpacked_size) return EXR_ERR_SUCCESS;
+    if (!d->chunk.packed_size) return EXR_ERR_CORRUPT_CHUNK;
     if (d->chunk.packed_size != d->chunk.unpacked_size) return how(d);
     if (d->unpacked_buffer != d->packed_buffer)
         memcpy(d->unpacked_buffer, d->packed_buffer, (size_t)d->chunk.unpacked_size);
     return EXR_ERR_SUCCESS;
 }
 static exr_result_t unpack_zip(exr_decode_pipeline_t *d) { return unpack(d, unzip); }
+static exr_result_t unpack_rle(exr_decode_pipeline_t *d) { return unpack(d, unrle); }
+static exr_result_t unpack_pxr24(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_unpxr24); }
 static exr_result_t unpack_b44(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_unb44); }
 static exr_result_t unpack_piz(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_unpiz); }
 static exr_result_t unpack_dwa(exr_decode_pipeline_t *d) { return unpack(d, gale__exr_undwa); }
@@ -129,6 +158,8 @@ gale__exr_unpack *gale__exr_unpack_find(exr_compression_t how)
     switch (how) {
     case EXR_COMPRESSION_ZIP:
     case EXR_COMPRESSION_ZIPS: return unpack_zip;
+    case EXR_COMPRESSION_RLE: return unpack_rle;
+    case EXR_COMPRESSION_PXR24: return unpack_pxr24;
     case EXR_COMPRESSION_PIZ: return unpack_piz;
     case EXR_COMPRESSION_B44:
     case EXR_COMPRESSION_B44A: return unpack_b44;

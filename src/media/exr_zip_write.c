@@ -14,20 +14,30 @@ void gale__exr_predict(const uint8_t *from, uint8_t *to, size_t size)
     for (size_t i = size; i-- > 1;) to[i] = (uint8_t)(to[i] - to[i - 1] + 128);
 }
 
-exr_result_t gale__exr_zip(exr_encode_pipeline_t *e)
+exr_result_t gale__exr_deflate(exr_encode_pipeline_t *e, const uint8_t *from, size_t n)
 {
     size_t size = (size_t)e->packed_bytes;
-    uint8_t *room = gale__exr_scratch(&e->scratch_buffer_1, &e->scratch_alloc_size_1, size),
-            *out = gale__exr_scratch(&e->compressed_buffer, &e->compressed_alloc_size, size);
-    if (!room || !out) return EXR_ERR_OUT_OF_MEMORY;
-    struct libdeflate_compressor *tool = libdeflate_alloc_compressor(LEVEL);
+    uint8_t *out = gale__exr_scratch(&e->compressed_buffer, &e->compressed_alloc_size, size);
+    struct libdeflate_compressor *tool = out ? libdeflate_alloc_compressor(LEVEL) : NULL;
     if (!tool) return EXR_ERR_OUT_OF_MEMORY;
-    gale__exr_predict(e->packed_buffer, room, size);
-    size_t packed = size > 1 ? libdeflate_zlib_compress(tool, room, size, out, size - 1) : 0;
+    size_t packed = size > 1 ? libdeflate_zlib_compress(tool, from, n, out, size - 1) : 0;
     libdeflate_free_compressor(tool);
     e->compressed_bytes = packed ? packed : size; /* of the same length: stored as it is */
     return EXR_ERR_SUCCESS;
 }
+
+exr_result_t gale__exr_zip(exr_encode_pipeline_t *e)
+{
+    size_t size = (size_t)e->packed_bytes;
+    uint8_t *room = gale__exr_scratch(&e->scratch_buffer_1, &e->scratch_alloc_size_1, size);
+    if (!room) return EXR_ERR_OUT_OF_MEMORY;
+    gale__exr_predict(e->packed_buffer, room, size);
+    return gale__exr_deflate(e, room, size);
+}
 #else
 exr_result_t gale__exr_zip(exr_encode_pipeline_t *e) { return (void)e, EXR_ERR_FEATURE_NOT_IMPLEMENTED; }
+exr_result_t gale__exr_deflate(exr_encode_pipeline_t *e, const uint8_t *from, size_t n)
+{
+    return (void)e, (void)from, (void)n, EXR_ERR_FEATURE_NOT_IMPLEMENTED;
+}
 #endif
