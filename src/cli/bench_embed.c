@@ -83,10 +83,10 @@ static gale_value norm(sketch *s, gale_value x)
     return op(s, "LayerNormalization", in, 3, axis, 1);
 }
 
-/* [texts, tokens, dims] to [texts, heads, tokens, dims / heads], or with the last two turned. */
-static gale_value split(sketch *s, gale_value x, int heads, bool turned)
+/* [texts, tokens, dims] to [texts, heads, tokens, dims / heads], or with the last two transposed. */
+static gale_value split(sketch *s, gale_value x, int heads, bool transposed)
 {
-    const int64_t parts[4] = {0, 0, heads, s->dims / heads}, order[4] = {0, 2, turned ? 3 : 1, turned ? 1 : 3};
+    const int64_t parts[4] = {0, 0, heads, s->dims / heads}, order[4] = {0, 2, transposed ? 3 : 1, transposed ? 1 : 3};
     const gale_attr perm[] = {GALE_INTS("perm", order, 4)};
     gale_value cut = op2(s, "Reshape", x, ints(s, parts, 4));
     return op(s, "Transpose", &cut, 1, perm, 1);

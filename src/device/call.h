@@ -7,9 +7,9 @@
 #include "device/device.h"
 
 /* Where element (batch i, row r, column c) of a factor is, in elements: offset + i batch + r pitch + c, or, when it
- * is turned, with r and c exchanged. */
+ * is transposed, with r and c exchanged. */
 typedef struct gale__factor {
-    int64_t offset, pitch, batch, turned;
+    int64_t offset, pitch, batch, transposed;
 } gale__factor;
 /* d [batches, m, n] = a [batches, m, k] by b [batches, k, n], all of one type (F32, F16, BF16), sums in F32 and without
  * any narrower product; d is dense. */

@@ -157,7 +157,7 @@ static gale_status open_other(const choice *c, const step *s, gale_device *devic
     return gale_device_open(&(gale_device_options){.chain = "cpu", .index = GALE_DEVICE_FIRST}, &device->other);
 }
 
-static gale_status walk(choice *c, const char *chain, int from, gale_device **out)
+static gale_status open_first(choice *c, const char *chain, int from, gale_device **out)
 {
     gale_status status = GALE_OK;
     for (int i = from; i < c->count; i++) {
@@ -205,7 +205,7 @@ gale_status gale_device_open(const gale_device_options *options, gale_device **o
     c.strict = (options && options->strict) || gale__env_get_i64(GALE__ENV_STRICT, 0) == 1;
     gale_status status = find_index(options, &c.index);
     if (status == GALE_OK) status = parse_chain(&c, chain);
-    if (status == GALE_OK) status = walk(&c, chain, 0, out);
+    if (status == GALE_OK) status = open_first(&c, chain, 0, out);
     gale__str_finish(&c.why);
     return status;
 }
@@ -222,7 +222,7 @@ gale_status gale__device_next(const gale_device *device, gale_status why, gale_d
         return gale__fail(why, "%s; --strict: no fallback to %s", reason, c.steps[device->step + 1].provider->name);
     if (more) {
         gale__str_addf(&c.why, "%s: %s\n", c.steps[device->step].provider->name, reason);
-        status = walk(&c, device->chain, device->step + 1, out);
+        status = open_first(&c, device->chain, device->step + 1, out);
     }
     gale__str_finish(&c.why);
     return more && status == GALE_OK ? GALE_OK : gale__fail(why, "%s", reason);

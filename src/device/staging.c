@@ -233,7 +233,7 @@ static gale_status make_half(staging *s, half *h)
 }
 
 /* Closes the current half with an event and waits for the other to be free. */
-static gale_status turn(gale_stream *stream, staging *s)
+static gale_status switch_halves(gale_stream *stream, staging *s)
 {
     const gale__backend *b = s->device->backend;
     half *full = &s->halves[s->current], *next = &s->halves[!s->current];
@@ -267,7 +267,7 @@ static gale_status reserve(gale_stream *stream, size_t need, half **out, size_t 
     staging *s = stream->staging;
     half *h = &s->halves[s->current];
     if (!h->made) GALE_TRY(make_half(s, h));
-    if (h->used + (need < h->mem.size ? need : h->mem.size) > h->mem.size) GALE_TRY(turn(stream, s));
+    if (h->used + (need < h->mem.size ? need : h->mem.size) > h->mem.size) GALE_TRY(switch_halves(stream, s));
     h = &s->halves[s->current];
     *at = h->used;
     *size = need < h->mem.size ? need : h->mem.size;

@@ -66,7 +66,7 @@ static gale_status build_text(
 }
 
 /* Keeps the compiled form; what goes wrong here costs only time later. */
-static void keep(gale__cl_device *d, cl_program program, const char *key)
+static void cache_binary(gale__cl_device *d, cl_program program, const char *key)
 {
     size_t size = 0;
     if (d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS || !size)
@@ -93,7 +93,7 @@ static gale_status build_cached(
         gale__log(GALE__INFO, "opencl: a cached binary was rejected and is compiled again: %s", gale_error());
     }
     GALE_TRY(build_text(d, "", text, size, options, out));
-    keep(d, *out, key);
+    cache_binary(d, *out, key);
     return GALE_OK;
 }
 

@@ -28,7 +28,7 @@ gale__node gale__prim_take(gale__prim_graph *g, gale__node data, gale__node inde
     return gale__prim_push(g, &d.node);
 }
 
-/* Known indices that walk evenly are a slice, which costs nothing. */
+/* Constant indices with a constant step are a slice, which costs nothing. */
 static bool even_steps(
     gale__prim_graph *g, gale__node index, int64_t extent, int64_t *first, int64_t *step, int64_t *count)
 {
@@ -112,7 +112,8 @@ gale__node gale__prim_put(gale__prim_graph *g, gale__node init, gale__node index
     return gale__prim_reshape(g, gale__prim_push(g, &d.node), p.rank, p.dims);
 }
 
-/* Whether x is everything of *whole from `first` along the axis on, for `extent` elements; NIL there: of anything. */
+/* Whether x is a slice of *whole that starts at `first` along the axis and is complete along all others.  If *whole is
+ * NIL, it is set to the sliced node. */
 static bool is_part(const gale__prim_graph *g, gale__node x, int axis, int64_t first, gale__node *whole)
 {
     const gale__prim_node *p = &g->nodes[x];
@@ -126,7 +127,7 @@ static bool is_part(const gale__prim_graph *g, gale__node x, int axis, int64_t f
     return true;
 }
 
-/* The end of something before its beginning: it goes round.  NIL: this is not that. */
+/* The concatenation of the end and the beginning of the same value is a ROLL; NIL if it is not. */
 static gale__node find_roll(gale__prim_graph *g, int axis, const gale__node *in)
 {
     gale__node whole = GALE__NIL;
@@ -135,8 +136,8 @@ static gale__node find_roll(gale__prim_graph *g, int axis, const gale__node *in)
     return g->nodes[whole].dims[axis] == first + last ? gale__prim_roll(g, whole, axis, first) : GALE__NIL;
 }
 
-/* The longest beginning of the list that is concatenated already takes the place of its parts: each layer of a DenseNet
- * adds one part to what the layer before read.  Gives how many parts are left. */
+/* Replaces the longest prefix of in[] that an existing CONCAT computes by that node: each layer of a DenseNet appends
+ * one part to the list that the previous layer read.  Returns the new number of parts. */
 static int share_beginning(const gale__prim_graph *g, const gale__prim_draft *whole, int axis, gale__node *in, int n)
 {
     gale__prim_node part = whole->node;

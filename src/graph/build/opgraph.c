@@ -331,8 +331,8 @@ const gale__op *gale__op_find(const char *name)
     return found ? *found : NULL;
 }
 
-/* What a body must know of the values it captures, which are the last inputs of both: flags by value of the graph
- * around. */
+/* Marks the captured values that a body must know when planning, by value of the enclosing graph.  Captures are the
+ * last inputs of the node and of its body. */
 static gale_status note_captures(const gale__op_node *n, bool *needed);
 
 gale_status gale__opgraph_plan_inputs(const gale_graph *g, bool *out)
@@ -377,7 +377,7 @@ typedef struct lowering {
     gale__prim_graph *g;
     gale__node *nodes; /* by value */
     gale_device *device;
-    int claim_from; /* gradients of what comes before are taken: they need what is inside */
+    int claim_from; /* first node that fast paths may claim: a gradient passes through those before it */
     gale__narrowing narrowing;
 } lowering;
 
@@ -401,7 +401,7 @@ static gale_status end_region(gale__prim_graph *g, const gale__node *in, int n_i
     return r->in && r->out ? GALE_OK : GALE_NO_MEMORY;
 }
 
-/* Room for n nodes: `few`, or the arena's. */
+/* Storage for n nodes: the caller's `few` if they fit, else the arena. */
 static gale__node *room(lowering *l, gale__node few[8], int n)
 {
     return n <= 8 ? few : gale__arena_alloc(&l->g->arena, (size_t)n * sizeof *few);
@@ -415,7 +415,7 @@ static void read_inputs(const lowering *l, const gale__op_node *n, gale__node *i
 static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, const gale__node *in, gale__node *out)
 {
     for (int i = 0; i < n->n_out; i++) out[i] = GALE__NIL;
-    /* A result that its operator left out, since an input that it may do without was left out there. */
+    /* A required input that its producer did not compute, because an optional input of the producer was omitted. */
     for (int i = 0; i < n->op->min_in && i < n->n_in; i++)
         if (n->in[i] >= 0 && in[i] < 0) {
             gale__prim_fail(l->g, GALE_INVALID, "input %d does not come from the expected node", i);
@@ -457,7 +457,7 @@ static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *o
     return GALE_OK;
 }
 
-/* Whether a recognised chain is the operator, now that the shape of its input is known. */
+/* Whether the operator may replace the recognised chain, now that the rank of its input is known. */
 static bool applies(const lowering *l, const gale__op_node *n, const gale__node *in)
 {
     if (!n->n_body) return true;

@@ -72,7 +72,7 @@ static void write_all(void *arg)
     }
 }
 
-static void tell(belt *b, gale__file_task *t)
+static void report_done(belt *b, gale__file_task *t)
 {
     b->job->done(b->job->user, t);
     gale__free(t->message);
@@ -93,10 +93,10 @@ static void work_all(belt *b)
         gale__mutex_lock(&b->lock);
         size_t written = b->written;
         gale__mutex_unlock(&b->lock);
-        for (; told < written; told++) tell(b, &b->tasks[told]);
+        for (; told < written; told++) report_done(b, &b->tasks[told]);
     }
     wait_for(b, &b->written, b->count);
-    for (; told < b->count; told++) tell(b, &b->tasks[told]);
+    for (; told < b->count; told++) report_done(b, &b->tasks[told]);
 }
 
 gale_status gale__files_run(const gale__file_job *job, gale__file_task *tasks, size_t count)

@@ -121,7 +121,7 @@ static void run_lane(void *arg)
 
 /* --- Writing. --- */
 
-static bool ask(gale__pipeline *p, uint64_t start)
+static bool report_progress(gale__pipeline *p, uint64_t start)
 {
     gale_embed_report now;
     if (p->options->cancel && *p->options->cancel) return false;
@@ -147,7 +147,7 @@ static bool wait_done(gale__pipeline *p, const gale__window *w, uint64_t start)
         bool done = w->state == GALE__WINDOW_DONE, stop = p->stop;
         gale__mutex_unlock(&p->lock);
         if (stop || done) return !stop;
-        if (!ask(p, start)) gale__pipeline_fail(p, cancelled());
+        if (!report_progress(p, start)) gale__pipeline_fail(p, cancelled());
     }
 }
 
@@ -189,7 +189,7 @@ static void write_all(gale__pipeline *p, uint64_t start)
         if (!wait_done(p, w, start)) return;
         bool last = w->last;
         gale_status status = write_window(p, w);
-        if (status == GALE_OK && !ask(p, start) && !last) status = cancelled();
+        if (status == GALE_OK && !report_progress(p, start) && !last) status = cancelled();
         if (status != GALE_OK) {
             gale__pipeline_fail(p, status);
             return;

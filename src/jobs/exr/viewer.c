@@ -200,8 +200,8 @@ done:
 }
 
 /* Copies are those that this thread has made since. */
-static void note(const gale_exr_viewer *v, const gale__copy_stats *since, const gale_exr *f, const gale__exr_image *i,
-    const gale_picture *p, gale_exr_report *r)
+static void fill_report(const gale_exr_viewer *v, const gale__copy_stats *since, const gale_exr *f,
+    const gale__exr_image *i, const gale_picture *p, gale_exr_report *r)
 {
     gale__copy_stats now;
     gale__copy_get_stats(&now);
@@ -257,7 +257,7 @@ gale_status gale__exr_viewer_run(
     pad(v, &plan);
     GALE_GO(run_program(v, &plan, image, &planes, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
-    note(v, &before, f, image, p, &r);
+    fill_report(v, &before, f, image, p, &r);
     if (could)
         gale__unzipper_note(v->unzipper, r.packed_bytes > 0, r.decoded_bytes, r.decode_seconds + r.pixel_seconds);
     if (report) *report = r;

@@ -67,8 +67,8 @@ static void print_vector_type(const printer *p, gale__str *s, gale_type mem, int
     else gale__str_addf(s, "%s%d", p->dialect->vector[mem], width);
 }
 
-/* LR(float4,f32,0,v7) and its like. */
-/* The sum with a constant that an index is; 0: it is none. */
+/* If an index is the sum of a value and a constant, that sum, so that the constant can become part of the address; else
+ * 0. */
 static gale__ir_val far_from(const gale__ir *ir, gale__ir_val index)
 {
     uint64_t bits;

@@ -211,7 +211,7 @@ static void copy_scores(const choosing *c)
 }
 
 /* Drops what the last choice hides and finds the best of the rest, among this thread's boxes. */
-static void look(const choosing *c)
+static void suppress_and_find_best(const choosing *c)
 {
     gale__ir *ir = c->ir;
     gale__ir_val last = get(ir, c->last, c->zero), going = test(ir, GALE__NE, last, u32(ir, NOBODY));
@@ -247,7 +247,7 @@ static void write_row(gale__ir *ir, gale__ir_val row, gale__ir_val batch, gale__
 
 static gale__ir_val i64(gale__ir *ir, gale__ir_val v) { return convert(ir, GALE_I64, v); }
 
-static void keep(const choosing *c, bool alone, gale__ir_val chosen)
+static void store_choice(const choosing *c, bool alone, gale__ir_val chosen)
 {
     gale__ir *ir = c->ir;
     gale__ir_val count = get(ir, c->count, c->zero), zero = gale__ir_const(ir, GALE_I64, 0);
@@ -309,9 +309,9 @@ static void build_choose(const gale__nms_args *a, const gale_device_caps *caps, 
     set(ir, c.last, c.zero, u32(ir, NOBODY - 1)); /* not a box, but not the end either */
     set(ir, c.count, c.zero, c.zero);
     begin_for(ir, c.zero, word(ir, W_MOST), 1);
-    look(&c);
+    suppress_and_find_best(&c);
     best x = agree(ir, b, c.threads, width, c.tid, (best){get(ir, c.best_score, c.zero), get(ir, c.best_at, c.zero)});
-    keep(&c, alone, x.at);
+    store_choice(&c, alone, x.at);
     set(ir, c.last, c.zero, x.at);
     end(ir);
     if (alone) finish_alone(&c);

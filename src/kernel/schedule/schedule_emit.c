@@ -276,7 +276,7 @@ static gale__ir_val index_value(gale__emit *e, int access, place p)
     return ok ? gale__ir_op3(ir, GALE__SELECT, GALE_I64, ok, v, gale__emit_fill(e, &e->nest->accesses[access])) : v;
 }
 
-static gale__ir_val take(gale__emit *e, int i, place p, gale__ir_val index)
+static gale__ir_val emit_take(gale__emit *e, int i, place p, gale__ir_val index)
 {
     gale__ir *ir = e->ir;
     const gale__nest_instr *in = &e->nest->code[i];
@@ -457,7 +457,7 @@ static void emit_lanes(gale__emit *e, int i)
                 continue;
             }
             gale__ir_val v = same                        ? shared
-                             : in->op == GALE__NEST_TAKE ? take(e, i, place_of(e, o, k, inner), x[0])
+                             : in->op == GALE__NEST_TAKE ? emit_take(e, i, place_of(e, o, k, inner), x[0])
                                                          : gale__emit_scalar(e, i, x[0], x[1], x[2]);
             if (!shared) {
                 shared = v;

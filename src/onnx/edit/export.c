@@ -146,7 +146,7 @@ static gale_status copy_strings(gale__arena *arena, const gale_attr *a, gale__pb
 }
 
 /* A scalar that is zero is written all the same. */
-static void say(gale__pb_attribute *a, size_t offset)
+static void mark_present(gale__pb_attribute *a, size_t offset)
 {
     const gale__pb_table *t = &gale__pb_tables[GALE__PB_IS_attribute];
     for (int i = 0; i < t->n_fields; i++)
@@ -158,14 +158,14 @@ static gale_status write_attr(export *x, const gale_attr *from, gale__pb_attribu
     *to = (gale__pb_attribute){.name = text_of(from->name)};
     switch (from->kind) {
     case GALE_ATTR_INT:
-        to->type = GALE__PB_INT, to->i = from->i, say(to, offsetof(gale__pb_attribute, i));
+        to->type = GALE__PB_INT, to->i = from->i, mark_present(to, offsetof(gale__pb_attribute, i));
         return GALE_OK;
     case GALE_ATTR_FLOAT:
-        to->type = GALE__PB_FLOAT, to->f = (float)from->f, say(to, offsetof(gale__pb_attribute, f));
+        to->type = GALE__PB_FLOAT, to->f = (float)from->f, mark_present(to, offsetof(gale__pb_attribute, f));
         return GALE_OK;
     case GALE_ATTR_STRING:
         to->type = GALE__PB_STRING, to->s = (gale__pb_text){from->s, from->count ? from->count : strlen(from->s)},
-        say(to, offsetof(gale__pb_attribute, s));
+        mark_present(to, offsetof(gale__pb_attribute, s));
         return GALE_OK;
     case GALE_ATTR_INTS:
         to->type = GALE__PB_INTS, to->ints.n = from->count;
