@@ -172,7 +172,8 @@ static gale_status time_rate(timing *t, int lanes, double *rate)
     for (; n < lanes; n++)
         if (gale__thread_begin(&threads[n], run_lane, t) != GALE_OK) break;
     for (int i = 0; i < n; i++) gale__thread_end(&threads[i]);
-    if (atomic_load(&t->failed) || !n) return gale__fail(GALE_NO_MEMORY, "the concurrent runs failed");
+    if (atomic_load(&t->failed) || !n)
+        return gale__fail(GALE_NO_MEMORY, "a concurrent run failed: not enough memory or threads");
     *rate = (double)atomic_load(&t->texts) / ((double)(gale__time_ns() - start) * 1e-9);
     return GALE_OK;
 }

@@ -185,7 +185,7 @@ static gale_status find_index(const gale_device_options *options, int *out)
     const char *text = gale__env_get(GALE__ENV_DEVICE);
     int64_t value = -1;
     if (options && options->index < GALE_DEVICE_FIRST)
-        return gale__fail(GALE_INVALID, "gale_device_options: there is no device of index %d", options->index);
+        return gale__fail(GALE_INVALID, "gale_device_options: index is %d; devices are counted from 0", options->index);
     if (options && options->index > 0) value = options->index;
     else if (options && options->index == GALE_DEVICE_FIRST) value = 0;
     else if (*text && strcmp(text, "auto") && (!gale__text_to_i64(text, &value) || value < 0 || value > 4096))

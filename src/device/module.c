@@ -188,8 +188,10 @@ gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const u
     GALE__WITHIN(stream->device->context);
     gale__ref refs[REFS_MAX];
     if (n_buffers < 0 || n_buffers > REFS_MAX)
-        return gale__fail(GALE_LIMIT, "launch %s: %d buffers, at most %d", kernel->entry, n_buffers, REFS_MAX);
-    if (n_words < 0) return gale__fail(GALE_INVALID, "launch %s: n_words is %d", kernel->entry, n_words);
+        return gale__fail(
+            GALE_LIMIT, "launch %s: %d buffers given; 0 to %d are supported", kernel->entry, n_buffers, REFS_MAX);
+    if (n_words < 0)
+        return gale__fail(GALE_INVALID, "launch %s: n_words is %d; it must not be negative", kernel->entry, n_words);
     GALE_TRY(check_counts(kernel, n_buffers, n_words));
     for (int i = 0; i < n_buffers; i++) {
         if (!buffers[i]) return gale__fail(GALE_INVALID, "%s: %s: buffers[%d] is NULL", __func__, kernel->entry, i);

@@ -13,7 +13,8 @@ gale__node gale__prim_take(gale__prim_graph *g, gale__node data, gale__node inde
     if (!gale__prim_ok(g, data) || !gale__prim_ok(g, index)) return GALE__NIL;
     gale_type type = g->nodes[data].type;
     if (!gale__type_is_int(g->nodes[index].type))
-        return gale__prim_fail(g, GALE_INVALID, "take: the index has type %s", gale_type_name(g->nodes[index].type));
+        return gale__prim_fail(
+            g, GALE_INVALID, "take: the index has type %s; integers are needed", gale_type_name(g->nodes[index].type));
     index = gale__prim_cast(g, index, GALE_I64);
     data = flatten(g, data);
     if (data < 0 || index < 0) return GALE__NIL;
@@ -64,7 +65,8 @@ gale__node gale__prim_gather(gale__prim_graph *g, gale__node data, gale__node in
     gale__prim_node p = g->nodes[data], q = g->nodes[index];
     int rank = p.rank - 1 + q.rank;
     if (axis < 0 || axis >= p.rank || rank > GALE_MAX_RANK)
-        return gale__prim_fail(g, GALE_INVALID, "gather: axis %d of %s by indices %s", axis,
+        return gale__prim_fail(g, GALE_INVALID,
+            "gather: axis %d of %s by indices %s: no such axis, or the result has too many axes", axis,
             gale__prim_shape_text(g, data), gale__prim_shape_text(g, index));
     int64_t first, step, count;
     if (even_steps(g, index, p.dims[axis], &first, &step, &count))
@@ -97,8 +99,9 @@ gale__node gale__prim_put(gale__prim_graph *g, gale__node init, gale__node index
     gale__prim_node p = g->nodes[init];
     if (g->nodes[updates].type != p.type || gale__prim_elements(g, updates) != gale__prim_elements(g, index) ||
         mode < -1 || mode > GALE__RMIN)
-        return gale__prim_fail(g, GALE_INVALID, "put: %s %s at %s into %s", gale_type_name(g->nodes[updates].type),
-            gale__prim_shape_text(g, updates), gale__prim_shape_text(g, index), gale_type_name(p.type));
+        return gale__prim_fail(g, GALE_INVALID, "put: %s updates %s at indices %s do not match a value of type %s",
+            gale_type_name(g->nodes[updates].type), gale__prim_shape_text(g, updates), gale__prim_shape_text(g, index),
+            gale_type_name(p.type));
     if (gale__prim_elements(g, updates) == 0) return init;
     gale__node flat = flatten(g, init), at = flatten(g, gale__prim_cast(g, index, GALE_I64)),
                new_ = flatten(g, updates);

@@ -124,7 +124,8 @@ gale_status gale_graph_constant_tensor(gale_graph *g, const gale_tensor *host, g
     gale_tensor *view = NULL;
     GALE_TRY(check_open(g));
     if (host->device)
-        return gale__fail(GALE_INVALID, "a constant must be in host memory; use gale_tensor_to_device with no device");
+        return gale__fail(
+            GALE_INVALID, "a constant must be in host memory; copy it with gale_tensor_to_device(tensor, NULL, ...)");
     if (host->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "a graph cannot contain strings");
     GALE_TRY(gale_tensor_reshape((gale_tensor *)host, host->rank, host->dims, &view));
     return add_constant(g, view, out);
@@ -231,7 +232,7 @@ gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inp
     node.number = (uint64_t)g->n_nodes;
     GALE_TRY(check_open(g));
     GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
-    if (n_attrs < 0) return gale__fail(GALE_INVALID, "gale_graph_op: n_attrs is %d", n_attrs);
+    if (n_attrs < 0) return gale__fail(GALE_INVALID, "gale_graph_op: n_attrs is %d; it must not be negative", n_attrs);
     for (int i = 0; i < n_attrs; i++) GALE_TRY(check_attr(name, &attrs[i], i));
     int depth = g->depth;
     GALE_TRY(check_bodies(attrs, n_attrs, name, &depth));
@@ -285,7 +286,7 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     GALE__NEED({"graph", g}, {"wrt", n < 1 || wrt}, {"gradients", n < 1 || gradients});
     gale__gradient r = {.loss = loss, .n = n, .after = g->n_nodes};
     GALE_TRY(check_open(g));
-    if (n < 0) return gale__fail(GALE_INVALID, "gale_graph_gradient: n is %d", n);
+    if (n < 0) return gale__fail(GALE_INVALID, "gale_graph_gradient: n is %d; it must not be negative", n);
     if (loss < 0 || loss >= g->n_values) return gale__fail(GALE_INVALID, "the loss is not a value of this graph");
     for (int i = 0; i < n; i++)
         if (wrt[i] < 0 || wrt[i] >= g->n_values)
@@ -418,7 +419,8 @@ static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, c
     /* A required input that its producer did not compute, because an optional input of the producer was omitted. */
     for (int i = 0; i < n->op->min_in && i < n->n_in; i++)
         if (n->in[i] >= 0 && in[i] < 0) {
-            gale__prim_fail(l->g, GALE_INVALID, "input %d does not come from the expected node", i);
+            gale__prim_fail(l->g, GALE_INVALID,
+                "input %d has no value: the operator that should produce it omitted this output", i);
             return;
         }
     gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = device};

@@ -57,7 +57,7 @@ static gale_status find_node_traits(packer *p, size_t i)
         if (n->attribute.at[k].g || n->attribute.at[k].graphs.n)
             return gale__fail(GALE_UNSUPPORTED, "%s has a graph of its own", n->op_type.at);
     if (!core && (strstr(n->op_type.at, "Attention") || strstr(n->op_type.at, "Embed")))
-        return gale__fail(GALE_UNSUPPORTED, "its masks are inside %s.%s", n->domain.at, n->op_type.at);
+        return gale__fail(GALE_UNSUPPORTED, "%s.%s applies masks internally", n->domain.at, n->op_type.at);
     for (size_t k = 0; k < n->input.n && !(core && is_one_of(&n->op_type, shapes)); k++)
         bits |= bits_of(p, &n->input.at[k]);
     for (size_t k = 0; k < n->output.n; k++) {

@@ -314,8 +314,8 @@ static gale_status find_shard(gale__pipeline *p)
     p->most = UINT64_MAX;
     if (!shards) return GALE_OK;
     if (p->options->shard < 0 || p->options->shards < 0 || shard >= shards)
-        return gale__fail(GALE_INVALID, "part %lld of %lld does not exist", (long long)p->options->shard + 1,
-            (long long)p->options->shards);
+        return gale__fail(GALE_INVALID, "shard %lld of %lld does not exist; shards are counted from 1",
+            (long long)p->options->shard + 1, (long long)p->options->shards);
     GALE_TRY(gale__pipeline_count(p, &total));
     p->first = total / shards * shard + (total % shards < shard ? total % shards : shard);
     p->most = total / shards + (shard < total % shards);
@@ -414,9 +414,10 @@ gale_status gale_embed_files(gale_embedder *embedder, const gale_embed_options *
     GALE__OPTIONS(options);
     GALE__WITHIN(embedder->context);
     if (!options->file_count || (!options->output && !options->write))
-        return gale__fail(GALE_INVALID, "an input file and an output are needed");
+        return gale__fail(GALE_INVALID, "gale_embed_files: files and either output or write must be set");
     if ((unsigned)options->packing >= GALE_PACKING_COUNT)
-        return gale__fail(GALE_INVALID, "an embedding option is out of range");
+        return gale__fail(
+            GALE_INVALID, "gale_embed_files: unknown packing %d; use a GALE_PACKING_ constant", (int)options->packing);
     gale__pipeline *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->e = embedder;

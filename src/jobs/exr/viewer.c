@@ -44,9 +44,12 @@ static gale_status check_look(const gale_exr_look *l)
         return gale__fail(GALE_INVALID, "exr: unknown tone map or filter");
     if (l->bits && l->bits != 8 && l->bits != 16)
         return gale__fail(GALE_INVALID, "exr: invalid number of bits %d; use 8 or 16", l->bits);
-    if (!(fabs(l->exposure) <= 64)) return gale__fail(GALE_INVALID, "exr: invalid exposure %g", l->exposure);
-    if (!(l->gamma >= 0 && l->gamma <= 100)) return gale__fail(GALE_INVALID, "exr: invalid gamma %g", l->gamma);
-    if (!(l->radius >= 0 && l->radius <= 4096)) return gale__fail(GALE_INVALID, "exr: invalid radius %g", l->radius);
+    if (!(fabs(l->exposure) <= 64))
+        return gale__fail(GALE_INVALID, "exr: exposure %g is outside -64 to 64", l->exposure);
+    if (!(l->gamma >= 0 && l->gamma <= 100))
+        return gale__fail(GALE_INVALID, "exr: gamma %g is outside 0 to 100", l->gamma);
+    if (!(l->radius >= 0 && l->radius <= 4096))
+        return gale__fail(GALE_INVALID, "exr: radius %g is outside 0 to 4096", l->radius);
     if (l->width < 0 || l->height < 0 || l->side < 0 || l->width > SIDE_MOST || l->height > SIDE_MOST)
         return gale__fail(GALE_INVALID, "exr: invalid size %lld x %lld", (long long)l->width, (long long)l->height);
     return GALE_OK;

@@ -154,8 +154,8 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     const char *form = p->dialect->rows[in->op][column_of(by)];
     if (!form) form = gale__dialect_common[in->op][column_of(by)];
     if (!form)
-        return gale__fail(GALE_INTERNAL, "kernel %s: %s has no spelling for %s", p->ir->name,
-            gale__ir_op_get(in->op).name, gale_type_name(by));
+        return gale__fail(GALE_INTERNAL, "kernel %s: operation %s of type %s cannot be written in this dialect",
+            p->ir->name, gale__ir_op_get(in->op).name, gale_type_name(by));
     spell(s, form, (const char *const[3]){p->text[in->a], p->text[in->b], p->text[in->c]}, type, in->imm);
     return GALE_OK;
 }

@@ -83,7 +83,8 @@ static gale_status choose(
     s.vector = s.steps = 1;
     s.threads = s.rows = 1;
     if (nest->n_code > GALE__NEST_CODE_MAX)
-        return gale__fail(GALE_LIMIT, "a nest of %d instructions exceeds the limit of %d: fuse less", nest->n_code,
+        return gale__fail(GALE_LIMIT,
+            "a kernel of %d instructions exceeds the limit of %d; set no_fusion in gale_program_options", nest->n_code,
             GALE__NEST_CODE_MAX);
     bool reduces = gale__nest_has_reduce(nest);
     if (reduces && gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner) > INT32_MAX)
