@@ -48,7 +48,7 @@ gale_status gale__ceilings_save(const gale_device_info *info)
     return gale__record_write(info, "ceilings", "", write_fields, &info->ceilings);
 }
 
-/* What was measured is worth having even where it cannot be written down. */
+/* A failure to save is only a warning: the measured rates are valid in this process. */
 static gale_status save_or_warn(const gale_device_info *info)
 {
     gale_status status = gale__ceilings_save(info);
@@ -67,7 +67,7 @@ gale_status gale__ceilings_set_efficiency(gale_device *device, double share)
 {
     device->info.ceilings.efficiency = share < 0.001 ? 0.001
                                        : share > 4   ? 4
-                                                     : share; /* peaks were taken on a busy machine */
+                                                     : share; /* the stored peaks were measured on a busy machine */
     return save_or_warn(&device->info);
 }
 

@@ -109,8 +109,7 @@ static gale_status try_step(const choice *c, const step *s, gale_device **out)
     return status;
 }
 
-/* A name that is missing is a warning; that an automatic choice passes over what is not there is no more than
- * information. */
+/* A named provider that is missing is a warning; one that the automatic choice skips is only logged as information. */
 static void note_step_down(choice *c, int at)
 {
     const step *s = &c->steps[at];
@@ -133,7 +132,7 @@ static void note_choice(choice *c, const step *s, const gale_device *device)
         device->info.name);
 }
 
-/* What the device came from goes with it. */
+/* Stores with the device the chain that it was opened by. */
 static gale_status keep_wish(choice *c, const char *chain, int at, gale_device *device)
 {
     const gale_device_options none = GALE_DEVICE_OPTIONS;

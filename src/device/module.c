@@ -165,7 +165,7 @@ void gale_kernel_destroy(gale_kernel **kernel)
 
 #define REFS_MAX 64
 
-/* A driver would read what is not there, or nothing of it. */
+/* With a wrong count, a driver would read past the parameters or ignore some. */
 static gale_status check_counts(const gale_kernel *k, int n_buffers, int n_words)
 {
     int64_t bytes = 8 * (int64_t)n_buffers + 4 * (int64_t)n_words;

@@ -100,7 +100,7 @@ gale__profiler_span gale__profiler_span_begin(gale_stream *stream, gale__profile
 {
     gale_profiler *p = GALE__PROFILER(stream->device);
     gale__profiler_span span = {0};
-    if (!p || stream->capturing) return span; /* a capture holds no events; its replay is timed instead */
+    if (!p || stream->capturing) return span; /* captures contain no events; their replay is timed instead */
     gale__mutex_lock(&p->lock);
     if (add_record(p, stream, kind, tag, &span.record) == GALE_OK) span.profiler = p;
     else p->lost++;

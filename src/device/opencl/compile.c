@@ -65,7 +65,7 @@ static gale_status build_text(
     return build_program(d, program, options, out);
 }
 
-/* Keeps the compiled form; what goes wrong here costs only time later. */
+/* Stores the compiled program in the cache.  Errors are ignored: they only cost time later. */
 static void cache_binary(gale__cl_device *d, cl_program program, const char *key)
 {
     size_t size = 0;
@@ -77,7 +77,7 @@ static void cache_binary(gale__cl_device *d, cl_program program, const char *key
     gale__free(bytes);
 }
 
-/* Text that includes files is not all there is to the program, so it is compiled every time. */
+/* Source with #include depends on other files, so it is not cached. */
 static gale_status build_cached(
     gale_device *device, const char *text, size_t size, const char *options, cl_program *out)
 {

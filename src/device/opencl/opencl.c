@@ -64,8 +64,8 @@ static gale_status open_device(gale_device *device)
     return status;
 }
 
-/* Drivers put a buffer in memory when it is first used, so that want of memory would show in some later launch;
- * moving it to the device makes it show here. */
+/* Drivers allocate a buffer on first use, so an out-of-memory error would appear in some later launch; migrating the
+ * buffer to the device makes it appear here. */
 static cl_int migrate(gale__cl_device *d, cl_mem buffer)
 {
     cl_int e =

@@ -21,7 +21,7 @@ static void keep_message(gale__file_task *t, gale_status status)
 {
     t->status = status;
     if (status != GALE_OK && *gale_error()) t->message = gale__strdup(gale_error());
-    gale__error_clear(); /* what is said of this file must not be said of the next */
+    gale__error_clear(); /* messages about this file must not appear with the next */
 }
 
 /* Moves one counter on, and wakes whoever waits for it. */
@@ -79,7 +79,7 @@ static void report_done(belt *b, gale__file_task *t)
     t->message = NULL;
 }
 
-/* The work itself, with what is finished told in order. */
+/* Processes all files, and reports finished ones in order. */
 static void work_all(belt *b)
 {
     size_t told = 0;

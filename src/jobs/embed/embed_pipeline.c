@@ -138,7 +138,7 @@ static gale_status cancelled(void)
     return gale__fail(GALE_CANCELLED, "cancelled; run the same command again to resume");
 }
 
-/* As gale__pipeline_wait, asking now and then whether to go on. */
+/* As gale__pipeline_wait, reporting progress and checking for cancellation periodically. */
 static bool wait_done(gale__pipeline *p, const gale__window *w, uint64_t start)
 {
     for (;;) {

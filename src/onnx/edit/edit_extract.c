@@ -54,7 +54,7 @@ static gale_status own_name(cut *c, gale__pb_text *name)
     return GALE_OK;
 }
 
-/* Names may have colons too, so that the middle is the colon which leaves names on both sides. */
+/* Names may contain colons, so the separator is the colon that leaves known names on both sides. */
 static gale_status parse(cut *c, const char *text)
 {
     const char *wrong = NULL;

@@ -248,7 +248,7 @@ static gale_status note_use(void *user, const gale__pb_text *name)
     return GALE_OK;
 }
 
-/* Values whose extents may differ from run to run: what hangs on an input that is not wholly fixed. */
+/* Values whose extents may differ between runs: those that depend on an input with open extents. */
 static gale_status find_loose(const fold *f, loose *l)
 {
     for (size_t i = 0; i < f->g->input.n; i++)

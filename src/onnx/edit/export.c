@@ -40,7 +40,7 @@ static gale_status reserve(export *x, gale__pb_text name)
     return name.size ? gale__onnx_names_set(&x->used, name.at, name.size, 1) : GALE_OK;
 }
 
-/* `wish`, or something like it that nobody has. */
+/* `wish`, or an unused name derived from it. */
 static gale_status unique(export *x, const char *wish, gale__pb_text *out)
 {
     const char *name = *wish ? wish : gale__arena_printf(x->arena, "value_%d", x->made++);
@@ -145,7 +145,7 @@ static gale_status copy_strings(gale__arena *arena, const gale_attr *a, gale__pb
     return GALE_OK;
 }
 
-/* A scalar that is zero is written all the same. */
+/* Marks a scalar field as present, so that it is written even if it is zero. */
 static void mark_present(gale__pb_attribute *a, size_t offset)
 {
     const gale__pb_table *t = &gale__pb_tables[GALE__PB_IS_attribute];

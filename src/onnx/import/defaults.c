@@ -16,7 +16,7 @@ static const gale__pb_text *name_of_sparse(const gale__pb_sparse *s)
     return s->values ? &s->values->name : &none;
 }
 
-/* Notes that there is a value; whether it stays. */
+/* Records that the input has a value in the file; returns whether it keeps it. */
 static bool keeps_value(search *s, const gale__pb_text *name)
 {
     int32_t at = name->size ? gale__onnx_names_find(&s->inputs, name->at, name->size) : -1;
