@@ -182,7 +182,7 @@ TEST(validation)
     } rows[] = {
         {bad_type, "(ADD): operands differ in type"},
         {bad_scope, "(STORE): operand is not defined here"},
-        {bad_end, "(END): ends nothing"},
+        {bad_end, "(END): END without FOR"},
         {bad_open, "a block is not ended"},
         {bad_unroll, "(FOR): only loops of constant bounds"},
         {bad_hint, "(FOR): a loop is unrolled (1), is not (2)"},
@@ -194,10 +194,10 @@ TEST(validation)
         {bad_index, "(GET): index past the end"},
         {bad_bitcast, "(BITCAST): sizes differ"},
         {bad_counter, "(ARRIVE): no such pointer"},
-        {bad_arrival, "(ARRIVE): not all threads"},
-        {bad_early_load, "(LOAD): before READY"},
-        {bad_early_store, "(STORE): before READY"},
-        {bad_ready, "(READY): inside a block"},
+        {bad_arrival, "(ARRIVE): inside a condition"},
+        {bad_early_load, "(LOAD): accesses device memory before READY"},
+        {bad_early_store, "(STORE): accesses device memory before READY"},
+        {bad_ready, "(READY): must be outside all blocks"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gale__ir ir;

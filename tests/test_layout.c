@@ -206,13 +206,13 @@ TEST(turning)
     const int64_t dims[4] = {2, 3, 2, 1};
     const uint16_t from[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, want[12] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
     uint16_t to[12];
-    gale__layout_turn(dims, 4, sizeof *from, from, to);
+    gale__layout_to_last(dims, 4, sizeof *from, from, to);
     CHECK(!memcmp(to, want, sizeof want));
     const int64_t large[2] = {130, 197}; /* more than one square of it, and parts of squares at both ends */
     static uint32_t wide[130 * 197], turned[130 * 197];
     int wrong = 0;
     for (uint32_t i = 0; i < 130 * 197; i++) wide[i] = i;
-    gale__layout_turn(large, 2, sizeof *wide, wide, turned);
+    gale__layout_to_last(large, 2, sizeof *wide, wide, turned);
     for (uint32_t i = 0; i < 130 * 197; i++) wrong += turned[i % 197 * 130 + i / 197] != i;
     CHECK_EQ(wrong, 0);
 }

@@ -432,14 +432,14 @@ TEST(indices)
     for (int constant = 0; constant < 2; constant++) {
         CHECK_OK(look_up("Gather", constant, &axis, 1, 3));
         CHECK_OK(look_up("Gather", constant, &axis, 1, -4));
-        REFUSES(
-            look_up("Gather", constant, &axis, 1, 4), INVALID, "node 0 (Gather): index 4 at place 0 is not in -4 .. 3");
+        REFUSES(look_up("Gather", constant, &axis, 1, 4), INVALID,
+            "node 0 (Gather): index 4 at position 0 is outside -4 .. 3");
         REFUSES(look_up("Gather", constant, &axis, 1, -5), INVALID, "index -5");
         REFUSES(look_up("Gather", constant, NULL, 0, 2), INVALID, "-2 .. 1");
         CHECK_OK(look_up("SoftmaxCrossEntropyLoss", constant, NULL, 0, 3));
         CHECK_OK(look_up("SoftmaxCrossEntropyLoss", constant, &other, 1, -100));
-        REFUSES(
-            look_up("SoftmaxCrossEntropyLoss", constant, NULL, 0, 4), INVALID, "label 4 at place 0 is not in 0 .. 3");
+        REFUSES(look_up("SoftmaxCrossEntropyLoss", constant, NULL, 0, 4), INVALID,
+            "label 4 at position 0 is outside 0 .. 3");
         REFUSES(look_up("NegativeLogLikelihoodLoss", constant, NULL, 0, -1), INVALID, "label -1");
     }
 }

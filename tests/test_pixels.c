@@ -34,8 +34,8 @@ static gale__node convolution(gr_graph *t, const row *r, gale__node x, gale__nod
         .low = {r->low[0], r->low[1]},
         .high = {r->high[0], r->high[1]}};
     gale_type type = bytes ? GALE_I32 : GALE_F32;
-    t->g.wide_pixels = wide;
-    t->g.whole_products = t->g.zeros_apart = wide && bytes;
+    t->g.pixel_blocks = wide;
+    t->g.integer_products = t->g.zero_points_outside = wide && bytes;
     x = gale__prim_cast(&t->g, x, type);
     if (r->zero != 0) x = gale__prim_sub(&t->g, x, gale__prim_scalar(&t->g, type, r->zero));
     return gale__prim_conv(&t->g, x, gale__prim_cast(&t->g, w, type), &c);

@@ -249,7 +249,7 @@ static gale_status open_part(gale__file_out *o, uint64_t *have)
     if (fstat(o->fd, &st)) return fail_errno(o->name, "cannot access");
     /* The other process may have finished between the two calls; then the open file already has its final name. */
     if (taken || stat(o->name, &named) || named.st_ino != st.st_ino)
-        return gale__fail(GALE_IO, "%s: another process is writing it", o->name);
+        return gale__fail(GALE_IO, "%s: another process is writing it; wait for it, or choose another name", o->name);
     if (!S_ISREG(st.st_mode)) return gale__fail(GALE_IO, "%s: exists, but is not a regular file", o->name);
     *have = (uint64_t)st.st_size;
     return GALE_OK;

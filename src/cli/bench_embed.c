@@ -83,10 +83,10 @@ static gale_value norm(sketch *s, gale_value x)
     return op(s, "LayerNormalization", in, 3, axis, 1);
 }
 
-/* [texts, tokens, dims] to [texts, heads, tokens, dims / heads], or with the last two turned. */
-static gale_value split(sketch *s, gale_value x, int heads, bool turned)
+/* [texts, tokens, dims] to [texts, heads, tokens, dims / heads], or with the last two transposed. */
+static gale_value split(sketch *s, gale_value x, int heads, bool transposed)
 {
-    const int64_t parts[4] = {0, 0, heads, s->dims / heads}, order[4] = {0, 2, turned ? 3 : 1, turned ? 1 : 3};
+    const int64_t parts[4] = {0, 0, heads, s->dims / heads}, order[4] = {0, 2, transposed ? 3 : 1, transposed ? 1 : 3};
     const gale_attr perm[] = {GALE_INTS("perm", order, 4)};
     gale_value cut = op2(s, "Reshape", x, ints(s, parts, 4));
     return op(s, "Transpose", &cut, 1, perm, 1);
@@ -172,7 +172,8 @@ static gale_status time_rate(timing *t, int lanes, double *rate)
     for (; n < lanes; n++)
         if (gale__thread_begin(&threads[n], run_lane, t) != GALE_OK) break;
     for (int i = 0; i < n; i++) gale__thread_end(&threads[i]);
-    if (atomic_load(&t->failed) || !n) return gale__fail(GALE_NO_MEMORY, "the concurrent runs failed");
+    if (atomic_load(&t->failed) || !n)
+        return gale__fail(GALE_NO_MEMORY, "a concurrent run failed: not enough memory or threads");
     *rate = (double)atomic_load(&t->texts) / ((double)(gale__time_ns() - start) * 1e-9);
     return GALE_OK;
 }

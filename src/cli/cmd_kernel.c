@@ -102,12 +102,12 @@ static gale_status read_arguments(job *j)
     GALE_TRY(parse_extents("group", gale__args_text(j->args, "group"), j->group));
     GALE_TRY(parse_extents("groups", gale__args_text(j->args, "groups"), j->groups));
     for (size_t i = 0; (text = gale__args_item(j->args, "word", i)); i++) {
-        if (i == WORDS_MAX) return gale__fail(GALE_LIMIT, "--word: at most %d", WORDS_MAX);
+        if (i == WORDS_MAX) return gale__fail(GALE_LIMIT, "--word: at most %d words are supported", WORDS_MAX);
         GALE_TRY(parse_word(text, &j->words[j->n_words]));
         j->n_words++;
     }
     for (size_t i = 0; (text = gale__args_item(j->args, "buffer", i)); i++) {
-        if (i == BUFFERS_MAX) return gale__fail(GALE_LIMIT, "--buffer: at most %d", BUFFERS_MAX);
+        if (i == BUFFERS_MAX) return gale__fail(GALE_LIMIT, "--buffer: at most %d buffers are supported", BUFFERS_MAX);
         gale__npy *n = &j->arrays[j->n_buffers++];
         size_t length = strlen(text);
         GALE_TRY(length > 4 && !strcmp(text + length - 4, ".npy") ? gale__npy_read(text, n) : make_zeros(text, n));

@@ -238,7 +238,7 @@ static gale_status check(const char *path, gale_upscaler *u)
     return GALE_OK;
 }
 
-static gale_status look(const char *name, gale_device *device, bool only_check, bool json)
+static gale_status show_or_check(const char *name, gale_device *device, bool only_check, bool json)
 {
     gale__str path = {0};
     gale_upscaler *u = NULL;
@@ -261,7 +261,7 @@ static int check_all(gale_device *device)
     gale_status status = list_folder(&list, &count);
     if (status != GALE_OK) return gale__report(status);
     for (size_t i = 0; i < count; i++)
-        if (gale__report(look(list[i].path ? list[i].path : list[i].manifest.name, device, true, false)) !=
+        if (gale__report(show_or_check(list[i].path ? list[i].path : list[i].manifest.name, device, true, false)) !=
             GALE__EXIT_OK)
             failed++;
     gale__models_finish(&list, count);
@@ -279,7 +279,7 @@ static int run(const gale__args *a)
     if (!strcmp(action, "info") && !name) return gale__usage("models", "info needs the name of a network");
     gale_status status = gale_device_open(NULL, &device);
     int code = status != GALE_OK ? gale__report(status)
-               : name ? gale__report(look(name, device, !strcmp(action, "check"), gale__args_flag(a, "json")))
+               : name ? gale__report(show_or_check(name, device, !strcmp(action, "check"), gale__args_flag(a, "json")))
                       : check_all(device);
     gale_device_close(&device);
     return code;

@@ -69,7 +69,7 @@ static int print_table(const gale__catalogue *c, const char *word, const char *p
         found++;
         gale__table_cell(&t, "%s", o->name);
         gale__table_cell(&t, "%s", o->size_bytes ? gale__bytes_text(o->size_bytes, size) : "?");
-        gale__table_cell(&t, "%s", *o->licence ? o->licence : "not said");
+        gale__table_cell(&t, "%s", *o->licence ? o->licence : "not stated");
         gale__table_cell(&t, "%s", is_here(o) ? "yes" : "no");
         gale__table_cell(&t, "%.80s", o->url);
     }

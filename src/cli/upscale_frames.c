@@ -45,7 +45,7 @@ static gale_status write_numbered(const gale__frames_task *t, const gale_picture
     return status;
 }
 
-static gale_status take(void *user, const gale_picture *before, const gale_picture *after, int milliseconds)
+static gale_status write_frame(void *user, const gale_picture *before, const gale_picture *after, int milliseconds)
 {
     sink *s = user;
     gale__frames_task *t = s->task;
@@ -74,7 +74,7 @@ gale_status gale__upscale_frames(gale_upscaler *u, gale__frames_task *t, gale_up
     GALE_GO(gale_animation_open(t->input, &t->read, &in));
     if (!gale__upscale_is_numbered(t->output))
         GALE_GO(gale_animation_writer_create(&t->write, gale_animation_get_info(in)->loops, &s.writer));
-    GALE_GO(gale_upscale_animation(u, in, &t->options, report, take, &s));
+    GALE_GO(gale_upscale_animation(u, in, &t->options, report, write_frame, &s));
     if (s.writer) status = t->output ? gale_animation_writer_write(s.writer, t->output) : write_stdout(s.writer);
 done:
     gale_animation_writer_destroy(&s.writer);

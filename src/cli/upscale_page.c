@@ -26,7 +26,7 @@ static gale_status cut_middle(const gale_picture *p, const double part[2], gale_
     return status;
 }
 
-static double part_of(int64_t a, int64_t b)
+static double shrink_factor(int64_t a, int64_t b)
 {
     int64_t larger = a > b ? a : b;
     return larger > SIDE_MOST ? (double)SIDE_MOST / (double)larger : 1;
@@ -34,7 +34,7 @@ static double part_of(int64_t a, int64_t b)
 
 gale_status gale__upscale_keep(gale__upscale_sum *s, const gale_picture *before, const gale_picture *after)
 {
-    double part[2] = {part_of(before->width, after->width), part_of(before->height, after->height)};
+    double part[2] = {shrink_factor(before->width, after->width), shrink_factor(before->height, after->height)};
     s->cut = part[0] < 1 || part[1] < 1;
     GALE_TRY(cut_middle(before, part, &s->before));
     return cut_middle(after, part, &s->after);

@@ -242,7 +242,7 @@ gale_status gale__binary_cache_trim(uint64_t keep_bytes)
     GALE_GO(list_all(&all));
     if (all.total_bytes > keep_bytes) {
         qsort(all.items, all.count, sizeof *all.items, by_time);
-        /* A quarter more than needed leaves, so that the next write does not bring us back here. */
+        /* Removes a quarter more than needed, so that the next write does not reach the limit again. */
         uint64_t goal = keep_bytes - keep_bytes / 4;
         for (size_t i = 0; i < all.count && all.total_bytes > goal; i++) {
             if (gale__file_remove(all.items[i].path) != GALE_OK) continue;

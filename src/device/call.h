@@ -1,4 +1,4 @@
-/* Work that a vendor's library does faster than gale's kernels: a call prepared once for a shape, then sent to streams
+/* Calls of a vendor's library that is faster than gale's kernels: prepared once for a shape, then submitted to streams
  * like a launch.  The library is loaded at run time; a capability says which products are worth asking for
  * (caps.products_side).  Calls can be captured: they submit work to the stream without waiting, and the caller provides
  * the workspace. */
@@ -6,10 +6,10 @@
 #define GALE_DEVICE_CALL_H
 #include "device/device.h"
 
-/* Where element (batch i, row r, column c) of a factor is, in elements: offset + i batch + r pitch + c, or, when it
- * is turned, with r and c exchanged. */
+/* Element (batch i, row r, column c) of a factor is at offset + i * batch + r * pitch + c, in elements; if it is
+ * transposed, r and c are exchanged. */
 typedef struct gale__factor {
-    int64_t offset, pitch, batch, turned;
+    int64_t offset, pitch, batch, transposed;
 } gale__factor;
 /* d [batches, m, n] = a [batches, m, k] by b [batches, k, n], all of one type (F32, F16, BF16), sums in F32 and without
  * any narrower product; d is dense. */

@@ -48,8 +48,8 @@ gale_status gale__ceilings_save(const gale_device_info *info)
     return gale__record_write(info, "ceilings", "", write_fields, &info->ceilings);
 }
 
-/* What was measured is worth having even where it cannot be written down. */
-static gale_status keep(const gale_device_info *info)
+/* A failure to save is only a warning: the measured rates are valid in this process. */
+static gale_status save_or_warn(const gale_device_info *info)
 {
     gale_status status = gale__ceilings_save(info);
     if (status == GALE_OK || status == GALE_NO_MEMORY) return status;
@@ -60,15 +60,15 @@ static gale_status keep(const gale_device_info *info)
 gale_status gale__ceilings_set_f32(gale_device *device, double gflops)
 {
     device->info.ceilings.f32_gflops = gflops;
-    return keep(&device->info);
+    return save_or_warn(&device->info);
 }
 
 gale_status gale__ceilings_set_efficiency(gale_device *device, double share)
 {
     device->info.ceilings.efficiency = share < 0.001 ? 0.001
                                        : share > 4   ? 4
-                                                     : share; /* peaks were taken on a busy machine */
-    return keep(&device->info);
+                                                     : share; /* the stored peaks were measured on a busy machine */
+    return save_or_warn(&device->info);
 }
 
 gale_status gale__ceilings_set_kernel(gale_device *device, double small_us, double large_us, double step_ns)
@@ -77,21 +77,21 @@ gale_status gale__ceilings_set_kernel(gale_device *device, double small_us, doub
     c->small_us = small_us > 0.01 ? small_us : 0.01;
     c->large_us = large_us > c->small_us ? large_us : c->small_us;
     c->step_ns = step_ns > 0 ? step_ns : 0;
-    return keep(&device->info);
+    return save_or_warn(&device->info);
 }
 
 gale_status gale__ceilings_raise_copy(gale_device *device, double gbps)
 {
     if (!(gbps > device->info.ceilings.copy_gbps)) return GALE_OK;
     device->info.ceilings.copy_gbps = gbps;
-    return keep(&device->info);
+    return save_or_warn(&device->info);
 }
 
 gale_status gale__ceilings_raise_round_trip(gale_device *device, double us)
 {
     if (!(us > device->info.ceilings.round_trip_us)) return GALE_OK;
     device->info.ceilings.round_trip_us = us;
-    return keep(&device->info);
+    return save_or_warn(&device->info);
 }
 
 /* What a measurement repeats; `bytes` moved (or launches made) per call. */
@@ -207,5 +207,5 @@ gale_status gale__ceilings_measure(gale_device *device)
     gale_buffer_destroy(&m.b);
     gale__free(m.host);
     gale_memory_trim(device);
-    return status == GALE_OK ? keep(&device->info) : status;
+    return status == GALE_OK ? save_or_warn(&device->info) : status;
 }

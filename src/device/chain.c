@@ -109,8 +109,7 @@ static gale_status try_step(const choice *c, const step *s, gale_device **out)
     return status;
 }
 
-/* A name that is missing is a warning; that an automatic choice passes over what is not there is no more than
- * information. */
+/* A named provider that is missing is a warning; one that the automatic choice skips is only logged as information. */
 static void note_step_down(choice *c, int at)
 {
     const step *s = &c->steps[at];
@@ -133,7 +132,7 @@ static void note_choice(choice *c, const step *s, const gale_device *device)
         device->info.name);
 }
 
-/* What the device came from goes with it. */
+/* Stores with the device the chain that it was opened by. */
 static gale_status keep_wish(choice *c, const char *chain, int at, gale_device *device)
 {
     const gale_device_options none = GALE_DEVICE_OPTIONS;
@@ -157,7 +156,7 @@ static gale_status open_other(const choice *c, const step *s, gale_device *devic
     return gale_device_open(&(gale_device_options){.chain = "cpu", .index = GALE_DEVICE_FIRST}, &device->other);
 }
 
-static gale_status walk(choice *c, const char *chain, int from, gale_device **out)
+static gale_status open_first(choice *c, const char *chain, int from, gale_device **out)
 {
     gale_status status = GALE_OK;
     for (int i = from; i < c->count; i++) {
@@ -185,7 +184,7 @@ static gale_status find_index(const gale_device_options *options, int *out)
     const char *text = gale__env_get(GALE__ENV_DEVICE);
     int64_t value = -1;
     if (options && options->index < GALE_DEVICE_FIRST)
-        return gale__fail(GALE_INVALID, "gale_device_options: there is no device of index %d", options->index);
+        return gale__fail(GALE_INVALID, "gale_device_options: index is %d; devices are counted from 0", options->index);
     if (options && options->index > 0) value = options->index;
     else if (options && options->index == GALE_DEVICE_FIRST) value = 0;
     else if (*text && strcmp(text, "auto") && (!gale__text_to_i64(text, &value) || value < 0 || value > 4096))
@@ -205,7 +204,7 @@ gale_status gale_device_open(const gale_device_options *options, gale_device **o
     c.strict = (options && options->strict) || gale__env_get_i64(GALE__ENV_STRICT, 0) == 1;
     gale_status status = find_index(options, &c.index);
     if (status == GALE_OK) status = parse_chain(&c, chain);
-    if (status == GALE_OK) status = walk(&c, chain, 0, out);
+    if (status == GALE_OK) status = open_first(&c, chain, 0, out);
     gale__str_finish(&c.why);
     return status;
 }
@@ -222,7 +221,7 @@ gale_status gale__device_next(const gale_device *device, gale_status why, gale_d
         return gale__fail(why, "%s; --strict: no fallback to %s", reason, c.steps[device->step + 1].provider->name);
     if (more) {
         gale__str_addf(&c.why, "%s: %s\n", c.steps[device->step].provider->name, reason);
-        status = walk(&c, device->chain, device->step + 1, out);
+        status = open_first(&c, device->chain, device->step + 1, out);
     }
     gale__str_finish(&c.why);
     return more && status == GALE_OK ? GALE_OK : gale__fail(why, "%s", reason);

@@ -60,7 +60,7 @@ void gale__device_detach(gale_device *device)
     if (atomic_fetch_sub(&device->refs, 1) == 1) finish(device);
 }
 
-/* Said when the last handle goes while objects live on: usually something that was never destroyed. */
+/* Logged if objects outlive the last handle of the device: usually something was not destroyed. */
 static void report_leaks(const gale_device *device, int objects)
 {
 #ifdef NDEBUG
@@ -80,7 +80,7 @@ void gale_device_close(gale_device **device)
     GALE__WITHIN(d->context);
     *device = NULL;
     int objects = atomic_load(&d->objects);
-    /* Looked at before the reference goes: afterwards the device may be gone. */
+    /* Read before the reference is released: afterwards the device may be freed. */
     if (objects > 0 && atomic_load(&d->refs) == objects + 1) report_leaks(d, objects);
     if (atomic_fetch_sub(&d->refs, 1) == 1) finish(d);
 }

@@ -1,7 +1,7 @@
-/* The one table a backend fills, and the objects in front of it.
+/* The function table of a backend, and the objects of the device front end.
  *
- * Validation (bounds, ownership, state) is done once in the front (device.c, stream.c, memory_pool.c); a backend trusts
- * what it is given.  Callers above this room use the front only, never the table. */
+ * The front end (device.c, stream.c, memory_pool.c) validates arguments (bounds, ownership, state) once; a backend
+ * trusts them.  Other rooms use the front end only, never the table. */
 #ifndef GALE_DEVICE_DEVICE_H
 #define GALE_DEVICE_DEVICE_H
 #include "base/context.h"
@@ -134,7 +134,7 @@ struct gale_kernel {
     uint32_t shared_bytes; /* CUDA: work-group memory that is asked for at launch; 0: what the kernel declares is all */
     bool waits;            /* CUDA: may be launched while the one before is still running */
     bool together;         /* its groups wait for each other: all of a launch must run at the same time */
-    /* What a kernel of a user's takes, as the driver or its code says; -1: not known. */
+    /* Parameters of a user's kernel, as reported by the driver or its code; -1: not known. */
     int arguments;       /* buffers and words together */
     int parameter_bytes; /* 8 for each buffer, 4 for each word */
 };
@@ -143,7 +143,7 @@ struct gale_stream {
     void *impl;
     struct gale__staging *staging;
     bool capturing, late;
-}; /* late: the watchdog gave up on it, and its work may still come */
+}; /* late: the watchdog gave up on it, and its work may still complete */
 struct gale_event {
     gale_device *device;
     void *impl;
@@ -317,7 +317,7 @@ typedef struct gale__copy_stats {
     uint64_t uploads, downloads, upload_bytes, download_bytes;
 } gale__copy_stats;
 void gale__copy_get_stats(gale__copy_stats *out);
-/* After a wait that failed: downloads still on their way must not write to memory that the caller gives up. */
+/* After a failed wait: downloads in flight must not write to memory that the caller may free. */
 void gale__stream_forget(gale_stream *stream);
 gale_status gale__upload_tagged(
     gale_stream *stream, gale_buffer *to, size_t offset, const void *host, size_t size, const gale__tag *tag);

@@ -14,8 +14,8 @@ void gale__pool_destroy(struct gale__pool **pool);
 uint64_t gale__device_memory_left(const gale_device *device);
 gale_status gale__pool_take(struct gale__pool *pool, size_t size, struct gale__pool_piece **out);
 void gale__pool_give(struct gale__pool *pool, struct gale__pool_piece *piece);
-/* One more stream whose work the watchdog gave up on, or one less.  While there is any, what is given is kept aside:
- * that work may still write to it. */
+/* Counts streams whose work the watchdog gave up on.  While there are any, freed memory is quarantined, since that work
+ * may still write to it. */
 void gale__pool_late(struct gale__pool *pool, bool late);
 gale__mem *gale__pool_piece_mem(struct gale__pool_piece *piece, size_t *offset);
 /* watch.c: GALE_POOL_FILL; device->watch is NULL without it. */
@@ -39,9 +39,9 @@ gale_status gale__staging_upload(
 gale_status gale__staging_download(gale_stream *stream, gale__ref from, void *host, size_t size);
 uint64_t gale__staging_mark(struct gale__staging *s);
 void gale__staging_complete(struct gale__staging *s, uint64_t mark); /* downloads up to mark: to the caller's memory */
-void gale__staging_forget(struct gale__staging *s);                  /* downloads that have not landed never will */
-void gale__staging_reset(struct gale__staging *s);                   /* after a sync: everything is free again */
-void gale__staging_close(struct gale__staging *s);                   /* the stream ends: pinned memory goes back */
+void gale__staging_forget(struct gale__staging *s); /* cancels downloads that have not been copied to the caller */
+void gale__staging_reset(struct gale__staging *s);  /* after a sync: everything is free again */
+void gale__staging_close(struct gale__staging *s);  /* the stream ends: pinned memory goes back */
 
 gale_status gale__staging_spare_create(gale_device *device); /* what streams lend each other */
 void gale__staging_spare_destroy(gale_device *device);

@@ -30,8 +30,8 @@ typedef struct gale__pool {
     piece *bins[64];
     uint64_t filled; /* bit i: bins[i] is not empty */
     bool caching, doubling;
-    int late;     /* streams that may still write to what was theirs */
-    piece *aside; /* given meanwhile; counted as in use */
+    int late;     /* number of hung streams that may still write to freed memory */
+    piece *aside; /* memory freed meanwhile (quarantined); counted as in use */
     gale_memory_stats stats;
 } pool;
 
@@ -73,7 +73,8 @@ static piece *best_of(piece *list, size_t size, size_t block_most)
     return best;
 }
 
-/* A small piece that stays would keep a large block from the driver and from large pieces: it has blocks of its own. */
+/* Small pieces have separate blocks: a long-lived one would otherwise keep a large block from being reused or
+ * returned. */
 static piece *find_fit(const pool *p, size_t size, bool anywhere)
 {
     int bin = log2_floor(size);
@@ -167,7 +168,7 @@ static gale_status no_memory(pool *p, size_t size)
         left >= size ? " in smaller pieces" : "", gale__bytes_text(total, all), limit ? most : "none");
 }
 
-/* The size the policy wants, then just what is needed; then both again after what is unused went back. */
+/* Tries the size that the growth policy wants, then the exact size; then both again after returning unused blocks. */
 static gale_status block_fill(pool *p, size_t size, block *b)
 {
     size_t wanted[2] = {grown(p, size), size};
@@ -320,7 +321,7 @@ void gale__pool_destroy(pool **pp)
 {
     pool *p = *pp;
     if (!p) return;
-    give_aside(p); /* the driver waits, or takes the memory from what never ends */
+    give_aside(p); /* freeing would block, or pull memory from under a kernel that hangs */
     trim(p);
     gale__mutex_finish(&p->lock);
     gale__free(p);

@@ -165,7 +165,7 @@ void gale_kernel_destroy(gale_kernel **kernel)
 
 #define REFS_MAX 64
 
-/* A driver would read what is not there, or nothing of it. */
+/* With a wrong count, a driver would read past the parameters or ignore some. */
 static gale_status check_counts(const gale_kernel *k, int n_buffers, int n_words)
 {
     int64_t bytes = 8 * (int64_t)n_buffers + 4 * (int64_t)n_words;
@@ -188,8 +188,10 @@ gale_status gale_kernel_launch(gale_stream *stream, gale_kernel *kernel, const u
     GALE__WITHIN(stream->device->context);
     gale__ref refs[REFS_MAX];
     if (n_buffers < 0 || n_buffers > REFS_MAX)
-        return gale__fail(GALE_LIMIT, "launch %s: %d buffers, at most %d", kernel->entry, n_buffers, REFS_MAX);
-    if (n_words < 0) return gale__fail(GALE_INVALID, "launch %s: n_words is %d", kernel->entry, n_words);
+        return gale__fail(
+            GALE_LIMIT, "launch %s: %d buffers given; 0 to %d are supported", kernel->entry, n_buffers, REFS_MAX);
+    if (n_words < 0)
+        return gale__fail(GALE_INVALID, "launch %s: n_words is %d; it must not be negative", kernel->entry, n_words);
     GALE_TRY(check_counts(kernel, n_buffers, n_words));
     for (int i = 0; i < n_buffers; i++) {
         if (!buffers[i]) return gale__fail(GALE_INVALID, "%s: %s: buffers[%d] is NULL", __func__, kernel->entry, i);

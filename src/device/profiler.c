@@ -44,7 +44,7 @@ static void give_event(gale_profiler *p, gale_event **event)
     *event = NULL;
 }
 
-static void settle(gale_profiler *p, gale__profiler_record *r)
+static void read_times(gale_profiler *p, gale__profiler_record *r)
 {
     if (gale_event_elapsed(r->from, r->to, &r->time_us) != GALE_OK) r->time_us = -1;
     if (gale_event_elapsed(p->base, r->from, &r->start_us) != GALE_OK) r->start_us = 0;
@@ -53,12 +53,12 @@ static void settle(gale_profiler *p, gale__profiler_record *r)
 }
 
 /* Reads the events of all records that have ended. */
-static void settle_ended(gale_profiler *p)
+static void read_ended(gale_profiler *p)
 {
     bool gap = false;
     for (size_t i = p->settled; i < p->count; i++) {
         gale__profiler_record *r = &p->records[i];
-        if (r->ended && r->from) settle(p, r);
+        if (r->ended && r->from) read_times(p, r);
         gap |= !r->ended;
         if (!gap) p->settled = i + 1;
     }
@@ -76,7 +76,7 @@ static int find_lane(gale_profiler *p, const gale_stream *stream)
 static gale_status add_record(
     gale_profiler *p, gale_stream *stream, gale__profiler_span_kind kind, const gale__tag *tag, size_t *out)
 {
-    if (p->count - p->settled >= OUTSTANDING_MAX) settle_ended(p);
+    if (p->count - p->settled >= OUTSTANDING_MAX) read_ended(p);
     GALE_TRY(gale__grow((void **)&p->records, &p->capacity, p->count + 1, sizeof *p->records));
     gale__profiler_record r = {.kind = kind, .bytes = tag->bytes, .operations = tag->operations, .time_us = -1};
     r.name = intern(p, tag->name);
@@ -100,7 +100,7 @@ gale__profiler_span gale__profiler_span_begin(gale_stream *stream, gale__profile
 {
     gale_profiler *p = GALE__PROFILER(stream->device);
     gale__profiler_span span = {0};
-    if (!p || stream->capturing) return span; /* a capture holds no events; its replay is timed instead */
+    if (!p || stream->capturing) return span; /* captures contain no events; their replay is timed instead */
     gale__mutex_lock(&p->lock);
     if (add_record(p, stream, kind, tag, &span.record) == GALE_OK) span.profiler = p;
     else p->lost++;
@@ -180,7 +180,7 @@ gale_status gale_profiler_stop(gale_profiler *p)
     if (!atomic_compare_exchange_strong(&p->device->profiler, &self, NULL))
         return gale__fail(GALE_INVALID, "the profiler has already been stopped");
     gale__mutex_lock(&p->lock);
-    settle_ended(p);
+    read_ended(p);
     if (p->lost) gale__log(GALE__WARN, "the profiler lost %llu records: out of memory", (unsigned long long)p->lost);
     gale__mutex_unlock(&p->lock);
     return GALE_OK;

@@ -37,7 +37,8 @@ void gale__record_read(
     if (gale__record_path(info, kind, extra, path, sizeof path) != GALE_OK || !gale__file_exists(path)) return;
     if (gale__file_read(path, 1 << 20, &bytes) != GALE_OK ||
         gale__json_parse(arena, bytes.data, bytes.size, out) != GALE_OK)
-        gale__log(GALE__WARN, "%s of %s are not used: %s", kind, info->name, gale_error());
+        gale__log(
+            GALE__WARN, "stored data (%s) of %s cannot be read and is ignored: %s", kind, info->name, gale_error());
     gale__bytes_finish(&bytes);
 }
 

@@ -19,7 +19,7 @@ typedef struct half {
     gale__mem mem;
     gale_event event;
     size_t used;
-    bool made, waiting; /* waiting: the event was recorded behind its last use */
+    bool made, waiting; /* waiting: the event was recorded after its last use */
 } half;
 /* Halves that no stream needs at the moment. */
 enum { SPARE_MOST = 16 };
@@ -40,7 +40,7 @@ typedef struct gale__staging {
     half halves[2];
     int current;
     bool large;
-    gale__mutex lock; /* for the landings: an event may be waited for on another thread */
+    gale__mutex lock; /* protects the pending downloads: another thread may wait for an event */
     landing *landings;
     size_t count, capacity;
     uint64_t number; /* of the latest download */
@@ -149,7 +149,7 @@ void gale__staging_prepare(gale_device *device, int halves)
     for (int i = 0; i < halves; i++) {
         half h = {0};
         if (new_half(device, SMALL_BYTES, &h) != GALE_OK) {
-            gale__error_clear(); /* it will be met again where the memory is needed */
+            gale__error_clear(); /* the error will be reported when the memory is needed */
             return;
         }
         gale__mutex_lock(&p->lock);
@@ -187,7 +187,7 @@ static void give_spare(staging *s, half *h)
     gale__mutex_unlock(&p->lock);
 }
 
-/* Hands over the downloads that `half` (or any, -1) holds up to `mark`; the others keep their order. */
+/* Copies to the caller the downloads up to `mark` that `half` (-1: either) holds; the others keep their order. */
 static void land(staging *s, int which, uint64_t mark)
 {
     gale__mutex_lock(&s->lock);
@@ -233,7 +233,7 @@ static gale_status make_half(staging *s, half *h)
 }
 
 /* Closes the current half with an event and waits for the other to be free. */
-static gale_status turn(gale_stream *stream, staging *s)
+static gale_status switch_halves(gale_stream *stream, staging *s)
 {
     const gale__backend *b = s->device->backend;
     half *full = &s->halves[s->current], *next = &s->halves[!s->current];
@@ -267,7 +267,7 @@ static gale_status reserve(gale_stream *stream, size_t need, half **out, size_t 
     staging *s = stream->staging;
     half *h = &s->halves[s->current];
     if (!h->made) GALE_TRY(make_half(s, h));
-    if (h->used + (need < h->mem.size ? need : h->mem.size) > h->mem.size) GALE_TRY(turn(stream, s));
+    if (h->used + (need < h->mem.size ? need : h->mem.size) > h->mem.size) GALE_TRY(switch_halves(stream, s));
     h = &s->halves[s->current];
     *at = h->used;
     *size = need < h->mem.size ? need : h->mem.size;
@@ -314,7 +314,7 @@ static gale_status add_landing(staging *s, landing l)
     return status;
 }
 
-/* A download that failed half way must not write to memory the caller may have given up. */
+/* A download that failed half way must not write to memory that the caller may have freed. */
 static void cancel(staging *s, uint64_t mark)
 {
     gale__mutex_lock(&s->lock);

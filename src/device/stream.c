@@ -39,7 +39,7 @@ void gale__stream_free(gale_stream **stream)
         gale_capture_end(s, &lost);
         gale_capture_destroy(&lost);
     }
-    gale_stream_sync(s); /* a failure leaves nothing to do here: the device is lost, and memory goes back below */
+    gale_stream_sync(s); /* a failure cannot be handled here: the device is lost; memory is returned below */
     if (s->staging) gale__staging_close(s->staging);
     gale__staging_drop(&s->staging);
     s->device->backend->stream_destroy(s);
@@ -118,7 +118,7 @@ static void count_download(const gale_device *device, size_t size)
 
 void gale__copy_get_stats(gale__copy_stats *out) { *out = copied_here; }
 
-/* A transfer that nobody described. */
+/* The default tag of a transfer. */
 static gale__tag plain(const gale__tag *tag, const char *name, size_t bytes)
 {
     gale__tag t = tag ? *tag : (gale__tag){0};

@@ -47,7 +47,7 @@ static void write_verdict(gale__json_out *j, const void *user)
     gale__json_put_text(j, "reason", t->reason);
 }
 
-/* A verdict that cannot be kept is found again the next time. */
+/* If the verdict cannot be stored, the test runs again next time. */
 static void save(const gale_device_info *info, const gale__trust *t)
 {
     char extra[512];
@@ -99,7 +99,7 @@ gale_status gale__trust_spawn(
     const char *argv[] = {
         program, "selftest", "--provider", backend, "--device", number, part.count > 1 ? "--part" : NULL, which, NULL};
     GALE_TRY(gale__process_watch(argv, WAITS * gale__watchdog_ns(false), take_line, &w, &end));
-    /* A busy machine may be slow or out of memory: only wrong results and crashes count for next time. */
+    /* Only wrong results and crashes are stored: a busy machine may just have been slow or out of memory. */
     *out = (gale__trust){.verdict = GALE__TRUST_FAILED, .passing = end.timed_out || (!end.signal && end.code == 1)};
     if (end.timed_out)
         snprintf(out->reason, sizeof out->reason, "%s: the driver hangs (GALE_WATCHDOG_S sets the time limit)", w.step);

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "gale/job.h"
 
-/* Tells how far a stage is; GALE_CANCELLED where the caller wants no more.  control may be NULL. */
+/* Reports the progress of a stage; GALE_CANCELLED if the caller asked to stop. control may be NULL. */
 gale_status gale__job_tell(
     const gale_job_control *control, const char *stage, const char *unit, uint64_t done, uint64_t total);
 
@@ -19,7 +19,7 @@ bool gale__job_step(void *stage, int step, int steps);
 void *gale__result_create(size_t size_bytes);
 gale__arena *gale__result_arena(void *result);
 void gale__result_destroy(void *result); /* accepts NULL */
-/* The end of a job: the result becomes the caller's, through its T **out, or is destroyed where the job has failed. */
+/* Ends a job: passes the result to the caller through its T **out, or destroys it if the job has failed. */
 gale_status gale__result_give(gale_status status, void *result, void *out);
 /* Defines the public function that destroys results of a type. */
 #define GALE__RESULT_DESTROY(type)     \

@@ -278,9 +278,9 @@ static int by_code(const void *a, const void *b)
     return x->ir->count != y->ir->count ? (x->ir->count < y->ir->count ? 1 : -1) : x < y ? -1 : x > y;
 }
 
-/* Which kernels share a module; returns how many there are.  Every program costs a compiler its start: of 16 short ones
- * NVRTC's take a fifth of its time.  But it takes the kernels of a program one after the other, so that long ones are
- * alone.  SPIR-V holds one kernel a module. */
+/* Assigns kernels to modules; returns the number of modules.  A compiler has a start-up cost per module: a fifth of
+ * NVRTC's time for 16 short kernels.  But it compiles the kernels of a module one after another, so long kernels get
+ * modules of their own.  A SPIR-V module holds one kernel. */
 static int divide(builder *b)
 {
     const gale_device *device = b->batch->device;

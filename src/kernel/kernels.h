@@ -16,8 +16,8 @@ typedef struct gale__runnable {
     int n_words, n_maps;
     gale__matrix_map *maps; /* in the arena given */
     const char *name;
-    int parts; /* how many nests it does: this one and those after it, which have 0 and no kernel; 1 where nothing was
-                  joined */
+    int parts; /* number of nests that the kernel computes: this one and those after it, which have 0 and no kernel; 1
+                  if nothing was joined */
     struct {
         gale_module module;
         gale_kernel kernel;
@@ -48,8 +48,8 @@ gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const 
     const bool *follows, int n, const gale__kernel_wants *wants, gale__runnable *out);
 /* With the device's lock held; NULL: no memory. */
 struct gale__tuning *gale__kernels_tuning(gale_device *device);
-/* What the kernel wants in the place of a buffer that is constant: made of it once, for all kernels whose key is the
- * same. */
+/* Packed panels that a kernel reads instead of a constant buffer.  They are made once and shared by all kernels with
+ * the same key. */
 typedef struct gale__panels {
     const struct gale__cpu_kernel *by;
     int buffer;

@@ -58,7 +58,8 @@ gale_status gale__picture_from_lab(gale_picture *p, bool as_icc)
 {
     gale__profile *profile = NULL;
     GALE_TRY(gale__profile_open(&p->icc, GALE__PROFILE_LAB, p->type, &profile));
-    if (!profile) return gale__fail(GALE_UNSUPPORTED, "Lab cannot be converted");
+    if (!profile)
+        return gale__fail(GALE_UNSUPPORTED, "Lab cannot be converted to sRGB: Little CMS cannot create the transform");
     if (!as_icc) to_icc_lab(p);
     gale_status status = convert(profile, p);
     gale__profile_close(&profile);

@@ -330,7 +330,7 @@ static gale_status out_finish(void *state, gale__str *out)
     writer *w = state;
     uint8_t control[8];
     size_t ihdr = SIGNATURE + AROUND + IHDR;
-    if (!w->frames) return gale__fail(GALE_INVALID, "PNG: there is no frame");
+    if (!w->frames) return gale__fail(GALE_INVALID, "PNG: no frame was added");
     be32_to(control, (uint32_t)w->frames);
     be32_to(control + 4, (uint32_t)w->loops);
     gale__str_add_n(out, w->head.text, ihdr);

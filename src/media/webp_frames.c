@@ -152,7 +152,7 @@ static gale_status out_finish(void *state, gale__str *out)
         !WebPAnimEncoderAssemble(w->encoder, &whole)) {
         WebPDataClear(&whole);
         return gale__fail(
-            GALE_UNSUPPORTED, "WebP: %s", w->encoder ? WebPAnimEncoderGetError(w->encoder) : "there is no frame");
+            GALE_UNSUPPORTED, "WebP: %s", w->encoder ? WebPAnimEncoderGetError(w->encoder) : "no frame was added");
     }
     gale__str_add_n(out, (const char *)whole.bytes, whole.size);
     WebPDataClear(&whole);

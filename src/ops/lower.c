@@ -272,9 +272,9 @@ gale__prim_graph *gale__lower_body_begin(gale__lower *L)
     if (!body) return NULL;
     gale__prim_init(body);
     body->fold_max = L->g->fold_max;
-    body->whole_products = L->g->whole_products;
-    body->zeros_apart = L->g->zeros_apart;
-    body->wide_pixels = L->g->wide_pixels;
+    body->integer_products = L->g->integer_products;
+    body->zero_points_outside = L->g->zero_points_outside;
+    body->pixel_blocks = L->g->pixel_blocks;
     body->inner = true;
     body->scope = gale__seed_mix(L->g->scope + 1, L->node->number);
     /* Its kernels are the operator's. */

@@ -7,7 +7,7 @@
 
 enum { F32_TYPE = 0, F16_TYPE = 2, BF16_TYPE = 14 };
 enum { COMPUTE_F32 = 68, COMPUTE_F32_EXACTLY = 69 };
-enum { PRODUCT_TURN_A = 3, PRODUCT_TURN_B = 4 };
+enum { PRODUCT_TRANSPOSE_A = 3, PRODUCT_TRANSPOSE_B = 4 };
 enum { LAYOUT_BATCHES = 5, LAYOUT_BATCH_STRIDE = 6 };
 enum { WISH_WORKSPACE = 1, WISH_REDUCTIONS = 3, WISH_ALIGNMENT_A = 5, WISH_ALIGNMENT_D = 8 };
 enum { REDUCE_IN_F32 = 2 }; /* parts of k in the workspace, added in order */
@@ -107,15 +107,17 @@ static gale_status set_layout(
 static gale_status describe(const gale__matrix_product *s, prepared *p)
 {
     int type = s->type == GALE_F32 ? F32_TYPE : s->type == GALE_F16 ? F16_TYPE : BF16_TYPE;
-    int32_t turn_a = s->b.turned != 0, turn_b = s->a.turned != 0;
+    int32_t transpose_a = s->b.transposed != 0, transpose_b = s->a.transposed != 0;
     int64_t m = s->m, n = s->n, k = s->k, batches = s->batches;
     GALE_TRY(
         check(library.product_create(&p->product, s->type == GALE_F32 ? COMPUTE_F32_EXACTLY : COMPUTE_F32, F32_TYPE),
             "a product"));
-    GALE_TRY(check(library.product_set(p->product, PRODUCT_TURN_A, &turn_a, sizeof turn_a), "a product"));
-    GALE_TRY(check(library.product_set(p->product, PRODUCT_TURN_B, &turn_b, sizeof turn_b), "a product"));
-    GALE_TRY(set_layout(p, 0, type, turn_a ? k : n, turn_a ? n : k, s->b.pitch, batches, s->b.batch));
-    GALE_TRY(set_layout(p, 1, type, turn_b ? m : k, turn_b ? k : m, s->a.pitch, batches, s->a.batch));
+    GALE_TRY(
+        check(library.product_set(p->product, PRODUCT_TRANSPOSE_A, &transpose_a, sizeof transpose_a), "a product"));
+    GALE_TRY(
+        check(library.product_set(p->product, PRODUCT_TRANSPOSE_B, &transpose_b, sizeof transpose_b), "a product"));
+    GALE_TRY(set_layout(p, 0, type, transpose_a ? k : n, transpose_a ? n : k, s->b.pitch, batches, s->b.batch));
+    GALE_TRY(set_layout(p, 1, type, transpose_b ? m : k, transpose_b ? k : m, s->a.pitch, batches, s->a.batch));
     return set_layout(p, 2, type, n, m, n, batches, m * n);
 }
 

@@ -115,7 +115,7 @@ static gale_status alloc(gale_device *device, gale__mem_kind kind, size_t size, 
 static void free_mem(gale_device *device, gale__mem *mem)
 {
     gale__cu_device *d = of(device);
-    /* Freeing waits for the device, which a hung one never answers. */
+    /* Freeing memory waits for the device, so it would block forever if the device hangs. */
     if (!atomic_load(&d->hung) && gale__cu_enter(d) == GALE_OK) {
         if (mem->host) d->api->host_free(mem->host);
         else d->api->free(mem->address);
@@ -209,8 +209,8 @@ static gale_status fill(gale_stream *stream, gale__ref to, size_t size, uint64_t
 
 /* ---- waiting ---- */
 
-/* Asks again and again, since the driver's own wait knows no time-out: without pause while an answer is near, then with
- * sleeps of a twentieth of the time already waited, so that the answer is never late by more than that. */
+/* Polls, since the driver's own wait has no time-out: without a pause at first, then with sleeps of a twentieth of the
+ * time already waited, which bounds the added latency. */
 static gale_status wait_for(gale__cu_device *d, int (*query)(void *), int (*block)(void *), void *object)
 {
     uint64_t limit = gale__watchdog_ns(false), begin = 0;

@@ -119,8 +119,8 @@ typedef struct gale__cu_symbol {
     size_t offset;
 } gale__cu_symbol; /* CUDA's, HIP's */
 enum { GALE__CU_MAY, GALE__CU_NEED };
-/* Opens the first library that works: the one the variable names, else of the list.  A damaged one is a better reason
- * than one that is not there. */
+/* Opens the first library that works: the one the variable names, else of the list.  If none works, the reported reason
+ * is a damaged library rather than a missing one. */
 gale_status gale__cu_open_library(gale__env variable, const char *const *sonames, gale__dl **out, bool *damaged);
 /* Fills `table` at the offsets; GALE_UNSUPPORTED names the first needed symbol that is missing. */
 gale_status gale__cu_fill(gale__dl *dl, bool hip, const gale__cu_symbol *symbols, size_t count, void *table);
@@ -132,7 +132,7 @@ typedef struct gale__cu_device {
     bool blas_missing;
     int ordinal;
     char name[128];
-    _Atomic bool hung; /* the watchdog gave up on it: nothing that waits is called any more */
+    _Atomic bool hung; /* the watchdog gave up on it: no blocking function is called any more */
 } gale__cu_device;
 
 /* GALE_OK, or the status that fits the code with the driver's own words for it. */

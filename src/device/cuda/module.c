@@ -122,7 +122,7 @@ static int count_arguments(const gale__cu_api *api, void *function)
     size_t offset, size;
     int n = 0;
     while (n < MOST && api->function_parameter(function, (size_t)n, &offset, &size) == 0) n++;
-    return n == 0 || n == MOST ? -1 : n; /* none at all: more likely a driver that does not tell */
+    return n == 0 || n == MOST ? -1 : n; /* no parameter at all: more likely the driver does not report them */
 }
 
 gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel)
@@ -260,7 +260,7 @@ gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale
     GALE_TRY(gale__cu_enter(d));
     int code = send(d->api, stream, kernel, launch, p.list);
     GALE_TRY(gale__cu_check(d->api, code, kernel->entry));
-    /* Under --debug-layer an error is told of the kernel that made it. */
+    /* With --debug-layer, each launch is synchronised, so that an error names the kernel that caused it. */
     if (!stream->device->debug_layer || stream->capturing) return GALE_OK;
     gale_status status = gale__cu_stream_sync(d, stream->impl);
     return status == GALE_OK ? status : gale__fail_within(status, "kernel \"%s\"", kernel->entry);

@@ -65,8 +65,8 @@ static gale_status build_text(
     return build_program(d, program, options, out);
 }
 
-/* Keeps the compiled form; what goes wrong here costs only time later. */
-static void keep(gale__cl_device *d, cl_program program, const char *key)
+/* Stores the compiled program in the cache.  Errors are ignored: they only cost time later. */
+static void cache_binary(gale__cl_device *d, cl_program program, const char *key)
 {
     size_t size = 0;
     if (d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS || !size)
@@ -77,7 +77,7 @@ static void keep(gale__cl_device *d, cl_program program, const char *key)
     gale__free(bytes);
 }
 
-/* Text that includes files is not all there is to the program, so it is compiled every time. */
+/* Source with #include depends on other files, so it is not cached. */
 static gale_status build_cached(
     gale_device *device, const char *text, size_t size, const char *options, cl_program *out)
 {
@@ -93,7 +93,7 @@ static gale_status build_cached(
         gale__log(GALE__INFO, "opencl: a cached binary was rejected and is compiled again: %s", gale_error());
     }
     GALE_TRY(build_text(d, "", text, size, options, out));
-    keep(d, *out, key);
+    cache_binary(d, *out, key);
     return GALE_OK;
 }
 

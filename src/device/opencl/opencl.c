@@ -64,9 +64,9 @@ static gale_status open_device(gale_device *device)
     return status;
 }
 
-/* Drivers put a buffer in memory when it is first used, so that want of memory would show in some later launch;
- * moving it to the device makes it show here. */
-static cl_int settle(gale__cl_device *d, cl_mem buffer)
+/* Drivers allocate a buffer on first use, so an out-of-memory error would appear in some later launch; migrating the
+ * buffer to the device makes it appear here. */
+static cl_int migrate(gale__cl_device *d, cl_mem buffer)
 {
     cl_int e =
         d->cl->clEnqueueMigrateMemObjects(d->queue, 1, &buffer, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL);
@@ -85,7 +85,7 @@ static gale_status alloc_memory(gale_device *device, gale__mem_kind kind, size_t
     if (host)
         at = d->cl->clEnqueueMapBuffer(
             d->queue, buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, NULL, NULL, &e);
-    else e = settle(d, buffer);
+    else e = migrate(d, buffer);
     if (e != CL_SUCCESS) {
         d->cl->clReleaseMemObject(buffer);
         return gale__cl_fail(e, "%s of %zu bytes", host ? "clEnqueueMapBuffer" : "clEnqueueMigrateMemObjects", size);

@@ -7,7 +7,7 @@
 
 static cl_command_queue queue_of(const gale_stream *stream) { return stream->impl; }
 
-static gale_status ask(const gale__cl_device *d, cl_event event, const char *what, bool *reached)
+static gale_status poll_event(const gale__cl_device *d, cl_event event, const char *what, bool *reached)
 {
     cl_int state = CL_QUEUED;
     cl_int e = d->cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
@@ -25,7 +25,7 @@ gale_status gale__cl_wait(const gale_device *device, cl_event event)
     uint64_t limit_ns = gale__watchdog_ns(device->info.caps.software);
     for (;;) {
         bool reached = false;
-        GALE_TRY(ask(gale__cl_of(device), event, what, &reached));
+        GALE_TRY(poll_event(gale__cl_of(device), event, what, &reached));
         if (reached) return GALE_OK;
         uint64_t waited = gale__time_ns() - start;
         if (limit_ns && waited > limit_ns)
@@ -135,7 +135,8 @@ gale_status gale__cl_event_wait(gale_event *event)
 gale_status gale__cl_event_poll(gale_event *event, bool *reached)
 {
     *reached = true;
-    return event->impl ? ask(gale__cl_of(event->device), event->impl, event->device->info.name, reached) : GALE_OK;
+    return event->impl ? poll_event(gale__cl_of(event->device), event->impl, event->device->info.name, reached)
+                       : GALE_OK;
 }
 
 gale_status gale__cl_stream_wait(gale_stream *stream, gale_event *event)

@@ -79,7 +79,7 @@ gale_status gale__vk_event_poll(gale_event *event, bool *reached)
     return r == VK_SUCCESS ? GALE_OK : gale__vk_fail(r, "vkGetSemaphoreCounterValue");
 }
 
-/* What was sent before goes ahead without waiting; the wait stands in front of the next submission. */
+/* Commands recorded so far are submitted without waiting; the wait is added to the next submission. */
 static gale_status add_wait(gale__vk_stream *s, event_impl *e)
 {
     if (s->capture) return gale__fail(GALE_UNSUPPORTED, "a stream cannot wait for an event while it is captured");

@@ -137,7 +137,8 @@ static VkResult take_memory(
             r = d->fn.vkAllocateMemory(d->handle, &info, NULL, out);
             if (r != VK_ERROR_OUT_OF_DEVICE_MEMORY && r != VK_ERROR_OUT_OF_HOST_MEMORY) return r;
         }
-        /* Memory beyond the device's own is far slower: a plan that must shrink is better than one that crawls. */
+        /* Memory outside the device is far slower, so running out of device memory is an error that lets plans
+         * shrink. */
         if (place == GALE__VK_DEVICE && tried) break;
     }
     return r;

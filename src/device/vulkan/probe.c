@@ -54,7 +54,7 @@ static void get_properties(const gale__vk *fn, gale__vk_physical *p, properties 
 }
 
 /* Turns on an extension that is there; true when the device has what it brings. */
-static bool take(
+static bool enable_extension(
     gale__vk_physical *p, const VkExtensionProperties *list, uint32_t count, const char *name, bool in_version)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -65,7 +65,7 @@ static bool take(
     return in_version;
 }
 
-static gale_status take_extensions(const gale__vk *fn, gale__vk_physical *p)
+static gale_status enable_extensions(const gale__vk *fn, gale__vk_physical *p)
 {
     uint32_t count = 0;
     fn->vkEnumerateDeviceExtensionProperties(p->handle, NULL, &count, NULL);
@@ -73,14 +73,14 @@ static gale_status take_extensions(const gale__vk *fn, gale__vk_physical *p)
     if (!list) return GALE_NO_MEMORY;
     if (fn->vkEnumerateDeviceExtensionProperties(p->handle, NULL, &count, list) < 0) count = 0;
     bool v13 = p->version >= VK_API_VERSION_1_3;
-    p->has_control = take(p, list, count, "VK_EXT_subgroup_size_control", v13);
-    p->has_dot = take(p, list, count, "VK_KHR_shader_integer_dot_product", v13);
-    p->has_atomic = take(p, list, count, "VK_EXT_shader_atomic_float", false);
-    p->has_budget = take(p, list, count, "VK_EXT_memory_budget", false);
-    p->has_sm = take(p, list, count, "VK_NV_shader_sm_builtins", false);
-    p->has_matrix = take(p, list, count, "VK_KHR_cooperative_matrix", false);
-    p->has_bf16 = p->has_matrix && take(p, list, count, "VK_KHR_shader_bfloat16", false);
-    take(p, list, count, "VK_KHR_portability_subset", false); /* must be turned on where it is */
+    p->has_control = enable_extension(p, list, count, "VK_EXT_subgroup_size_control", v13);
+    p->has_dot = enable_extension(p, list, count, "VK_KHR_shader_integer_dot_product", v13);
+    p->has_atomic = enable_extension(p, list, count, "VK_EXT_shader_atomic_float", false);
+    p->has_budget = enable_extension(p, list, count, "VK_EXT_memory_budget", false);
+    p->has_sm = enable_extension(p, list, count, "VK_NV_shader_sm_builtins", false);
+    p->has_matrix = enable_extension(p, list, count, "VK_KHR_cooperative_matrix", false);
+    p->has_bf16 = p->has_matrix && enable_extension(p, list, count, "VK_KHR_shader_bfloat16", false);
+    enable_extension(p, list, count, "VK_KHR_portability_subset", false); /* must be turned on where it is */
     gale__free(list);
     return GALE_OK;
 }
@@ -271,7 +271,7 @@ static gale_status examine(
             VK_API_VERSION_MAJOR(p->version), VK_API_VERSION_MINOR(p->version));
         return GALE_OK;
     }
-    GALE_TRY(take_extensions(fn, p));
+    GALE_TRY(enable_extensions(fn, p));
     if (!choose_queue(fn, p)) {
         snprintf(why->reason, sizeof why->reason, "%s: no compute queue", name);
         return GALE_OK;

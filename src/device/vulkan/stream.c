@@ -32,7 +32,7 @@ static gale_status timeline_create(gale__vk_device *d, gale__vk_timeline **out)
     return GALE_OK;
 }
 
-/* Being woken costs more than many a kernel runs. */
+/* Sleeping and waking up would take longer than many kernels. */
 static bool reached_soon(gale__vk_device *d, gale__vk_timeline *t, uint64_t value)
 {
     uint64_t start = gale__time_ns(), reached = 0;
@@ -94,7 +94,7 @@ static gale_status open_batch(gale__vk_stream *s)
     return GALE_OK;
 }
 
-/* A semaphore may go when no submission waits for it any more: lets go of those that have come that far. */
+/* Releases semaphores that no submission waits for any more. */
 static void release_held(gale__vk_stream *s)
 {
     uint64_t reached = 0;

@@ -84,7 +84,7 @@ static bool data_is_small(const gale__prim_node *p) { return !p->tensor && data_
 
 static uint64_t hash_node(const gale__prim_node *p)
 {
-    enum { IN_HEAD = 3 }; /* operands of nearly all nodes: one hash does for them */
+    enum { IN_HEAD = 3 }; /* operands hashed together with the head: all of them, for nearly all nodes */
     int64_t head[3 + GALE_MAX_RANK + IN_HEAD] = {
         p->op | p->type << 8 | p->rank << 16 | p->splat << 24, (int64_t)p->imm, (int64_t)(intptr_t)p->loop};
     int n = 3;
@@ -154,7 +154,7 @@ gale__node gale__prim_find(const gale__prim_graph *g, const gale__prim_node *nod
 
 /* --- Folding. --- */
 
-/* EXPAND is never folded itself: a table of equal rows would only cost more to read. */
+/* EXPAND is never folded: a materialised table of equal rows would only be slower to read. */
 static bool is_constant(const gale__prim_graph *g, gale__node n)
 {
     const gale__prim_node *p = &g->nodes[n];
@@ -162,13 +162,13 @@ static bool is_constant(const gale__prim_graph *g, gale__node n)
     return p->op == GALE__PRIM_CONST && (p->splat || p->data);
 }
 
-/* Matrices of halves stay halves, since it is halves that matrix units multiply; those of bytes stay bytes where these
- * are multiplied. */
+/* Constant matrices of f16 or bf16 are not widened, since matrix units multiply that type; nor are matrices of bytes if
+ * the device multiplies bytes. */
 static bool widens_matrix(const gale__prim_graph *g, const gale__prim_node *p)
 {
     if (p->op != GALE__CAST || (p->type != GALE_F32 && p->type != GALE_I32) || p->rank < 2) return false;
     const gale__prim_node *from = &g->nodes[p->in[0]];
-    if (g->whole_products && (from->type == GALE_I8 || from->type == GALE_U8) && !from->splat)
+    if (g->integer_products && (from->type == GALE_I8 || from->type == GALE_U8) && !from->splat)
         return gale__dims_count(p->rank, p->dims) >= 256 && (p->dims[1] > 1 || p->dims[p->rank - 1] > 1);
     return p->type == GALE_F32 && (from->type == GALE_F16 || from->type == GALE_BF16) && !from->splat &&
            gale__dims_count(p->rank, p->dims) >= 256;
@@ -215,7 +215,8 @@ static gale__node fold(gale__prim_graph *g, const gale__prim_node *p, bool splat
         return GALE__NIL;
     }
     value.data = data;
-    if (p->type == GALE_BOOL && !splat) { /* a condition that always holds, or never: what it chooses is known */
+    if (p->type == GALE_BOOL &&
+        !splat) { /* a condition that is the same everywhere becomes a splat, so that SELECTs on it fold */
         size_t count = (size_t)gale__dims_count(p->rank, p->dims);
         value.splat = count > 1 && !memcmp(data, (char *)data + 1, count - 1);
     }

@@ -12,7 +12,7 @@ typedef struct gale__prim_draft {
 
 /* Starts a draft with no inputs and no attributes; `in` and `attr` of the node point into the draft. */
 void gale__prim_draft_init(gale__prim_draft *d, int op, gale_type type, int rank, const int64_t *dims);
-/* Finds an equal node, folds constants, or appends.  NIL when the graph has failed. */
+/* Returns an equal existing node, a folded constant, or the appended node.  NIL if the graph has failed. */
 gale__node gale__prim_push(gale__prim_graph *g, const gale__prim_node *node);
 
 /* An equal node that is there already, else NIL. */
@@ -36,19 +36,20 @@ uint64_t gale__reduce_identity(gale__reduce kind, gale_type type);
 /* "[2, 3]" in the graph's arena, for messages. */
 const char *gale__prim_shape_text(gale__prim_graph *g, gale__node n);
 
-/* Of dequantised bytes, where the graph takes those products in whole numbers; NIL: to be taken as they are. */
-gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node b);
-gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
-/* A number that all elements have, as rank 0; n itself where they differ. */
+/* A product of two dequantised byte tensors, computed in integers and scaled once (build_integer.c).  NIL: not
+ * applicable, build the ordinary product. */
+gale__node gale__prim_integer_matmul(gale__prim_graph *g, gale__node a, gale__node b);
+gale__node gale__prim_integer_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
+/* If all elements are equal, a rank-0 node with that value; otherwise n itself. */
 gale__node gale__prim_one_number(gale__prim_graph *g, gale__node n);
-/* Of bytes less zero points, where the graph keeps these outside of products; NIL: to be taken as they are. */
-gale__node gale__prim_apart_matmul(gale__prim_graph *g, gale__node a, gale__node b);
-gale__node gale__prim_apart_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
-/* Over three channels of halves or bytes, less a zero point if there is one, where the graph takes such pictures apart
- * (build_pixels.c); NIL: to be taken as it is. */
+/* A product of bytes with its zero points moved out of the product (build_zero.c).  NIL: not applicable. */
+gale__node gale__prim_shifted_matmul(gale__prim_graph *g, gale__node a, gale__node b);
+gale__node gale__prim_shifted_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
+/* A convolution over three channels of f16, bf16 or bytes, with an optional zero point, rewritten for matrix units
+ * (build_pixels.c).  NIL: not applicable. */
 gale__node gale__prim_pixel_conv(
     gale__prim_graph *g, gale__node x, gale__node zero, gale__node w, const gale__prim_conv_args *c);
-/* x padded as c says, which then says nothing of it, where x is bytes less a known number; else x. */
+/* If x is bytes minus a known zero point, applies the padding of c to x and clears it in c; otherwise returns x. */
 gale__node gale__prim_pad_bytes(gale__prim_graph *g, gale__node x, gale__prim_conv_args *c);
 
 /* clone.c: marks what outputs[] depend on, themselves included. */

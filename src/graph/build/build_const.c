@@ -157,9 +157,11 @@ bool gale__prim_is_splat(const gale__prim_graph *g, gale__node n, double *value)
 
 gale_status gale__prim_known(const gale__prim_graph *g, gale__node n, const gale__prim_node **out)
 {
-    if (n < 0) return gale__fail(GALE_NOT_FOUND, "missing value that must be known when planning");
+    if (n < 0)
+        return gale__fail(
+            GALE_NOT_FOUND, "a value that must be known when planning is missing: its optional input was omitted");
     if (g->nodes[n].op != GALE__PRIM_CONST)
-        return gale__fail(GALE_NOT_FOUND, "the value of node %d is not known when planning", n);
+        return gale__fail(GALE_NOT_FOUND, "the value of node %d must be known when planning; make it a constant", n);
     *out = &g->nodes[n];
     return GALE_OK;
 }
@@ -182,7 +184,8 @@ gale_status gale__prim_known_ints(gale__prim_graph *g, gale__node n, int64_t **o
     gale__node base = n >= 0 && g->nodes[n].op == GALE__PRIM_EXPAND ? g->nodes[n].in[0] : n;
     const gale__prim_node *p = NULL;
     GALE_TRY(gale__prim_known(g, base, &p));
-    if (base != n && !p->splat) return gale__fail(GALE_NOT_FOUND, "the value of node %d is not known when planning", n);
+    if (base != n && !p->splat)
+        return gale__fail(GALE_NOT_FOUND, "the value of node %d must be known when planning; make it a constant", n);
     if (!gale__type_is_int(p->type) && p->type != GALE_BOOL)
         return gale__fail(GALE_INVALID, "integers are needed, not %s", gale_type_name(p->type));
     int64_t total = gale__prim_elements(g, n),

@@ -21,7 +21,7 @@ static gale__node no_fit(gale__prim_graph *g, const char *name, gale__node x, ga
         gale__prim_shape_text(g, x), gale__prim_shape_text(g, y));
 }
 
-/* Brings n operands to one shape; false when they do not go together. */
+/* Broadcasts n operands to one shape; false if their shapes are incompatible. */
 static bool spread(gale__prim_graph *g, const char *name, gale__node *x, int n)
 {
     int rank = g->nodes[x[0]].rank;
@@ -49,8 +49,8 @@ static gale__node push(gale__prim_graph *g, gale__scalar op, gale_type type, con
 
 static bool is_comparison(gale__scalar op) { return op >= GALE__EQ && op <= GALE__GE; }
 
-/* What no kernel has is refused where the operator is still known: bits of floats, powers of whole numbers, arithmetic
- * with truth values beyond what `and` and `or` do. */
+/* Combinations of operation and type that no kernel implements are rejected here, while the operator is known for the
+ * message: bit operations on floats, powers of integers, arithmetic on booleans other than AND and OR. */
 static bool has_meaning(gale__scalar op, gale_type type)
 {
     bool logic = op == GALE__NOT || (op >= GALE__AND && op <= GALE__XOR);
@@ -76,7 +76,7 @@ gale__node gale__prim_unary(gale__prim_graph *g, gale__scalar op, gale__node x)
     return push(g, op, p->type, &x, 1);
 }
 
-/* Dividing by it is multiplying by 1 / v, to the last bit. */
+/* Whether x / v and x * (1 / v) are bit-identical. */
 static bool is_power_of_two(gale_type type, double v)
 {
     int exponent;
@@ -84,8 +84,8 @@ static bool is_power_of_two(gale_type type, double v)
            exponent < 60;
 }
 
-/* The operand that x op y comes to, or NIL.  Both have the result's shape. */
-static gale__node simple(gale__prim_graph *g, gale__scalar op, gale__node x, gale__node y)
+/* A simpler node that equals x op y (x + 0, x * 1, x / 2 ...), or NIL.  Both have the result's shape. */
+static gale__node simplify(gale__prim_graph *g, gale__scalar op, gale__node x, gale__node y)
 {
     double v;
     bool y_is = gale__prim_is_splat(g, y, &v), whole = !gale__type_is_float(g->nodes[x].type),
@@ -135,8 +135,8 @@ gale__node gale__prim_binary(gale__prim_graph *g, gale__scalar op, gale__node x,
     if (!spread(g, name, in, 2)) return GALE__NIL;
     bool commutes = op == GALE__ADD || op == GALE__MUL || op == GALE__MIN || op == GALE__MAX ||
                     (op >= GALE__AND && op <= GALE__XOR) || op == GALE__EQ || op == GALE__NE;
-    gale__node same = simple(g, op, in[0], in[1]);
-    if (same < 0 && commutes) same = simple(g, op, in[1], in[0]);
+    gale__node same = simplify(g, op, in[0], in[1]);
+    if (same < 0 && commutes) same = simplify(g, op, in[1], in[0]);
     if (same < 0) same = before_expanding(g, op, in);
     if (same >= 0) return same;
     return push(g, op, op == GALE__RANDOM ? GALE_U32 : is_comparison(op) ? GALE_BOOL : a, in, 2);
@@ -203,7 +203,8 @@ gale__node gale__prim_cast(gale__prim_graph *g, gale__node x, gale_type type)
     if (p->type == type) return x;
     if (type == GALE_STRING || p->type == GALE_STRING)
         return gale__prim_fail(g, GALE_UNSUPPORTED, "cast: a graph cannot contain strings");
-    /* There and back again, or through a wider type, is one step or none; but integers wrap where floats saturate. */
+    /* A cast through a type that holds every value of the source is skipped, except from integers through floats to
+     * integers: integers wrap where floats saturate. */
     if (p->op == GALE__CAST) {
         gale_type from = g->nodes[p->in[0]].type;
         bool alike =

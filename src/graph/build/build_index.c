@@ -13,7 +13,8 @@ gale__node gale__prim_take(gale__prim_graph *g, gale__node data, gale__node inde
     if (!gale__prim_ok(g, data) || !gale__prim_ok(g, index)) return GALE__NIL;
     gale_type type = g->nodes[data].type;
     if (!gale__type_is_int(g->nodes[index].type))
-        return gale__prim_fail(g, GALE_INVALID, "take: the index has type %s", gale_type_name(g->nodes[index].type));
+        return gale__prim_fail(
+            g, GALE_INVALID, "take: the index has type %s; integers are needed", gale_type_name(g->nodes[index].type));
     index = gale__prim_cast(g, index, GALE_I64);
     data = flatten(g, data);
     if (data < 0 || index < 0) return GALE__NIL;
@@ -28,7 +29,7 @@ gale__node gale__prim_take(gale__prim_graph *g, gale__node data, gale__node inde
     return gale__prim_push(g, &d.node);
 }
 
-/* Known indices that walk evenly are a slice, which costs nothing. */
+/* Constant indices with a constant step are a slice, which costs nothing. */
 static bool even_steps(
     gale__prim_graph *g, gale__node index, int64_t extent, int64_t *first, int64_t *step, int64_t *count)
 {
@@ -64,7 +65,8 @@ gale__node gale__prim_gather(gale__prim_graph *g, gale__node data, gale__node in
     gale__prim_node p = g->nodes[data], q = g->nodes[index];
     int rank = p.rank - 1 + q.rank;
     if (axis < 0 || axis >= p.rank || rank > GALE_MAX_RANK)
-        return gale__prim_fail(g, GALE_INVALID, "gather: axis %d of %s by indices %s", axis,
+        return gale__prim_fail(g, GALE_INVALID,
+            "gather: axis %d of %s by indices %s: no such axis, or the result has too many axes", axis,
             gale__prim_shape_text(g, data), gale__prim_shape_text(g, index));
     int64_t first, step, count;
     if (even_steps(g, index, p.dims[axis], &first, &step, &count))
@@ -97,8 +99,9 @@ gale__node gale__prim_put(gale__prim_graph *g, gale__node init, gale__node index
     gale__prim_node p = g->nodes[init];
     if (g->nodes[updates].type != p.type || gale__prim_elements(g, updates) != gale__prim_elements(g, index) ||
         mode < -1 || mode > GALE__RMIN)
-        return gale__prim_fail(g, GALE_INVALID, "put: %s %s at %s into %s", gale_type_name(g->nodes[updates].type),
-            gale__prim_shape_text(g, updates), gale__prim_shape_text(g, index), gale_type_name(p.type));
+        return gale__prim_fail(g, GALE_INVALID, "put: %s updates %s at indices %s do not match a value of type %s",
+            gale_type_name(g->nodes[updates].type), gale__prim_shape_text(g, updates), gale__prim_shape_text(g, index),
+            gale_type_name(p.type));
     if (gale__prim_elements(g, updates) == 0) return init;
     gale__node flat = flatten(g, init), at = flatten(g, gale__prim_cast(g, index, GALE_I64)),
                new_ = flatten(g, updates);
@@ -112,7 +115,8 @@ gale__node gale__prim_put(gale__prim_graph *g, gale__node init, gale__node index
     return gale__prim_reshape(g, gale__prim_push(g, &d.node), p.rank, p.dims);
 }
 
-/* Whether x is everything of *whole from `first` along the axis on, for `extent` elements; NIL there: of anything. */
+/* Whether x is a slice of *whole that starts at `first` along the axis and is complete along all others.  If *whole is
+ * NIL, it is set to the sliced node. */
 static bool is_part(const gale__prim_graph *g, gale__node x, int axis, int64_t first, gale__node *whole)
 {
     const gale__prim_node *p = &g->nodes[x];
@@ -126,7 +130,7 @@ static bool is_part(const gale__prim_graph *g, gale__node x, int axis, int64_t f
     return true;
 }
 
-/* The end of something before its beginning: it goes round.  NIL: this is not that. */
+/* The concatenation of the end and the beginning of the same value is a ROLL; NIL if it is not. */
 static gale__node find_roll(gale__prim_graph *g, int axis, const gale__node *in)
 {
     gale__node whole = GALE__NIL;
@@ -135,8 +139,8 @@ static gale__node find_roll(gale__prim_graph *g, int axis, const gale__node *in)
     return g->nodes[whole].dims[axis] == first + last ? gale__prim_roll(g, whole, axis, first) : GALE__NIL;
 }
 
-/* The longest beginning of the list that is concatenated already takes the place of its parts: each layer of a DenseNet
- * adds one part to what the layer before read.  Gives how many parts are left. */
+/* Replaces the longest prefix of in[] that an existing CONCAT computes by that node: each layer of a DenseNet appends
+ * one part to the list that the previous layer read.  Returns the new number of parts. */
 static int share_beginning(const gale__prim_graph *g, const gale__prim_draft *whole, int axis, gale__node *in, int n)
 {
     gale__prim_node part = whole->node;

@@ -1,10 +1,11 @@
-/* Convolutions over pictures, the first layer of most networks for them, on matrix units.  Three channels of halves or
- * bytes are not copied at once, so the picture, which is converted on its way anyway, gets a fourth of zeros, and
- * channels last.  Most of these layers move on by two pixels.  They read blocks of 2 x 2 pixels with 16 channels
- * instead, and move on by one: half as many steps along each side of a window, and four times as many bytes a step. */
+/* Convolutions over pictures of three channels on matrix units: the first layer of most image networks.  A pixel of
+ * three f16, bf16 or byte channels is not aligned, so it cannot be loaded as a vector.  The picture, which is cast
+ * anyway, is therefore padded to four channels and stored channels-last.  Most of these layers have a stride of two.
+ * They become convolutions with stride 1 over blocks of 2 x 2 pixels, stored as one pixel of 16 channels (space to
+ * depth): half as many steps along each side of a window, and four times as many bytes per step. */
 #include "graph/build/build.h"
 
-enum { FEW = 3, UNIT = 4, LONG = 5 }; /* windows that blocks make shorter by more than they widen them */
+enum { FEW = 3, UNIT = 4, LONG = 5 }; /* LONG: smallest side of a window for which blocks pay */
 
 static bool is_cast_from_narrow(const gale__prim_node *p, const gale__prim_graph *g)
 {
@@ -20,7 +21,7 @@ static bool has_few_channels(const gale__prim_graph *g, gale__node x, gale__node
            q->dims[0] >= UNIT;
 }
 
-/* With a fourth channel, of zeros as far as weights go, and last. */
+/* Pads three channels to four with zeros, and stores the result channels-last. */
 static gale__node fill_channels(gale__prim_graph *g, gale__node x)
 {
     gale__prim_node p = *gale__prim_at(g, x);
@@ -32,7 +33,7 @@ static gale__node fill_channels(gale__prim_graph *g, gale__node x)
     return gale__prim_cast(g, gale__prim_permute(g, gale__prim_laid_out(g, x), back), (gale_type)p.type);
 }
 
-/* As n[0] x n[1] blocks of 2 x 2 pixels with four channels each, behind `low` pixels of zeros. */
+/* Space to depth: n[0] x n[1] blocks of 2 x 2 pixels with four channels each, after `low` pixels of zero padding. */
 static gale__node to_blocks(gale__prim_graph *g, gale__node x, const int64_t *low, const int64_t *n)
 {
     gale__prim_node p = *gale__prim_at(g, x);
@@ -45,8 +46,8 @@ static gale__node to_blocks(gale__prim_graph *g, gale__node x, const int64_t *lo
     return gale__prim_cast(g, gale__prim_permute(g, x, (int[]){0, 3, 1, 2}), (gale_type)p.type);
 }
 
-/* How many blocks a side of the picture and of a window has; false where they do not serve.  Padding that is not zero
- * is gone already (gale__prim_pad_bytes), or it stays where it is. */
+/* Number of blocks along each side of the picture and of a window; false if blocks cannot express the convolution.
+ * Nonzero padding must have been applied already (gale__prim_pad_bytes). */
 static bool count_blocks(const gale__prim_node *p, const gale__prim_node *q, const gale__prim_conv_args *c, bool zeros,
     int64_t *picture, int64_t *window)
 {
@@ -64,7 +65,7 @@ static bool count_blocks(const gale__prim_node *p, const gale__prim_node *q, con
 gale__node gale__prim_pixel_conv(
     gale__prim_graph *g, gale__node x, gale__node zero, gale__node w, const gale__prim_conv_args *c)
 {
-    if (!g->wide_pixels || !has_few_channels(g, x, w, c)) return GALE__NIL;
+    if (!g->pixel_blocks || !has_few_channels(g, x, w, c)) return GALE__NIL;
     const int64_t none[2] = {0, 0};
     int64_t picture[2], window[2];
     gale__prim_conv_args args = *c;

@@ -9,8 +9,8 @@ static gale_type sum_type(gale_type type) { return gale__type_is_float(type) && 
 gale__node gale__prim_matmul(gale__prim_graph *g, gale__node a, gale__node b)
 {
     if (!gale__prim_ok(g, a) || !gale__prim_ok(g, b)) return GALE__NIL;
-    gale__node whole = gale__prim_whole_matmul(g, a, b);
-    if (whole < 0 && g->status == GALE_OK) whole = gale__prim_apart_matmul(g, a, b);
+    gale__node whole = gale__prim_integer_matmul(g, a, b);
+    if (whole < 0 && g->status == GALE_OK) whole = gale__prim_shifted_matmul(g, a, b);
     if (whole >= 0 || g->status != GALE_OK) return whole;
     gale_type type = g->nodes[a].type;
     gale__node wide_a = gale__prim_cast(g, a, sum_type(type)), wide_b = gale__prim_cast(g, b, sum_type(type));
@@ -100,10 +100,10 @@ gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, cons
 {
     if (!gale__prim_ok(g, x) || !gale__prim_ok(g, w) || !conv_fits(g, "conv", x, w, args, false)) return GALE__NIL;
     gale__prim_conv_args padded = *args, *c = &padded;
-    gale__node whole = gale__prim_whole_conv(g, x, w, c);
+    gale__node whole = gale__prim_integer_conv(g, x, w, c);
     if (whole >= 0 || g->status != GALE_OK) return whole;
     if ((x = gale__prim_pad_bytes(g, x, c)) < 0) return GALE__NIL;
-    whole = gale__prim_apart_conv(g, x, w, c);
+    whole = gale__prim_shifted_conv(g, x, w, c);
     if (whole < 0) whole = gale__prim_pixel_conv(g, x, GALE__NIL, w, c);
     if (whole >= 0 || g->status != GALE_OK) return whole;
     int64_t out[3];
@@ -119,7 +119,7 @@ gale__node gale__prim_conv(gale__prim_graph *g, gale__node x, gale__node w, cons
     return convolve(g, x, w, c, out);
 }
 
-/* w [C, O/G, k...] as a convolution's [O, C/G, k...], turned round. */
+/* w [C, O/G, k...] as a convolution's [O, C/G, k...], with the kernel flipped along each spatial axis. */
 static gale__node turn_kernel(gale__prim_graph *g, gale__node w, const gale__prim_conv_args *c)
 {
     int n = c->spatial, perm[GALE_MAX_RANK] = {0, 2, 1};
@@ -132,7 +132,8 @@ static gale__node turn_kernel(gale__prim_graph *g, gale__node w, const gale__pri
     return gale__prim_flip(g, w, ((1u << n) - 1) << 2);
 }
 
-/* w [C, O/G, k...] as [C, O/G * stride..., taps...]: kernel place tap * stride + phase, filled up with zeros. */
+/* w [C, O/G, k...] as [C, O/G * stride..., taps...]: element (phase, tap) is kernel position tap * stride + phase, or
+ * zero past the end of the kernel. */
 static gale__node kernel_by_phase(gale__prim_graph *g, gale__node w, const gale__prim_conv_args *c, int64_t *taps)
 {
     int n = c->spatial, perm[GALE_MAX_RANK] = {0, 1};
@@ -175,8 +176,9 @@ static gale__node join_phases(
     return gale__prim_pad(g, y, low, high, NULL, 0);
 }
 
-/* Each result belongs to one phase of the strides, and only every stride-th place of the kernel reaches it: a
- * convolution that gives all phases as channels, without the zeros between the inputs. */
+/* Each result of a transposed convolution belongs to one phase of the stride, and only every stride-th kernel position
+ * contributes to it.  So one convolution computes all phases as channels, without inserting zeros between the
+ * inputs. */
 static gale__node transpose_by_phase(
     gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c, const int64_t *extent)
 {
@@ -191,7 +193,7 @@ static gale__node transpose_by_phase(
     w = w < 0 ? w : turn_kernel(g, w, &back);
     return w < 0 ? GALE__NIL
                  : gale__prim_laid_out(g, join_phases(g, convolve(g, x, w, &back, out), c, channels,
-                                              extent)); /* phases side by side are slow to read */
+                                              extent)); /* interleaved phases are slow to read */
 }
 
 gale__node gale__prim_conv_transpose(

@@ -138,7 +138,7 @@ gale__node gale__prim_sum_to(gale__prim_graph *g, gale__node x, int rank, const 
     return gale__prim_reshape(g, gale__prim_reduce(g, GALE__SUM, x, axes, true), rank, dims);
 }
 
-/* One place on, with the identity in front. */
+/* Shifted by one element, with the identity in front. */
 static gale__node shift(gale__prim_graph *g, gale__reduce kind, gale__node x, int axis)
 {
     int64_t low[GALE_MAX_RANK] = {0}, high[GALE_MAX_RANK] = {0};

@@ -1,6 +1,6 @@
-/* Zero points outside of products: matrix units multiply bytes as they are stored, so a product of bytes less their
- * zero points becomes one of the bytes, less the zero points times sums over the other factor.  All of it is whole
- * numbers, so nothing is rounded.  Sums over weights are computed once. */
+/* Moves zero points out of products.  Matrix units multiply bytes as stored, so sum((a - za)(b - zb)) is expanded: it
+ * is the product of the bytes minus each zero point times the sum of the other factor.  All of it is integer
+ * arithmetic, so nothing is rounded.  Sums over weights are computed once. */
 #include "graph/build/build.h"
 
 static bool is_byte_cast(const gale__prim_graph *g, gale__node n)
@@ -12,8 +12,8 @@ static bool is_byte_cast(const gale__prim_graph *g, gale__node n)
     return from == GALE_I8 || from == GALE_U8;
 }
 
-/* x as bytes, cast to I32, less a zero point: of rank 0, or the rank of x with the axes along which it is the same left
- * at 1.  x itself and NIL where it has none; false where it is not made of bytes. */
+/* Matches x = bytes - zero, where bytes is a cast to I32.  The zero point has rank 0, or the rank of x with extent 1
+ * along axes where it is constant; it is NIL if x has none.  False if x is not made of bytes. */
 static bool split(gale__prim_graph *g, gale__node x, gale__node *bytes, gale__node *zero)
 {
     gale__prim_node p = *gale__prim_at(g, x);
@@ -35,7 +35,7 @@ static bool split(gale__prim_graph *g, gale__node x, gale__node *bytes, gale__no
     return *zero >= 0;
 }
 
-/* Whether the zero point is the same along an axis of x. */
+/* Whether the zero point is constant along an axis of x. */
 static bool same_along(const gale__prim_graph *g, gale__node zero, gale__node x, int axis)
 {
     const gale__prim_node *p = zero >= 0 ? gale__prim_at(g, zero) : NULL;
@@ -43,21 +43,22 @@ static bool same_along(const gale__prim_graph *g, gale__node zero, gale__node x,
 }
 
 /* A zero point times the sums of the other factor over k; NIL where there is none. */
-static gale__node part_of(gale__prim_graph *g, gale__node zero, gale__node x, int axis)
+static gale__node correction(gale__prim_graph *g, gale__node zero, gale__node x, int axis)
 {
     return zero < 0 ? GALE__NIL : gale__prim_mul(g, zero, gale__prim_reduce(g, GALE__SUM, x, 1u << axis, true));
 }
 
-gale__node gale__prim_apart_matmul(gale__prim_graph *g, gale__node a, gale__node b)
+gale__node gale__prim_shifted_matmul(gale__prim_graph *g, gale__node a, gale__node b)
 {
     gale__node x, y, by_x, by_y;
-    if (!g->zeros_apart || gale__prim_at(g, a)->rank < 2 || gale__prim_at(g, b)->rank < 2) return GALE__NIL;
+    if (!g->zero_points_outside || gale__prim_at(g, a)->rank < 2 || gale__prim_at(g, b)->rank < 2) return GALE__NIL;
     if (!split(g, a, &x, &by_x) || !split(g, b, &y, &by_y) || (by_x < 0 && by_y < 0)) return GALE__NIL;
     int k = gale__prim_at(g, a)->rank - 1, l = gale__prim_at(g, b)->rank - 2;
     int64_t count = gale__prim_at(g, a)->dims[k];
     if (!same_along(g, by_x, x, k) || !same_along(g, by_y, y, l)) return GALE__NIL;
-    /* Made before the product, so that fusion, which goes backwards, gives the kernel to the product. */
-    gale__node columns = part_of(g, by_x, y, l), rows = part_of(g, by_y, x, k), sum = gale__prim_matmul(g, x, y);
+    /* Built before the product, so that fusion, which walks backwards, gives the epilogue to the product's kernel and
+     * not to these sums. */
+    gale__node columns = correction(g, by_x, y, l), rows = correction(g, by_y, x, k), sum = gale__prim_matmul(g, x, y);
     if (by_x >= 0) sum = gale__prim_sub(g, sum, columns);
     if (by_y >= 0) sum = gale__prim_sub(g, sum, rows);
     if (by_x < 0 || by_y < 0) return sum;
@@ -65,10 +66,10 @@ gale__node gale__prim_apart_matmul(gale__prim_graph *g, gale__node a, gale__node
     return gale__prim_add(g, sum, gale__prim_mul(g, both, times));
 }
 
-gale__node gale__prim_apart_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
+gale__node gale__prim_shifted_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
 {
     gale__node bytes, zero;
-    if (!g->zeros_apart || !is_byte_cast(g, w) || !split(g, x, &bytes, &zero)) return GALE__NIL;
+    if (!g->zero_points_outside || !is_byte_cast(g, w) || !split(g, x, &bytes, &zero)) return GALE__NIL;
     gale__node pixels = gale__prim_pixel_conv(g, bytes, zero, w, c);
     if (pixels >= 0 || g->status != GALE_OK) return pixels;
     if (zero < 0 || gale__prim_at(g, zero)->rank) return GALE__NIL;

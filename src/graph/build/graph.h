@@ -79,21 +79,22 @@ typedef struct gale__prim_graph {
     gale__prim_node *nodes;
     int32_t count;
     size_t capacity;
-    gale__hash_table table; /* nodes by hash: equal nodes are one */
+    gale__hash_table table; /* hash table of nodes, for hash-consing */
     gale__prim_region *regions;
     int32_t n_regions;
     size_t regions_capacity;
     int32_t region; /* current, -1 none */
     gale_status status;
-    int64_t fold_max;    /* GALE__FOLD_MAX; 0: fold nothing (checks) */
-    bool steady;         /* no routine whose sums depend on the number of rows: gale_program_options.batch_invariant */
-    bool whole_products; /* products of dequantised bytes are taken in whole numbers */
-    bool zeros_apart;    /* and zero points are kept outside of them: for matrix units, which know none */
-    bool wide_pixels;    /* convolutions over three channels read more at once: for matrix units */
-    bool inner;          /* the body of a loop, whose seed, if it has one, comes with the loop's inputs */
-    gale__node seed;     /* U64: what random operators draw from; NIL: none yet */
-    uint64_t scope;      /* of the enclosing operators: distinguishes its random numbers from theirs */
-    uint64_t run_seed;   /* what the reference takes for the seed of the run */
+    int64_t fold_max; /* GALE__FOLD_MAX; 0: fold nothing (checks) */
+    bool steady;      /* no routine whose sums depend on the number of rows: gale_program_options.batch_invariant */
+    bool integer_products;    /* products of dequantised bytes are computed in integers (build_integer.c) */
+    bool zero_points_outside; /* and zero points are moved out of them (build_zero.c), since matrix units do not support
+                                 them */
+    bool pixel_blocks;        /* convolutions over three channels are rewritten for matrix units (build_pixels.c) */
+    bool inner;               /* the body of a loop, whose seed, if it has one, comes with the loop's inputs */
+    gale__node seed;          /* U64: what random operators draw from; NIL: none yet */
+    uint64_t scope;           /* of the enclosing operators: a body and its caller draw different random numbers */
+    uint64_t run_seed;        /* what the reference takes for the seed of the run */
 } gale__prim_graph;
 
 void gale__prim_init(gale__prim_graph *g);
@@ -106,8 +107,8 @@ int64_t gale__prim_elements(const gale__prim_graph *g, gale__node n);
 bool gale__prim_same_shape(const gale__prim_graph *g, gale__node a, gale__node b);
 void gale__prim_print(const gale__prim_graph *g, gale__str *out);
 
-/* Bytes less a zero point, times one positive number, where the graph takes products in whole numbers: what keeps the
- * order of such values may as well be done with the bytes. */
+/* Dequantised bytes with a single positive scale, if the graph computes products in integers.  Operations that only
+ * depend on the order of values, such as maxima, can then run on the bytes. */
 typedef struct gale__prim_scaled {
     gale__node bytes;
     double zero, scale;
@@ -158,7 +159,7 @@ static inline gale__node gale__prim_div(gale__prim_graph *g, gale__node x, gale_
     return gale__prim_binary(g, GALE__DIV, x, y);
 }
 
-/* Views: cost nothing until somebody must read them through memory. */
+/* Views: free unless they have to be materialised. */
 gale__node gale__prim_reshape(gale__prim_graph *g, gale__node x, int rank, const int64_t *dims); /* exact extents */
 gale__node gale__prim_permute(gale__prim_graph *g, gale__node x, const int *perm);
 gale__node gale__prim_expand(gale__prim_graph *g, gale__node x, int rank,
@@ -166,7 +167,7 @@ gale__node gale__prim_expand(gale__prim_graph *g, gale__node x, int rank,
 gale__node gale__prim_slice(
     gale__prim_graph *g, gale__node x, const int64_t *start, const int64_t *step, const int64_t *extent);
 gale__node gale__prim_roll(
-    gale__prim_graph *g, gale__node x, int axis, int64_t shift); /* element i becomes i + shift, round the end */
+    gale__prim_graph *g, gale__node x, int axis, int64_t shift); /* element i becomes i + shift, with wrap-around */
 gale__node gale__prim_slice_axis(gale__prim_graph *g, gale__node x, int axis, int64_t start, int64_t extent);
 gale__node gale__prim_flip(gale__prim_graph *g, gale__node x, uint32_t axes);
 gale__node gale__prim_pad(gale__prim_graph *g, gale__node x, const int64_t *low, const int64_t *high,

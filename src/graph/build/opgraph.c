@@ -124,7 +124,8 @@ gale_status gale_graph_constant_tensor(gale_graph *g, const gale_tensor *host, g
     gale_tensor *view = NULL;
     GALE_TRY(check_open(g));
     if (host->device)
-        return gale__fail(GALE_INVALID, "a constant must be in host memory; use gale_tensor_to_device with no device");
+        return gale__fail(
+            GALE_INVALID, "a constant must be in host memory; copy it with gale_tensor_to_device(tensor, NULL, ...)");
     if (host->type == GALE_STRING) return gale__fail(GALE_UNSUPPORTED, "a graph cannot contain strings");
     GALE_TRY(gale_tensor_reshape((gale_tensor *)host, host->rank, host->dims, &view));
     return add_constant(g, view, out);
@@ -231,7 +232,7 @@ gale_status gale_graph_op(gale_graph *g, const char *name, const gale_value *inp
     node.number = (uint64_t)g->n_nodes;
     GALE_TRY(check_open(g));
     GALE_TRY(check_op(g, name, node.op, inputs, n_inputs, n_outputs));
-    if (n_attrs < 0) return gale__fail(GALE_INVALID, "gale_graph_op: n_attrs is %d", n_attrs);
+    if (n_attrs < 0) return gale__fail(GALE_INVALID, "gale_graph_op: n_attrs is %d; it must not be negative", n_attrs);
     for (int i = 0; i < n_attrs; i++) GALE_TRY(check_attr(name, &attrs[i], i));
     int depth = g->depth;
     GALE_TRY(check_bodies(attrs, n_attrs, name, &depth));
@@ -285,7 +286,7 @@ gale_status gale_graph_gradient(gale_graph *g, gale_value loss, const gale_value
     GALE__NEED({"graph", g}, {"wrt", n < 1 || wrt}, {"gradients", n < 1 || gradients});
     gale__gradient r = {.loss = loss, .n = n, .after = g->n_nodes};
     GALE_TRY(check_open(g));
-    if (n < 0) return gale__fail(GALE_INVALID, "gale_graph_gradient: n is %d", n);
+    if (n < 0) return gale__fail(GALE_INVALID, "gale_graph_gradient: n is %d; it must not be negative", n);
     if (loss < 0 || loss >= g->n_values) return gale__fail(GALE_INVALID, "the loss is not a value of this graph");
     for (int i = 0; i < n; i++)
         if (wrt[i] < 0 || wrt[i] >= g->n_values)
@@ -331,8 +332,8 @@ const gale__op *gale__op_find(const char *name)
     return found ? *found : NULL;
 }
 
-/* What a body must know of the values it captures, which are the last inputs of both: flags by value of the graph
- * around. */
+/* Marks the captured values that a body must know when planning, by value of the enclosing graph.  Captures are the
+ * last inputs of the node and of its body. */
 static gale_status note_captures(const gale__op_node *n, bool *needed);
 
 gale_status gale__opgraph_plan_inputs(const gale_graph *g, bool *out)
@@ -377,7 +378,7 @@ typedef struct lowering {
     gale__prim_graph *g;
     gale__node *nodes; /* by value */
     gale_device *device;
-    int claim_from; /* gradients of what comes before are taken: they need what is inside */
+    int claim_from; /* first node that fast paths may claim: a gradient passes through those before it */
     gale__narrowing narrowing;
 } lowering;
 
@@ -401,7 +402,7 @@ static gale_status end_region(gale__prim_graph *g, const gale__node *in, int n_i
     return r->in && r->out ? GALE_OK : GALE_NO_MEMORY;
 }
 
-/* Room for n nodes: `few`, or the arena's. */
+/* Storage for n nodes: the caller's `few` if they fit, else the arena. */
 static gale__node *room(lowering *l, gale__node few[8], int n)
 {
     return n <= 8 ? few : gale__arena_alloc(&l->g->arena, (size_t)n * sizeof *few);
@@ -415,10 +416,11 @@ static void read_inputs(const lowering *l, const gale__op_node *n, gale__node *i
 static void lower_op(lowering *l, const gale__op_node *n, gale_device *device, const gale__node *in, gale__node *out)
 {
     for (int i = 0; i < n->n_out; i++) out[i] = GALE__NIL;
-    /* A result that its operator left out, since an input that it may do without was left out there. */
+    /* A required input that its producer did not compute, because an optional input of the producer was omitted. */
     for (int i = 0; i < n->op->min_in && i < n->n_in; i++)
         if (n->in[i] >= 0 && in[i] < 0) {
-            gale__prim_fail(l->g, GALE_INVALID, "input %d does not come from the expected node", i);
+            gale__prim_fail(l->g, GALE_INVALID,
+                "input %d has no value: the operator that should produce it omitted this output", i);
             return;
         }
     gale__lower L = {.g = l->g, .node = n, .in = in, .out = out, .n_in = n->n_in, .n_out = n->n_out, .device = device};
@@ -457,7 +459,7 @@ static gale_status lower_body(lowering *l, const gale__op_node *n, gale__node *o
     return GALE_OK;
 }
 
-/* Whether a recognised chain is the operator, now that the shape of its input is known. */
+/* Whether the operator may replace the recognised chain, now that the rank of its input is known. */
 static bool applies(const lowering *l, const gale__op_node *n, const gale__node *in)
 {
     if (!n->n_body) return true;

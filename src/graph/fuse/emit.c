@@ -200,13 +200,14 @@ static int emit_view(gale__fuse_emitter *e, gale__node n, const gale__map *m, bo
     gale__map_result r = gale__map_view(e->g, n, &e->domain, m, inner, &guarded, &e->split);
     if (r == GALE__MAP_SPLIT && e->domain.n < GALE__NEST_DIMS - 2) return RESTART;
     if (r != GALE__MAP_OK) {
-        /* Not affine: what is below goes to memory.  A reshape then only renames that memory. */
+        /* Not affine: the input is materialised.  A reshape then only renames that memory. */
         if (p->op == GALE__PRIM_RESHAPE) return gale__fuse_make_root(e->fusion, base), load_from(e, base, n, m);
         if (n != e->root) return gale__fuse_make_root(e->fusion, n), load(e, n, m);
         return gale__fuse_emit_fail(e, gale__fail(GALE_LIMIT, "a view pads more than %d axes", GALE__GUARDS));
     }
     uint64_t fill = guarded && p->op != GALE__PRIM_UNWINDOW ? compute_bits((gale_type)p->type, &p->imm) : 0;
-    /* One sum over both would count a fill once for every term of the sum below. */
+    /* Two sums cannot be merged across nonzero padding: the fill value would be counted once per term of the inner
+     * sum. */
     int v = gale__fuse_emit_value(e, p->in[0], inner, sum_path && p->op != GALE__PRIM_EXPAND && fill == 0);
     if (v < 0 || !guarded) return v;
     if (fill == 0 && e->zero[v]) return v;
@@ -232,7 +233,7 @@ static int64_t domain_size(const gale__fuse_emitter *e)
     return size;
 }
 
-/* Folding would compute something dear many times over. */
+/* Whether fusing n would recompute an expensive value many times. */
 static bool too_dear(const gale__fuse_emitter *e, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
@@ -337,7 +338,8 @@ static bool set_domain(gale__fuse_emitter *e, int rank, const int64_t *dims, int
     return true;
 }
 
-/* How far the first reduction of the kernel below n is rolled, by axis; false: there is none. */
+/* Total roll, by axis, between n and the first reduction that the kernel fuses below it; false if there is no such
+ * reduction. */
 static bool find_rolled(const gale__fuse_emitter *e, gale__node n, int64_t *shift, int *budget)
 {
     const gale__prim_node *p = gale__prim_at(e->g, n);
@@ -355,8 +357,8 @@ static bool find_rolled(const gale__fuse_emitter *e, gale__node n, int64_t *shif
     return false;
 }
 
-/* The kernel walks a rolled value as it was before, and writes it round the end: so what is below is found where its
- * own loops are. */
+/* A kernel that ends in ROLL iterates in the order of its input and wraps around when it stores.  So the fused
+ * reduction keeps its own loops. */
 static bool unroll(gale__fuse_emitter *e, gale__map *m)
 {
     const gale__prim_node *r = gale__prim_at(e->g, e->root);
@@ -378,7 +380,7 @@ static void split_factor(gale__fuse_emitter *e)
     f->f[at + 1] = e->split.inner;
 }
 
-/* Where a root is stored; piece: of which this is one, NULL: it is at the root's own place. */
+/* Adds the store of a root, or of one piece of a CONCAT at its place in the root (piece not NULL). */
 static gale_status add_store(
     gale__fuse_emitter *e, gale__node root, const gale__map *m, const gale__fused_piece *piece, gale__nest_store *out)
 {

@@ -29,7 +29,8 @@ static void find_inner(gale__fuse_emitter *e)
     }
 }
 
-/* Reductions of values that do not vary inside (a constant, say) take an inner copy of them. */
+/* A reduction of a value that does not vary along the inner dimensions, such as a constant, gets an inner copy of
+ * it. */
 static gale_status copy_outer_operands(gale__fuse_emitter *e, gale__nest_store *stores, int n_stores)
 {
     for (int i = 0; i < e->n_code; i++) {
@@ -64,8 +65,8 @@ static bool walks_inside(const gale__fuse_emitter *e, const gale__nest_access *a
     return false;
 }
 
-/* A reduced value that is spread again over what it was reduced over: it is stored at every inner point, so it takes an
- * inner copy. */
+/* A reduced value that is broadcast back over the reduced axes is stored at every inner point, so it gets an inner
+ * copy. */
 static gale_status copy_spread_value(gale__fuse_emitter *e, gale__nest_store *store)
 {
     if (e->code[store->value].inner || !walks_inside(e, &e->accesses[store->access])) return GALE_OK;
@@ -121,7 +122,8 @@ static void order_dims(gale__fuse_emitter *e, gale__nest *nest)
     }
 }
 
-/* Whether all of a short constant, such as the scales of columns, can be divided by with its reciprocal. */
+/* Whether all elements of a short constant, such as the scales of columns, are between 2^-60 and 2^60, so that kernels
+ * may divide by multiplying with reciprocals. */
 static bool is_ordinary(const gale__prim_graph *g, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(g, n);

@@ -154,7 +154,8 @@ static int emit_merged_sum(gale__fuse_emitter *e, gale__node n, const gale__map 
     int axes[GALE_MAX_RANK];
     walk w;
     int count = reduced_axes(in, p->attr[1], axes);
-    /* Any other reduction, there already or around the one this goes into, would run over the new dimensions as well.
+    /* Merging is not possible if the kernel has another reduction, or encloses this one in another: it would run over
+     * the new dimensions too.
      */
     if (e->reducing > 1) return gale__fuse_emit_load_instead(e, n, m);
     for (int i = 0; i < e->n_code; i++)

@@ -77,7 +77,7 @@ static gale_status emit_concat(gale__fusion *f, gale__node n)
     return GALE_OK;
 }
 
-/* The end, then the beginning: neither goes round. */
+/* A rolled value as two contiguous pieces, the end and the beginning, so that neither wraps around. */
 static gale_status emit_roll(gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);

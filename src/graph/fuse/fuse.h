@@ -30,11 +30,11 @@ typedef struct gale__fusion_options {
     bool no_fusion, fast;
     bool steady;               /* gale_program_options.batch_invariant */
     bool store_operands;       /* what a contraction or a window reads several times is computed once and stored */
-    bool matrix, groups, maps; /* the device has matrix units; four subgroups use them together, and fetch maps */
-    bool bytes;                /* and they multiply bytes */
-    bool f32;                  /* and f32 */
+    bool matrix, groups, maps; /* the device has matrix units; wgmma (caps.matrix_groups); TMA (caps.matrix_maps) */
+    bool bytes;                /* matrix units multiply bytes */
+    bool f32;                  /* and f32, as bf16 shares */
     bool last;                 /* host functions have kernels for values stored channels-last */
-    bool wraps; /* kernels can go round an axis (GALE__WRAPS); else what is rolled is copied in two pieces */
+    bool wraps; /* kernels can wrap around an axis (GALE__WRAPS); otherwise a rolled value is copied in two pieces */
     int layout; /* as in gale_program_options */
 } gale__fusion_options;
 
@@ -64,8 +64,8 @@ gale_status gale__fuse(const gale__prim_graph *g, const gale__node *outputs, int
 void gale__fusion_finish(gale__fusion *f);
 /* The node whose memory `n` is: n itself or, through reshapes, what it renames. */
 gale__node gale__fuse_base(const gale__fusion *f, gale__node n);
-/* Whether each axis of b is a run of axes of a: an element's place along b then follows from that along a, however b
- * is in memory. */
+/* Whether each axis of b is a group of consecutive axes of a, so that coordinates of b follow from those of a in any
+ * layout. */
 bool gale__splits_axes(const gale__prim_node *a, const gale__prim_node *b);
 /* Element strides of a root's memory, by its layout; and of a reshape of it. */
 void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strides);

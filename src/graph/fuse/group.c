@@ -100,7 +100,7 @@ static int64_t source_elements(const gale__prim_graph *g, gale__node x)
     return gale__prim_elements(g, x);
 }
 
-/* Storing it would take much more memory than what it is made of. */
+/* Storing the value would take much more memory than its inputs. */
 static bool blows_up(const gale__prim_graph *g, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(g, n);
@@ -111,26 +111,26 @@ static bool blows_up(const gale__prim_graph *g, gale__node n)
 
 /* Integers computed from counters and short tables by a few cheap operations, such as positions. Recomputing them costs
  * little, while a table of their size takes much memory. The remaining budget is counted down. */
-static bool is_places(const grouper *s, gale__node n, int *operations, int64_t *elements)
+static bool is_index_arithmetic(const grouper *s, gale__node n, int *operations, int64_t *elements)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
     if (p->op == GALE__PRIM_IOTA || (p->op == GALE__PRIM_CONST && p->splat)) return true;
     if (in_memory(p) || s->fusion->root[n]) return (*elements -= gale__prim_elements(s->g, n)) >= 0;
     if (--*operations < 0) return false;
     if (p->op == GALE__PRIM_EXPAND || p->op == GALE__PRIM_RESHAPE || p->op == GALE__PRIM_PERMUTE)
-        return is_places(s, p->in[0], operations, elements);
+        return is_index_arithmetic(s, p->in[0], operations, elements);
     if (!p->invariant || !light(p->op) || (!gale__type_is_int((gale_type)p->type) && p->type != GALE_BOOL))
         return false;
     for (int i = 0; i < p->n_in; i++)
-        if (!is_places(s, p->in[i], operations, elements)) return false;
+        if (!is_index_arithmetic(s, p->in[i], operations, elements)) return false;
     return true;
 }
 
-static bool cheap_places(const grouper *s, gale__node n)
+static bool cheap_indices(const grouper *s, gale__node n)
 {
     int operations = 48; /* and views */
     int64_t elements = gale__prim_elements(s->g, n) / 16;
-    return gale__prim_at(s->g, n)->invariant && is_places(s, n, &operations, &elements);
+    return gale__prim_at(s->g, n)->invariant && is_index_arithmetic(s, n, &operations, &elements);
 }
 
 /* Views of a window: the other factor of weights by channel, which need not be expanded. */
@@ -149,7 +149,7 @@ bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce)
     if (m->op != GALE__MUL) return false;
     const gale__prim_node *a = gale__prim_at(g, m->in[0]), *b = gale__prim_at(g, m->in[1]);
     bool a_wide = a->op == GALE__PRIM_EXPAND, b_wide = b->op == GALE__PRIM_EXPAND;
-    bool whole = g->whole_products && m->type == GALE_I32; /* one row by a matrix of bytes is a product, too */
+    bool whole = g->integer_products && m->type == GALE_I32; /* one row by a matrix of bytes is a product, too */
     if (!(a_wide && b_wide) && !(a_wide && (whole || over_window(g, m->in[1]))) &&
         !(b_wide && (whole || over_window(g, m->in[0]))))
         return false;
@@ -194,7 +194,8 @@ static bool reduce_conflicts(grouper *s, gale__node n)
 
 static bool is_byte(int type) { return type == GALE_I8 || type == GALE_U8; }
 
-/* A narrow float as f32, or a byte that matrix units may multiply: what lies in memory should be the narrow one. */
+/* A cast from a narrow float to f32, or from bytes that matrix units may multiply: the narrow value should be the
+ * stored one. */
 static bool widens(const grouper *s, const gale__prim_node *p)
 {
     if (p->op != GALE__CAST) return false;
@@ -203,8 +204,8 @@ static bool widens(const grouper *s, const gale__prim_node *p)
     return p->type == GALE_F32 && (from == GALE_F16 || from == GALE_BF16);
 }
 
-/* An input of n, views aside, is a reduction that n's kernel cannot take: n then goes with the reduction, unless there
- * is much more of it, or the reduction is computed once and for all. */
+/* Whether an input of n, looking through views, is a reduction that n's kernel cannot contain. n is then computed in
+ * the reduction's kernel, unless it is much larger, or the reduction is part of the prologue. */
 static bool splits_kernel(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -222,8 +223,8 @@ static bool splits_kernel(const grouper *s, gale__node n)
     return false;
 }
 
-/* Computed from other values, and read again and again by a contraction or a window: stored, it ends the kernel that
- * makes it. */
+/* A computed value that a contraction or a window reads repeatedly is stored by its own kernel instead of being
+ * recomputed. */
 static bool stored_once(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -238,7 +239,7 @@ static bool stored_once(const grouper *s, gale__node n)
     return false;
 }
 
-/* Dequantised: the bytes are narrower still, and making a number of them again costs little. */
+/* Dequantised bytes: they are narrower than halves, and cheap to dequantise again. */
 static bool made_of_bytes(const gale__prim_graph *g, gale__node n)
 {
     for (int steps = 0; steps < 8; steps++) {
@@ -251,8 +252,8 @@ static bool made_of_bytes(const gale__prim_graph *g, gale__node n)
     return false;
 }
 
-/* A cast to a narrower float, or of a float to bytes where bytes are multiplied: where the value goes through memory,
- * this is what should be there. */
+/* A cast to a narrower float, or to bytes if products read bytes: if the value is stored at all, it is stored after
+ * this cast. */
 static bool narrows(const grouper *s, const gale__prim_node *p)
 {
     bool bytes = is_byte(p->type) && (s->fusion->options.store_operands || s->fusion->options.bytes);
@@ -262,7 +263,7 @@ static bool narrows(const grouper *s, const gale__prim_node *p)
     return from == GALE_F32 || from == GALE_F64;
 }
 
-/* Bytes less a zero point, as a factor: products take the bytes from memory, and the zero point is not in the way. */
+/* Bytes minus a zero point, as the factor of a product: products load the bytes themselves, so this is not stored. */
 static bool is_centred(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -271,7 +272,7 @@ static bool is_centred(const grouper *s, gale__node n)
     return x->op == GALE__CAST && is_byte(gale__prim_at(s->g, x->in[0])->type);
 }
 
-/* There is a contraction below, with only element-wise operations and views in between. */
+/* Whether n depends on a contraction through element-wise operations and views only. */
 static bool over_contraction(const grouper *s, gale__node n, int *budget)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -298,7 +299,7 @@ static bool stored_narrow(const grouper *s, gale__node n, bool multi)
     return p->invariant || !in_memory(gale__prim_at(s->g, x));
 }
 
-/* Read by one kernel, element by element, a copy that asks for no more is left out. */
+/* A conditional COPY (attr[0] is 1) that a single kernel reads element by element is omitted. */
 static bool left_out(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -326,10 +327,10 @@ static bool decide_root(grouper *s, gale__node n)
     if (stored_once(s, n)) return true;
     if (s->zone[n] & ZONE) return !light(p->op) || tensor_operands(s->g, p) > 1;
     if (!multi) return splits_kernel(s, n);
-    return !(light(p->op) && tensor_operands(s->g, p) <= 1) && !blows_up(s->g, n) && !cheap_places(s, n);
+    return !(light(p->op) && tensor_operands(s->g, p) <= 1) && !blows_up(s->g, n) && !cheap_indices(s, n);
 }
 
-/* Worth keeping from one run to the next, when it depends on constants alone. */
+/* Whether a value that depends only on constants is expensive enough to be kept from run to run. */
 static bool dear_invariant(const gale__prim_graph *g, gale__node x)
 {
     const gale__prim_node *p = gale__prim_at(g, x);
@@ -337,8 +338,8 @@ static bool dear_invariant(const gale__prim_graph *g, gale__node x)
     return p->op == GALE__PRIM_REDUCE || p->op == GALE__PRIM_TAKE || (p->op < GALE__SCALAR_COUNT && !light(p->op));
 }
 
-/* There is a reduction of so many elements below that is not a contraction, with only element-wise operations and views
- * between: the kernel that reduces them computes what follows once for each result. */
+/* Whether n depends, through element-wise operations and views only, on a reduction of at least so many elements that
+ * is not a contraction.  The reducing kernel then computes n once for each result. */
 static bool over_reduction(const grouper *s, gale__node n, int64_t elements, int *budget)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -420,9 +421,9 @@ static void find_over_reduce(gale__fusion *f)
     }
 }
 
-/* The one value in memory that a chain of element-wise operations is made of, constants aside; NIL: there are more, or
- * other things between. */
-static gale__node made_of(const grouper *s, gale__node n, int *budget)
+/* The only stored value that a chain of element-wise operations reads, apart from constants; NIL if there are several,
+ * or if the chain contains anything else. */
+static gale__node only_source(const grouper *s, gale__node n, int *budget)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
     gale__node from = GALE__NIL;
@@ -430,27 +431,27 @@ static gale__node made_of(const grouper *s, gale__node n, int *budget)
     for (int i = 0; i < p->n_in; i++) {
         gale__node x = p->in[i];
         if (gale__prim_at(s->g, x)->invariant) continue;
-        gale__node leaf = s->fusion->root[x] ? x : made_of(s, x, budget);
+        gale__node leaf = s->fusion->root[x] ? x : only_source(s, x, budget);
         if (leaf < 0 || (from >= 0 && leaf != from)) return GALE__NIL;
         from = leaf;
     }
     return from;
 }
 
-/* A root that the kernel of another one can write as well: levels made of a value in memory, element by element, unless
- * that is a product; NIL: none. */
+/* A root whose kernel can also write root n, because n holds the quantised values of that root element by element; NIL:
+ * none.  Products are excluded. */
 static gale__node join_levels(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
     int budget = 16;
     if (p->op != GALE__CAST || !is_byte(p->type)) return GALE__NIL;
-    gale__node from = made_of(s, n, &budget);
+    gale__node from = only_source(s, n, &budget);
     bool ok = from >= 0 && gale__prim_at(s->g, from)->op < GALE__SCALAR_COUNT && s->job[from] == HAS_REDUCE &&
               gale__prim_same_shape(s->g, from, n);
     return ok ? from : GALE__NIL;
 }
 
-/* The same for the first parts of two reductions of one value, as its least and its greatest number. */
+/* The same for the first steps of two reductions of one value, such as its minimum and its maximum. */
 static gale__node join_parts(const grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n),

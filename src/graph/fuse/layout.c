@@ -14,16 +14,16 @@ enum { SWEEPS = 8, NONE = -1 };
 /* Bytes that memory moves while an operation waits: 4.8 TB/s against 30 instead of 250 TFLOP/s, on an H200.  Other
  * cards with matrix units have much the same proportions. */
 #define BYTES_PER_OPERATION 0.14
-#define ACROSS 0.2      /* of that, where wgmma would do and mma.sync has to, or elements are copied by fours */
-#define FEW_CHANNELS 32 /* neighbours that are not enough for threads of which each walks a sum */
-#define OF_F32 0.4      /* of that: 40 instead of 85 TFLOP/s */
+#define ACROSS 0.2      /* share of that loss if mma.sync replaces wgmma, or if copies are of 4 elements */
+#define FEW_CHANNELS 32 /* fewer contiguous elements leave threads idle where each thread computes a whole sum */
+#define OF_F32 0.4      /* share of that loss for f32: 40 instead of 85 TFLOP/s */
 
-/* One access of a kernel to a value; in two lists, of what is read and of what is written. */
+/* A kernel that reads value `from` and writes value `to`; linked into a list for each of them. */
 typedef struct use {
     const gale__fused *kernel;
     const gale__nest_access *access;
     gale__node from, to;
-    bool operand, grouped; /* of a product; that four subgroups would compute together */
+    bool operand, grouped; /* an operand of a product; the product would use wgmma */
     double bytes, loss;
     int next_from, next_to;
 } use;
@@ -35,15 +35,16 @@ typedef struct chooser {
     int *from, *to; /* by node: the first use */
 } chooser;
 
-/* A matrix has one axis of channels and another; the sum of a convolution has an axis of one group before them. */
+/* The channels of a matrix are axis 0.  The sum of a convolution has an axis of extent 1 (the group) before its
+ * channels. */
 int gale__channel_axis(const int64_t *dims, int rank)
 {
     if (rank > 2 && dims[1] > 1) return 1;
     return rank > 5 && dims[2] > 1 ? 2 : 0;
 }
 
-/* Axes: items, channels, then one to three of the plane; a sum leaves axes of extent 1 behind.  Weights that have one
- * channel each, of convolutions by channel, are the channels themselves. */
+/* Axes are items, channels, then one to three spatial axes; a sum leaves axes of extent 1 behind.  Depthwise weights
+ * have one input channel; their items are the channels. */
 static bool has_channels(const gale__prim_node *p)
 {
     for (int a = 5; a < p->rank; a++)
@@ -52,7 +53,7 @@ static bool has_channels(const gale__prim_node *p)
     return gale__channel_axis(p->dims, p->rank) || (p->op == GALE__PRIM_CONST && p->dims[0] > 1);
 }
 
-bool gale__layout_may_turn(const gale__fusion *f, gale__node n)
+bool gale__layout_may_be_last(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
     return !f->dense[n] && !gale__fuse_written_dense(p->op) && has_channels(p);
@@ -63,11 +64,11 @@ static bool multiplied_bytes(const gale__fusion *f, int type)
     return f->options.bytes && (type == GALE_I8 || type == GALE_U8);
 }
 
-/* Constants are turned on their way to the device. */
+/* Constants can have either layout too: they are converted when they are uploaded. */
 static bool may_choose(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
-    if (p->op != GALE__PRIM_CONST) return f->root[n] && gale__layout_may_turn(f, n);
+    if (p->op != GALE__PRIM_CONST) return f->root[n] && gale__layout_may_be_last(f, n);
     if (!f->live[n] || f->dense[n] || p->splat) return false;
     return has_channels(p) || (p->rank == 2 && (f->options.groups || multiplied_bytes(f, p->type)));
 }
@@ -84,7 +85,7 @@ int64_t gale__layout_plane(const gale__prim_node *p) { return plane_of(p->dims, 
 static int64_t channels_of(const gale__prim_node *p) { return p->dims[gale__channel_axis(p->dims, p->rank)]; }
 
 /* A stride of a declared value when it is stored channels-last. */
-static int64_t turned(const gale__prim_node *p, int64_t step)
+static int64_t stride_last(const gale__prim_node *p, int64_t step)
 {
     int64_t size = gale__layout_plane(p), channels = channels_of(p), item = size * channels;
     if (item <= 0) return step;
@@ -94,26 +95,26 @@ static int64_t turned(const gale__prim_node *p, int64_t step)
 
 static int64_t step_of(const gale__fusion *f, gale__node n, int64_t step, bool last)
 {
-    return last ? turned(gale__prim_at(f->g, n), step) : step;
+    return last ? stride_last(gale__prim_at(f->g, n), step) : step;
 }
 
-/* Where an access begins: padding takes it back by a part of the plane. */
+/* The offset of an access in the chosen layout.  It may be negative: padding starts before the plane. */
 static int64_t offset_of(const gale__fusion *f, gale__node n, int64_t offset, bool last)
 {
     int64_t half = gale__layout_plane(gale__prim_at(f->g, n)) / 2;
     if (!last) return offset;
-    return offset < 0 ? -turned(gale__prim_at(f->g, n), -offset)
-                      : turned(gale__prim_at(f->g, n), offset + half) - turned(gale__prim_at(f->g, n), half);
+    return offset < 0 ? -stride_last(gale__prim_at(f->g, n), -offset)
+                      : stride_last(gale__prim_at(f->g, n), offset + half) - stride_last(gale__prim_at(f->g, n), half);
 }
 
-/* Whether a dimension of a declared value continues across channels. */
+/* Whether a loop dimension over a value in its declared layout runs across several channels. */
 static bool covers_channels(const gale__prim_node *p, int64_t step, int64_t extent)
 {
     return p->rank >= 4 && step >= 1 && step < gale__layout_plane(p) && extent * step > gale__layout_plane(p);
 }
 
-/* The dimension in which neighbours of what the kernel writes follow each other.  *whole: it covers channels and plane,
- * or a part of it, at once. */
+/* The dimension along which the kernel's stores are contiguous. *whole: that dimension covers channels and plane at
+ * once. */
 static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
 {
     const gale__nest *nest = &u->kernel->nest;
@@ -134,7 +135,7 @@ static int fast_dim(const gale__fusion *f, const use *u, bool last, bool *whole)
     return found;
 }
 
-/* The dimension along which groups of so many elements can be copied directly; NONE if there is none. */
+/* The dimension along which `unit` aligned elements can be copied at once; NONE if there is none. */
 static int copies_along(const gale__fusion *f, const use *u, bool last, int unit)
 {
     const gale__nest *nest = &u->kernel->nest;
@@ -150,7 +151,7 @@ static int copies_along(const gale__fusion *f, const use *u, bool last, int unit
     return vector;
 }
 
-/* Four subgroups at once take only operands that run along k; bytes are turned by threads otherwise. */
+/* wgmma requires operands that are contiguous along k; byte operands in any other order are transposed by threads. */
 static double operand_cost(const gale__fusion *f, const use *u, bool last)
 {
     bool bytes = gale_type_size(u->access->type) == 1;
@@ -162,7 +163,8 @@ static double operand_cost(const gale__fusion *f, const use *u, bool last)
     return bytes ? u->loss : u->grouped ? u->loss * ACROSS : 0;
 }
 
-/* Whether threads that share a sum find neighbours in one of its rows. */
+/* Whether the value is contiguous along a reduced dimension that is long enough for the threads of a subgroup to
+ * share. */
 static bool reduces_along(const gale__fusion *f, const use *u, bool last)
 {
     const gale__nest *nest = &u->kernel->nest;
@@ -171,14 +173,16 @@ static bool reduces_along(const gale__fusion *f, const use *u, bool last)
     return false;
 }
 
-/* Whether the sum of a row would go across rows of a few channels (attention, whose heads are taken for channels). */
+/* Whether channels-last would make a reduction along rows strided, with too few channels to compensate (attention,
+ * whose heads look like channels). */
 static bool loses_rows(const gale__fusion *f, const use *u)
 {
     return channels_of(gale__prim_at(f->g, u->from)) < FEW_CHANNELS && reduces_along(f, u, false) &&
            !reduces_along(f, u, true);
 }
 
-/* Whether a declared value is read across the rows that the kernel reduces and stores: norms over channels. */
+/* Whether a value in its declared layout is read with a stride along the dimension that the kernel reduces and stores
+ * contiguously: norms over channels. */
 static bool across_rows(const gale__fusion *f, const use *u)
 {
     const gale__nest *nest = &u->kernel->nest;
@@ -217,7 +221,7 @@ static double cost_of(const chooser *c, gale__node n, bool last)
     return sum;
 }
 
-/* Operations of the product this kernel is, for each of its two operands; 0: it is none that matrix units take. */
+/* Multiplications of the product that this kernel computes; 0 if it is not a product for matrix units. */
 static double product(const gale__nest *nest, gale__contraction *c)
 {
     if (!gale__nest_contraction(nest, c) || c->k < 16) return 0;
@@ -283,8 +287,9 @@ static gale_status collect(chooser *c)
     return GALE_OK;
 }
 
-/* Matrices of f32 lie along k for any number of rows, so that plans for few and for many share them. */
-static bool stays_turned(const gale__fusion *f, gale__node n)
+/* Constant f32 matrices are stored along k even if nothing is gained, so that plans for few and for many rows share one
+ * copy. */
+static bool stays_last(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
     return p->op == GALE__PRIM_CONST && p->rank == 2 && p->type == GALE_F32 && f->options.f32;
@@ -292,7 +297,7 @@ static bool stays_turned(const gale__fusion *f, gale__node n)
 
 /* Every value starts channels-last, since the products that gain from it decide, and goes back where that costs less.
  */
-static void settle(chooser *c)
+static void minimise_cost(chooser *c)
 {
     gale__fusion *f = c->f;
     bool changed = true;
@@ -301,7 +306,7 @@ static void settle(chooser *c)
         for (gale__node n = 0; n < f->g->count; n++) {
             if (!may_choose(f, n)) continue;
             double last = cost_of(c, n, true), declared = cost_of(c, n, false);
-            uint8_t better = last < declared || (last == declared && stays_turned(f, n));
+            uint8_t better = last < declared || (last == declared && stays_last(f, n));
             changed |= better != f->last[n];
             f->last[n] = better;
         }
@@ -316,7 +321,7 @@ gale_status gale__layout_choose(gale__fusion *f, bool *any)
     for (gale__node n = 0; n < f->g->count; n++) *any |= f->last[n] = may_choose(f, n);
     if (!*any) goto done;
     GALE_GO(collect(&c));
-    settle(&c);
+    minimise_cost(&c);
     *any = false;
     for (gale__node n = 0; n < f->g->count; n++) *any |= f->last[n] != 0;
 done:
@@ -328,33 +333,33 @@ done:
 
 void gale__layout_force(gale__fusion *f)
 {
-    for (gale__node n = 0; n < f->g->count; n++) f->last[n] = gale__layout_may_turn(f, n);
+    for (gale__node n = 0; n < f->g->count; n++) f->last[n] = gale__layout_may_be_last(f, n);
 }
 
-/* Squares of SIDE elements stay in the first cache while they are turned. */
+/* Tiles of SIDE x SIDE elements stay in the L1 cache while they are transposed. */
 enum { SIDE = 64 };
-typedef struct turning {
+typedef struct transposition {
     const char *from; /* [items, channels, size] */
     char *to;         /* [items, size, channels] */
     int64_t size, channels;
     size_t element;
-} turning;
+} transposition;
 
-/* to[at][k] = from[k][at] for a square at most. */
-#define TURN(T)                                                                                      \
-    static void turn_##T(const turning *t, const T *from, T *to, int64_t rows, int64_t columns)      \
-    {                                                                                                \
-        for (int64_t at = 0; at < rows; at++)                                                        \
-            for (int64_t k = 0; k < columns; k++) to[at * t->channels + k] = from[k * t->size + at]; \
+/* to[at][k] = from[k][at], for at most one tile. */
+#define TRANSPOSE(T)                                                                                       \
+    static void transpose_##T(const transposition *t, const T *from, T *to, int64_t rows, int64_t columns) \
+    {                                                                                                      \
+        for (int64_t at = 0; at < rows; at++)                                                              \
+            for (int64_t k = 0; k < columns; k++) to[at * t->channels + k] = from[k * t->size + at];       \
     }
-TURN(uint8_t)
-TURN(uint16_t)
-TURN(uint32_t)
-TURN(uint64_t)
+TRANSPOSE(uint8_t)
+TRANSPOSE(uint16_t)
+TRANSPOSE(uint32_t)
+TRANSPOSE(uint64_t)
 
-static void turn_rows(void *arg, size_t i, int worker)
+static void transpose_rows(void *arg, size_t i, int worker)
 {
-    const turning *t = arg;
+    const transposition *t = arg;
     int64_t blocks = (t->size + SIDE - 1) / SIDE, first = (int64_t)i % blocks * SIDE;
     int64_t base = (int64_t)i / blocks * t->size * t->channels, rows = t->size - first < SIDE ? t->size - first : SIDE;
     (void)worker;
@@ -362,17 +367,17 @@ static void turn_rows(void *arg, size_t i, int worker)
         int64_t columns = t->channels - c < SIDE ? t->channels - c : SIDE;
         const void *from = t->from + (size_t)(base + c * t->size + first) * t->element;
         void *to = t->to + (size_t)(base + first * t->channels + c) * t->element;
-        if (t->element == 1) turn_uint8_t(t, from, to, rows, columns);
-        else if (t->element == 2) turn_uint16_t(t, from, to, rows, columns);
-        else if (t->element == 4) turn_uint32_t(t, from, to, rows, columns);
-        else turn_uint64_t(t, from, to, rows, columns);
+        if (t->element == 1) transpose_uint8_t(t, from, to, rows, columns);
+        else if (t->element == 2) transpose_uint16_t(t, from, to, rows, columns);
+        else if (t->element == 4) transpose_uint32_t(t, from, to, rows, columns);
+        else transpose_uint64_t(t, from, to, rows, columns);
     }
 }
 
-void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to)
+void gale__layout_to_last(const int64_t *dims, int rank, size_t element, const void *from, void *to)
 {
     int axis = gale__channel_axis(dims, rank);
     int64_t items = axis ? dims[0] : 1;
-    turning t = {from, to, plane_of(dims, rank), dims[axis], element};
-    gale__parallel((size_t)(items * ((t.size + SIDE - 1) / SIDE)), turn_rows, &t);
+    transposition t = {from, to, plane_of(dims, rank), dims[axis], element};
+    gale__parallel((size_t)(items * ((t.size + SIDE - 1) / SIDE)), transpose_rows, &t);
 }

@@ -7,13 +7,13 @@
 gale_status gale__layout_choose(gale__fusion *f, bool *any);
 /* The same for kernels that are host functions. */
 gale_status gale__layout_choose_host(gale__fusion *f, bool *any);
-/* Whether a value in memory may be channels-last, and the elements of one of its channels. */
-bool gale__layout_may_turn(const gale__fusion *f, gale__node n);
+/* Whether a stored value may be channels-last; and the number of elements of one channel. */
+bool gale__layout_may_be_last(const gale__fusion *f, gale__node n);
 int64_t gale__layout_plane(const gale__prim_node *p);
-/* Every value that can be is channels-last. */
+/* Stores every value channels-last that may be. */
 void gale__layout_force(gale__fusion *f);
-/* The axis that is last when a value is not stored as declared. */
+/* The channel axis: the one that is last in memory if a value is stored channels-last. */
 int gale__channel_axis(const int64_t *dims, int rank);
-/* A value as declared, written channels-last. */
-void gale__layout_turn(const int64_t *dims, int rank, size_t element, const void *from, void *to);
+/* Converts dense data from the declared layout to channels-last. */
+void gale__layout_to_last(const int64_t *dims, int rank, size_t element, const void *from, void *to);
 #endif

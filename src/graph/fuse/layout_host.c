@@ -1,16 +1,16 @@
-/* Chooses layouts for the CPU's kernels.  1 x 1 convolutions read and write either layout, and over small maps take
- * less time where one of the two values is channels-last; convolutions by channel want both as declared or both
- * channels-last; other products want values as declared.  What else a kernel connects, such as a sum with an earlier
- * value, should have one layout: such values are turned together. */
+/* Chooses layouts for the CPU's kernels.  1 x 1 convolutions read and write either layout, and are faster over small
+ * maps if at least one of the two values is channels-last.  Depthwise convolutions need both values in the same layout;
+ * other products need the declared layout.  Values that a kernel connects in another way, such as the terms of a sum,
+ * should have one layout: they form a set that is flipped as a whole. */
 #include "graph/fuse/layout.h"
 #include "kernel/cpu/interp.h"
 
 enum { SWEEPS = 4 };
-#define ACROSS 0.25    /* nanoseconds of a byte that is read or written across lanes */
-#define UNFIT 0.2      /* of a multiplication by a kernel that is not made for it */
-#define WORTH_IT 0.985 /* of the time with all values as declared */
+#define ACROSS 0.25    /* nanoseconds for each byte that is read or written with a stride */
+#define UNFIT 0.2      /* nanoseconds for each multiplication by a kernel that does not support the layout */
+#define WORTH_IT 0.985 /* channels-last is used if the time is at most this share of that with declared layouts */
 
-/* A pair of values of one kernel, and its time by their layouts. */
+/* Two values of one kernel, and its time in nanoseconds by their layouts: [from is last][to is last]. */
 typedef struct pair {
     gale__node from, to;
     double ns[2][2];
@@ -20,18 +20,18 @@ typedef struct chooser {
     gale__fusion *f;
     pair *pairs;
     int n_pairs;
-    gale__node *set;  /* by node: another of those that are turned together, nearer to their first; itself: the first */
+    gale__node *set;  /* by node: its parent in a union-find forest of values that change together */
     gale__node *list; /* those that have a choice */
     int n_list;
     bool any; /* some kernel has a form for channels-last values */
 } chooser;
 
-/* Layouts of values whose channels have one element are the same. */
+/* If a channel has one element, both layouts are the same. */
 static bool may_choose(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
     return p->op != GALE__PRIM_CONST && p->type == GALE_F32 && f->root[n] && !p->invariant &&
-           gale__layout_may_turn(f, n) && gale__layout_plane(p) > 1;
+           gale__layout_may_be_last(f, n) && gale__layout_plane(p) > 1;
 }
 
 static gale__node first_of(const chooser *c, gale__node n)
@@ -48,7 +48,7 @@ static void add_pair(
     c->set[first_of(c, from)] = first_of(c, to);
 }
 
-/* Bytes of an item of a batch.  No choice depends on the number of items, and so no result does. */
+/* Bytes of one batch item.  Choices must not depend on the batch size, so that results do not either. */
 static double per_item(const gale__prim_graph *g, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(g, n);
@@ -56,7 +56,7 @@ static double per_item(const gale__prim_graph *g, gale__node n)
            (double)(p->rank && p->dims[0] ? p->dims[0] : 1);
 }
 
-/* What this kernel reads: a map that it multiplies, or something else. */
+/* Adds the pair of a loaded value and the kernel's result: a feature map that is multiplied, or any other operand. */
 static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *in, gale__cpu_last_kind kind,
     const double time[2], double work)
 {
@@ -105,13 +105,13 @@ static double total(const chooser *c)
     return sum;
 }
 
-static void turn(const chooser *c, gale__node first)
+static void flip_set(const chooser *c, gale__node first)
 {
     for (int i = 0; i < c->n_list; i++)
         if (first_of(c, c->list[i]) == first) c->f->last[c->list[i]] = !c->f->last[c->list[i]];
 }
 
-static double settle(const chooser *c)
+static double minimise_time(const chooser *c)
 {
     double best = total(c);
     bool changed = true;
@@ -120,9 +120,9 @@ static double settle(const chooser *c)
         for (int i = 0; i < c->n_list; i++) {
             gale__node n = c->list[i];
             if (c->set[n] != n) continue;
-            turn(c, n);
+            flip_set(c, n);
             double now = total(c);
-            if (now >= best) turn(c, n);
+            if (now >= best) flip_set(c, n);
             else best = now, changed = true;
         }
     }
@@ -157,7 +157,7 @@ gale_status gale__layout_choose_host(gale__fusion *f, bool *any)
     if (!c.any) goto done;
     double declared = total(&c);
     for (int i = 0; i < c.n_list; i++) f->last[c.list[i]] = 1;
-    bool worth = settle(&c) < WORTH_IT * declared;
+    bool worth = minimise_time(&c) < WORTH_IT * declared;
     for (int i = 0; i < c.n_list; i++) {
         f->last[c.list[i]] &= worth;
         *any |= f->last[c.list[i]] != 0;

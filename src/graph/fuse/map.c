@@ -52,7 +52,7 @@ static void axis_range(
     }
 }
 
-/* Adds "axis x of extent n must be whole and inside"; drops it when that is certain. */
+/* Adds the guard "the coordinate of axis x is an integer in [0, n)", unless it always holds. */
 static bool add_guard(gale__map *out, gale__map_axis *x, int64_t extent, const gale__map_domain *domain, bool *guarded)
 {
     int64_t low, high;

@@ -6,8 +6,8 @@
 #define GALE_GRAPH_MAP_H
 #include "graph/build/graph.h"
 
-/* One axis: coordinate (c0 + sum coef[d] * index[d]) / div; div > 1 only under a guard that makes it whole, and
- * GALE__WRAPS under one by which it goes round. */
+/* One axis: coordinate (c0 + sum coef[d] * index[d]) / div. div > 1 comes with a guard that the quotient is an integer;
+ * GALE__WRAPS comes with a guard that makes the axis wrap around. */
 typedef struct gale__map_axis {
     int64_t c0, div;
     int guard; /* div is not 1: the guard that holds it */

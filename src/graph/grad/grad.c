@@ -72,7 +72,7 @@ static gale_status check_values(gale__prim_graph *g, const char *what, const gal
     return GALE_OK;
 }
 
-static void walk(
+static void propagate(
     gale__grad *s, const gale__node *outputs, const gale__node *seeds, int n_outputs, const gale__node *wrt, int n)
 {
     for (int i = 0; i < n; i++) s->active[wrt[i]] = true;
@@ -94,7 +94,7 @@ gale_status gale__prim_gradient_from(gale__prim_graph *g, const gale__node *outp
     gale_status status = GALE_NO_MEMORY;
     if (s.active && s.of) {
         memset(s.of, 0xff, count * sizeof *s.of);
-        walk(&s, outputs, seeds, n_outputs, wrt, n);
+        propagate(&s, outputs, seeds, n_outputs, wrt, n);
         for (int i = 0; i < n && g->status == GALE_OK; i++) {
             gale__node zero = s.of[wrt[i]] < 0 ? gale__prim_like(g, wrt[i], 0) : s.of[wrt[i]];
             if (g->status == GALE_OK) out[i] = zero;

@@ -1,5 +1,4 @@
-/* Gradients of take and put: each is the other's, with an eye on indices out of range, which take clamps and put drops.
- */
+/* Gradients of TAKE and PUT.  Each is the other's, except for indices out of range, which TAKE clamps and PUT drops. */
 #include "graph/grad/grad.h"
 
 static gale__node whole(gale__prim_graph *g, gale__node like, int64_t value)

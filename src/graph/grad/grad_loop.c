@@ -245,7 +245,7 @@ done:
     return status;
 }
 
-static gale_status turn(reverse *r)
+static gale_status differentiate(reverse *r)
 {
     GALE_TRY(prepare(r));
     find_active(r);
@@ -274,7 +274,7 @@ void gale__grad_loop(gale__grad *s, gale__node n, const gale__prim_node *p, gale
         .n_out = l->n_carried + l->n_stacked};
     gale__prim_init(&r.draft);
     r.draft.fold_max = l->body->fold_max;
-    gale_status status = turn(&r);
+    gale_status status = differentiate(&r);
     if (status != GALE_OK && s->g->status == GALE_OK) s->g->status = status; /* the message is there */
     gale__prim_finish(&r.draft);
     gale__arena_finish(&r.arena);

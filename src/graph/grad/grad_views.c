@@ -24,9 +24,8 @@ static gale__node unslice(gale__prim_graph *g, const gale__prim_node *p, const g
     return gale__prim_pad(g, gale__prim_flip(g, d, turned), low, high, between, 0);
 }
 
-/* A gradient d that is a SUM over UNWINDOW's k axes.  What the next rule does to d it does under that sum: so there is
- * one sum for all windows of a convolution, which the fuser joins with the contraction below, and only what is kept is
- * computed. */
+/* A gradient d that is a SUM over UNWINDOW's k axes.  The next rule is applied to the summand instead of d, so that all
+ * windows of a convolution share one sum, which the fuser merges with the contraction below it. */
 typedef struct open_sum {
     gale__node inside;     /* what is summed; d itself where it is not such a sum */
     uint32_t axes;         /* of `inside`, summed */

@@ -54,7 +54,7 @@ static gale_status new_slab(packer *p, uint64_t size)
     return GALE_OK;
 }
 
-static gale_status take(packer *p, gale__plan_item *item)
+static gale_status place_item(packer *p, gale__plan_item *item)
 {
     uint64_t size = (item->size + ALIGN - 1) / ALIGN * ALIGN;
     int best = -1;
@@ -122,7 +122,7 @@ gale_status gale__plan_memory_pack(gale__plan_item *items, int n, uint64_t slab_
             const gale__plan_item *gone = &items[pop(&p, items)];
             status = give_back(&p, gone->slab, gone->offset, (gone->size + ALIGN - 1) / ALIGN * ALIGN);
         }
-        if (status == GALE_OK) status = take(&p, &items[i]);
+        if (status == GALE_OK) status = place_item(&p, &items[i]);
         push(&p, items, i);
     }
     gale__free(p.active);

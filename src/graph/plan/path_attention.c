@@ -7,10 +7,10 @@
 
 enum { SCRATCH_MAX = 32 << 20, LEAST_SIDE = 8 };
 
-/* The operand's view of [lead, rows, columns] in the result's axes; axes of extent 1 are repeated.  turned: it is
- * [lead, columns, rows]. */
+/* Describes an operand [lead, rows, columns], or [lead, columns, rows] if transposed, by strides along the result's
+ * axes.  Axes of extent 1 are broadcast. */
 static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int n_lead, int64_t rows, int64_t columns,
-    bool turned, gale_type type, gale__cpu_view *out)
+    bool transposed, gale_type type, gale__cpu_view *out)
 {
     gale__prim_node p = gale__claim_node(c, n);
     int64_t want[GALE_MAX_RANK], stride[GALE_MAX_RANK] = {0};
@@ -18,8 +18,8 @@ static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int 
     gale__node base;
     if (p.type != type || p.rank > rank) return false;
     memcpy(want, lead, (size_t)n_lead * sizeof *want);
-    want[n_lead + turned] = rows;
-    want[n_lead + !turned] = columns;
+    want[n_lead + transposed] = rows;
+    want[n_lead + !transposed] = columns;
     gale__claim_view(c, n, &base, stride, &out->offset);
     memset(out->lead, 0, sizeof out->lead);
     out->row = out->column = 0;
@@ -27,15 +27,15 @@ static bool view_operand(gale__claim *c, gale__node n, const int64_t *lead, int 
         int axis = a + rank - p.rank;
         if (p.dims[a] == 1) continue;
         if (p.dims[a] != want[axis]) return false;
-        *(axis < n_lead               ? &out->lead[axis + GALE__CPU_LEAD - n_lead]
-            : axis == n_lead + turned ? &out->row
-                                      : &out->column) = stride[a];
+        *(axis < n_lead                   ? &out->lead[axis + GALE__CPU_LEAD - n_lead]
+            : axis == n_lead + transposed ? &out->row
+                                          : &out->column) = stride[a];
     }
     return gale__claim_operand(c, base);
 }
 
-/* Keys that a row sees where both have the same number, an i32 for each place of a row: one view, whose rows and
- * columns are the same places. */
+/* Matches a mask of the form EQ(number of the query, number of the key), in which both operands are views of the same
+ * i32 numbers, one for each position: packed texts. */
 static bool view_numbers(gale__claim *c, gale__node n, const gale__cpu_attention *a, int rank, gale__cpu_view *out)
 {
     gale__prim_node p = gale__claim_node(c, n);
@@ -46,7 +46,7 @@ static bool view_numbers(gale__claim *c, gale__node n, const gale__cpu_attention
         if (gale__claim_node(c, p.in[i]).type != GALE_I32 || gale__claim_node(c, p.in[i]).rank != rank) return false;
         gale__claim_view(c, p.in[i], &base[i], stride[i], &offset[i]);
     }
-    int rows = stride[0][rank - 1] == 0 ? 0 : 1; /* which of them goes along rows */
+    int rows = stride[0][rank - 1] == 0 ? 0 : 1; /* which operand varies along the rows */
     if (base[0] != base[1] || offset[0] != offset[1] || stride[rows][rank - 1] || stride[!rows][rank - 2]) return false;
     *out = (gale__cpu_view){.offset = offset[0], .row = stride[rows][rank - 2], .column = stride[!rows][rank - 1]};
     for (int i = 0; i < rank - 2; i++) {
@@ -57,7 +57,7 @@ static bool view_numbers(gale__claim *c, gale__node n, const gale__cpu_attention
     return gale__claim_operand(c, base[0]);
 }
 
-/* The number that all elements of a constant are; 0: it is none. */
+/* The value of a constant whose elements are all equal; 0 if it is not one. */
 static double number_of(const gale__claim *c, gale__node n)
 {
     while (gale__claim_node(c, n).op == GALE__PRIM_EXPAND || gale__claim_node(c, n).op == GALE__PRIM_RESHAPE)
@@ -68,7 +68,8 @@ static double number_of(const gale__claim *c, gale__node n)
     return isfinite(v) ? v : 0;
 }
 
-/* What an operand is a multiple of.  The factor joins the scale of the scores, so that no kernel only multiplies. */
+/* If an operand is a scaled value, returns that value and multiplies the factor into *scale, so that no separate kernel
+ * is needed for the product. */
 static gale__node unscale(const gale__claim *c, gale__node n, double *scale)
 {
     gale__prim_node whole = gale__claim_node(c, n), p = whole;
@@ -85,7 +86,7 @@ static gale__node unscale(const gale__claim *c, gale__node n, double *scale)
     return n;
 }
 
-/* The operator of that name has different inputs. */
+/* A recognised chain; the ONNX operator of the same name has other inputs. */
 static bool is_region(const gale__claim *c) { return c->node->n_body != 0; }
 
 static bool is_half(int type) { return type == GALE_F16 || type == GALE_BF16; }
@@ -165,16 +166,17 @@ bool gale__claim_attention_kernels(gale__claim *c)
     return is_countable(c) && gale__attention_fits(a, &c->device->info.caps);
 }
 
-/* --- Levels of a result. --- */
+/* --- Attention with a quantised result. --- */
 
-/* What was widened to f32, or NIL. */
+/* The f16 or bf16 value that was cast to f32, or NIL. */
 static gale__node narrow_of(const gale__claim *c, gale__node n)
 {
     gale__prim_node p = gale__claim_node(c, n);
     return p.op == GALE__CAST && p.type == GALE_F32 && is_half(gale__claim_node(c, p.in[0]).type) ? p.in[0] : GALE__NIL;
 }
 
-/* x as a value of halves times a constant for each column, rounded; x itself where it is nothing of the kind. */
+/* If x is a value of halves times one constant per column, cast back to halves: the value, with the constants in
+ * *factors.  Otherwise x. */
 static gale__node split_factors(const gale__claim *c, gale__node x, gale__node *factors)
 {
     gale__prim_node p = gale__claim_node(c, x);
@@ -193,24 +195,25 @@ static gale__node split_factors(const gale__claim *c, gale__node x, gale__node *
     return x;
 }
 
-/* The attention whose heads, [.., heads, rows, columns], stand side by side in x; NIL: none. */
+/* The attention [.., heads, rows, columns] whose heads are concatenated along the columns of x; NIL if x is nothing of
+ * the kind. */
 static gale__node attention_of(const gale__claim *c, gale__node x, int64_t *heads)
 {
     gale__prim_node joined = gale__claim_node(c, x),
-                    turned = gale__claim_node(c, joined.n_in ? joined.in[0] : GALE__NIL);
-    if (joined.op != GALE__PRIM_RESHAPE || turned.op != GALE__PRIM_PERMUTE || turned.rank < 3) return GALE__NIL;
-    int last = turned.rank - 1;
+                    transposed = gale__claim_node(c, joined.n_in ? joined.in[0] : GALE__NIL);
+    if (joined.op != GALE__PRIM_RESHAPE || transposed.op != GALE__PRIM_PERMUTE || transposed.rank < 3) return GALE__NIL;
+    int last = transposed.rank - 1;
     for (int a = 0; a <= last; a++)
-        if (turned.attr[a] != (a == last - 2 ? last - 1 : a == last - 1 ? last - 2 : a)) return GALE__NIL;
-    gale__prim_node p = gale__claim_node(c, turned.in[0]);
+        if (transposed.attr[a] != (a == last - 2 ? last - 1 : a == last - 1 ? last - 2 : a)) return GALE__NIL;
+    gale__prim_node p = gale__claim_node(c, transposed.in[0]);
     if (p.op != GALE__PRIM_ROUTINE || !is_half(p.type) ||
         gale__fast_paths_at((int)p.attr[GALE__ROUTINE_ROW])->run.kernels != &gale__attention_kernels)
         return GALE__NIL;
     *heads = p.dims[last - 2];
-    return joined.dims[joined.rank - 1] == *heads * p.dims[last] ? turned.in[0] : GALE__NIL;
+    return joined.dims[joined.rank - 1] == *heads * p.dims[last] ? transposed.in[0] : GALE__NIL;
 }
 
-/* An attention that nothing but QuantizeLinear reads writes the levels itself. */
+/* If only QuantizeLinear reads the result of an attention, the attention kernel writes the quantised values. */
 bool gale__claim_attention_levels(gale__claim *c)
 {
     gale__prim_node out = gale__claim_node(c, c->out);

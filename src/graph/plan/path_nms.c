@@ -3,7 +3,7 @@
 #include "graph/plan/paths.h"
 
 /* A threshold: one f32, or left out. */
-static bool take(gale__claim *c, int i, int64_t *present)
+static bool take_threshold(gale__claim *c, int i, int64_t *present)
 {
     gale__node n = i < c->n_in ? c->in[i] : GALE__NIL;
     *present = n >= 0;
@@ -25,7 +25,7 @@ static gale__nms_args *describe(gale__claim *c)
         .centre = gale__claim_attr(c, "center_point_box", 0) != 0};
     gale__claim_operand(c, c->in[0]);
     gale__claim_operand(c, c->in[1]);
-    if (!take(c, 3, &a->overlap) || !take(c, 4, &a->least)) return NULL;
+    if (!take_threshold(c, 3, &a->overlap) || !take_threshold(c, 4, &a->least)) return NULL;
     c->together = true;
     c->operations = 20.0 * (double)gale__prim_elements(c->g, c->in[1]);
     return a;

@@ -5,7 +5,7 @@
 enum { ROWS_MAX = 12, LANES = 16 };
 
 /* An operand that may be left out; false: it is not of this type and size. */
-static bool take(gale__claim *c, int i, gale_type type, int64_t elements, int64_t *present)
+static bool take_optional(gale__claim *c, int i, gale_type type, int64_t elements, int64_t *present)
 {
     gale__node n = i < c->n_in ? c->in[i] : GALE__NIL;
     *present = n >= 0;
@@ -28,11 +28,13 @@ bool gale__claim_packed(gale__claim *c)
     int64_t blocks = (a->k + a->size - 1) / a->size, there,
             bytes = gale__claim_node(c, c->n_in > 3 ? c->in[3] : GALE__NIL).type == GALE_U8;
     if (a->m < 1 || a->m > ROWS_MAX || (c->n_in > 4 && c->in[4] >= 0)) return false;
-    if (!gale__claim_operand(c, c->in[0]) || !take(c, 1, GALE_U8, a->n * blocks * a->size * a->bits / 8, &there) ||
-        !take(c, 2, GALE_F32, a->n * blocks, &there))
+    if (!gale__claim_operand(c, c->in[0]) ||
+        !take_optional(c, 1, GALE_U8, a->n * blocks * a->size * a->bits / 8, &there) ||
+        !take_optional(c, 2, GALE_F32, a->n * blocks, &there))
         return false;
-    if (!take(c, 3, bytes ? GALE_U8 : GALE_F32, a->n * (bytes ? (blocks * a->bits + 7) / 8 : blocks), &a->zeros) ||
-        !take(c, 5, GALE_F32, a->n, &a->biased))
+    if (!take_optional(
+            c, 3, bytes ? GALE_U8 : GALE_F32, a->n * (bytes ? (blocks * a->bits + 7) / 8 : blocks), &a->zeros) ||
+        !take_optional(c, 5, GALE_F32, a->n, &a->biased))
         return false;
     if (a->zeros) a->zeros = bytes ? 1 : 2;
     c->scratch_bytes = gale__cpu_packed_scratch(a);

@@ -13,7 +13,7 @@ static bool type_fits(const gale_device_caps *caps, int type)
     return type == GALE_F32 || (type == GALE_F16 && caps->f16) || (type == GALE_BF16 && caps->bf16);
 }
 
-/* The axes before the last two as one, in steps of the result's: *batch; false where they are not evenly spaced. */
+/* Merges the axes before the last two into one batch axis with stride *batch; false if they are not evenly spaced. */
 static bool join_lead(const gale__prim_node *p, const int64_t *stride, const gale__prim_node *out, int64_t *batch)
 {
     int64_t step = 0, count = 1;
@@ -30,18 +30,19 @@ static bool join_lead(const gale__prim_node *p, const int64_t *stride, const gal
     return true;
 }
 
-/* A factor of `rows` and `columns`; turn: it is given as [columns, rows]. */
-static bool take_factor(gale__claim *c, gale__node n, bool turn, int64_t rows, int64_t columns, gale__factor *out)
+/* A factor of `rows` and `columns`; transposed: it is given as [columns, rows]. */
+static bool take_factor(gale__claim *c, gale__node n, bool transposed, int64_t rows, int64_t columns, gale__factor *out)
 {
     gale__prim_node p = gale__claim_node(c, n), result = gale__claim_node(c, c->out);
     int64_t stride[GALE_MAX_RANK] = {0}, size = (int64_t)gale_type_size((gale_type)p.type);
     gale__node base;
-    if (p.rank < 2 || p.dims[p.rank - 2 + turn] != rows || p.dims[p.rank - 1 - turn] != columns) return false;
+    if (p.rank < 2 || p.dims[p.rank - 2 + transposed] != rows || p.dims[p.rank - 1 - transposed] != columns)
+        return false;
     gale__claim_view(c, n, &base, stride, &out->offset);
-    int64_t row = stride[p.rank - 2 + turn], column = stride[p.rank - 1 - turn];
-    out->turned = column != 1;
-    out->pitch = out->turned ? column : row;
-    if ((out->turned && row != 1) || out->pitch < (out->turned ? rows : columns)) return false;
+    int64_t row = stride[p.rank - 2 + transposed], column = stride[p.rank - 1 - transposed];
+    out->transposed = column != 1;
+    out->pitch = out->transposed ? column : row;
+    if ((out->transposed && row != 1) || out->pitch < (out->transposed ? rows : columns)) return false;
     if (!join_lead(&p, stride, &result, &out->batch) || out->batch < 0) return false;
     bool aligned = out->offset * size % ALIGNMENT == 0 && out->batch * size % ALIGNMENT == 0;
     return aligned && gale__claim_operand(c, base);
@@ -50,13 +51,13 @@ static bool take_factor(gale__claim *c, gale__node n, bool turn, int64_t rows, i
 /* The same matrix for every batch, and rows that continue from one batch to the next: one larger product. */
 static void fold_batches(gale__matrix_product *s)
 {
-    if (s->b.batch || s->a.turned || s->a.batch != s->m * s->a.pitch) return;
+    if (s->b.batch || s->a.transposed || s->a.batch != s->m * s->a.pitch) return;
     s->m *= s->batches;
     s->batches = 1;
     s->a.batch = 0;
 }
 
-static bool claim_product(gale__claim *c, bool turn_a, bool turn_b)
+static bool claim_product(gale__claim *c, bool transpose_a, bool transpose_b)
 {
     gale__prim_node out = gale__claim_node(c, c->out), a = gale__claim_node(c, c->in[0]),
                     b = gale__claim_node(c, c->in[1]);
@@ -69,18 +70,19 @@ static bool claim_product(gale__claim *c, bool turn_a, bool turn_b)
     *s = (gale__matrix_product){.type = out.type,
         .m = out.dims[out.rank - 2],
         .n = out.dims[out.rank - 1],
-        .k = a.dims[a.rank - 1 - turn_a],
+        .k = a.dims[a.rank - 1 - transpose_a],
         .batches = 1};
     for (int d = 0; d < out.rank - 2; d++) s->batches *= out.dims[d];
     c->operations = 2.0 * (double)(s->m * s->n) * (double)s->k * (double)s->batches;
     int64_t least = c->device->info.caps.products_side;
     if (c->operations < 2 * LEAST_OPERATIONS || s->n < least || s->k < least) return false;
-    if (!take_factor(c, c->in[0], turn_a, s->m, s->k, &s->a) || !take_factor(c, c->in[1], turn_b, s->k, s->n, &s->b))
+    if (!take_factor(c, c->in[0], transpose_a, s->m, s->k, &s->a) ||
+        !take_factor(c, c->in[1], transpose_b, s->k, s->n, &s->b))
         return false;
     fold_batches(s);
     if (s->m < least || s->batches > BATCHES_MOST || s->m > INT32_MAX || s->n > INT32_MAX || s->k > INT32_MAX)
         return false;
-    /* Only the library knows whether it takes it. */
+    /* Whether the library supports the product is known only after asking it. */
     if (gale__call_product((gale_device *)c->device, s, &call) != GALE_OK) return false;
     gale__call_destroy(&call);
     return true;

@@ -1,8 +1,9 @@
-/* Fast paths: routines that do a whole region better than what fusion makes of it.
+/* Fast paths: routines that compute a whole region faster than the kernels that fusion would generate.
  *
  * paths.def is the table.  While an operator graph is lowered, each region whose name is in the table is offered to
- * those of its rows whose needs the device meets; the first that claims it makes one ROUTINE of it, and what was
- * lowered is left to nobody.  What no row claims is fused as ever, so a row may be removed and everything still works.
+ * those of its rows whose needs the device meets; the first that claims it replaces it by one ROUTINE node, and the
+ * lowered nodes are no longer used.  Unclaimed regions are fused as usual, so a row may be removed and everything still
+ * works.
  */
 #ifndef GALE_GRAPH_PATHS_H
 #define GALE_GRAPH_PATHS_H
@@ -12,7 +13,7 @@
 
 enum { GALE__FAST_PATH_OPERANDS = 6, GALE__FAST_PATH_ARGS = 64 };
 
-/* A region offered to a row, and what the row makes of it. */
+/* A region offered to a row, and the routine that the row replaces it by. */
 typedef struct gale__claim {
     gale__prim_graph *g;
     const gale_device *device;
@@ -44,7 +45,7 @@ typedef enum gale__fast_path_need {
     GALE__NEED_I64 = 4,
     GALE__NEED_PRODUCTS = 8, /* a library for matrix products */
     GALE__NEED_MATRIX = 16,  /* matrix units, or kernels for them written for plain threads */
-    GALE__NEED_TOGETHER = 32 /* groups that can wait for each other */
+    GALE__NEED_TOGETHER = 32 /* work-groups that can wait for each other */
 } gale__fast_path_need;
 
 /* One of three kinds (kernel/routines/routine.h): the member that is not NULL. */

@@ -82,24 +82,24 @@ static gale_status place_constant(gale__planner *p, gale__node n)
     }
     const void *data = c->data;
     if (last) {
-        void *turned = gale__arena_alloc(&plan->g.arena, size);
-        if (!turned) return GALE_NO_MEMORY;
-        gale__layout_turn(c->dims, c->rank, gale_type_size(c->type), data, turned);
-        data = turned;
+        void *channels_last = gale__arena_alloc(&plan->g.arena, size);
+        if (!channels_last) return GALE_NO_MEMORY;
+        gale__layout_to_last(c->dims, c->rank, gale_type_size(c->type), data, channels_last);
+        data = channels_last;
     }
     GALE_TRY(add_constant(plan, data, size, &p->place[n]));
     return GALE_OK;
 }
 
-/* What a place is decided by.  last: when the value is read for the last time; kept: the prologue computes it, and runs
- * read it. */
+/* Decides where a value is stored. last: position of its last reader; kept: the prologue computes it and runs read
+ * it. */
 typedef struct use {
     int last;
     bool kept;
 } use;
 
-/* A place for what the kernel writes that runs at p->position.  What the prologue needs for itself is work like any
- * other. */
+/* Assigns a place to the result of the kernel at p->position.  Temporaries of the prologue are working memory, like
+ * those of runs. */
 static gale_status place_root(gale__planner *p, gale__node n, const use *u)
 {
     if (p->place[n].space != GALE__SPACE_NONE) return GALE_OK;
@@ -202,8 +202,8 @@ static const void *constant_at(const gale__plan *plan, gale__plan_place place)
     return NULL;
 }
 
-/* Weights and constants may be laid out for the kernels that read them; for the prologue, which runs once, that would
- * be lost work. */
+/* Weights and constants may be rearranged for the kernels that read them, but not for the prologue, which runs only
+ * once. */
 static void mark_constants(const gale__planner *p, gale__fused *k)
 {
     for (int i = 0; i < k->nest.n_buffers && !gale__prim_at(p->fusion.g, k->root)->invariant; i++) {
@@ -306,7 +306,7 @@ const char *gale__planner_nodes(gale__planner *p, const gale__fused *const *kern
     return out;
 }
 
-/* Of a small constant they are another one, of this plan. */
+/* The panels of a small constant are a further constant of this plan. */
 static gale_status take_small_panels(
     gale__plan *plan, const gale__panels *panels, const void *from, gale__plan_place *place)
 {
@@ -316,7 +316,7 @@ static gale_status take_small_panels(
     return add_constant(plan, made, panels->bytes, place);
 }
 
-/* A product by a weight takes it as panels, which are made once and serve plans of other shapes too. */
+/* A product reads a weight as packed panels, which are made once and shared with plans for other shapes. */
 static gale_status take_panels(gale__planner *p, const gale__runnable *r, gale__plan_place *refs)
 {
     gale__plan *plan = p->plan;

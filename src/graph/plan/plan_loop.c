@@ -152,7 +152,9 @@ static gale_status give_places(unroll *u, gale__node loop_node)
         else
             for (int k = 0; k < 2; k++) GALE_TRY(gale__planner_scratch(p, size, &u->ping[2 * i + k]));
     }
-    if (u->body->n_slabs > 16) return gale__fail(GALE_LIMIT, "a loop body needs %d slabs of memory", u->body->n_slabs);
+    if (u->body->n_slabs > 16)
+        return gale__fail(
+            GALE_LIMIT, "a loop body needs %d slabs of memory; at most 16 are supported", u->body->n_slabs);
     bool early = works_early(u->body);
     for (int i = 0; i < u->body->n_slabs; i++)
         GALE_TRY((early ? gale__planner_scratch_early : gale__planner_scratch)(p, u->body->slabs[i], &u->work[i]));

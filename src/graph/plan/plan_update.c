@@ -15,7 +15,7 @@ static bool same_walk(const gale__nest *nest, const gale__nest_access *load, con
     return true;
 }
 
-/* Whether a buffer is read by plain loads alone, each where the nest stores. */
+/* Whether a nest reads a buffer only by plain loads, each at the element that it stores. */
 static bool read_where_written(const gale__nest *nest, int buffer)
 {
     const gale__nest_store *store = &nest->stores[0];

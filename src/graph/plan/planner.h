@@ -20,8 +20,8 @@ struct gale__planner {
 
 gale_status gale__planner_weight(gale__plan *plan, gale__weight_wanted wanted); /* appended */
 gale_status gale__planner_step(gale__planner *p, gale__plan_step step, const gale__plan_place *refs, int n_refs);
-/* Memory for this kernel alone, or from the start up to it; valid as a place with GALE__SPACE_WORK once items are
- * packed: index is the item until then. */
+/* Scratch memory for the current kernel alone, or from the start of the plan up to it.  It is a place in
+ * GALE__SPACE_WORK; until items are packed, its index is that of the item. */
 gale_status gale__planner_scratch(gale__planner *p, uint64_t size, gale__plan_place *out);
 gale_status gale__planner_scratch_early(gale__planner *p, uint64_t size, gale__plan_place *out);
 /* Where the (dense) value of n is. */

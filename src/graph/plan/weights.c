@@ -58,7 +58,7 @@ static void free_weights(gale__weight *gone)
     }
 }
 
-static bool lies_well(const gale__weight *w, const gale_stream *stream)
+static bool readable_in_place(const gale__weight *w, const gale_stream *stream)
 {
     return stream->device->info.caps.in_place && !gale__tensor_mapped(w->tensor) &&
            (uintptr_t)w->tensor->host % 64 == 0;
@@ -66,13 +66,13 @@ static bool lies_well(const gale__weight *w, const gale_stream *stream)
 
 static void *host_of(const gale_buffer *b) { return (char *)(uintptr_t)b->mem->address + b->offset; }
 
-/* Panels, of the tensor itself or of a copy that is gone when they are made. */
+/* Packs panels from the tensor itself or, if it cannot be read in place, from a temporary copy. */
 static gale_status fill_panels(gale__weight *w, gale_stream *stream, const gale__panels *panels)
 {
     gale_buffer *plain = NULL;
     gale_status status;
     GALE_GO(gale_buffer_create(stream->device, panels->bytes, &w->buffer));
-    if (!lies_well(w, stream)) {
+    if (!readable_in_place(w, stream)) {
         GALE_GO(gale_buffer_create(stream->device, w->tensor->size_bytes, &plain));
         GALE_GO(gale__tensor_upload(w->tensor, stream, plain, 0));
         GALE_GO(gale_stream_sync(stream));
@@ -84,29 +84,29 @@ done:
     return status;
 }
 
-static gale_status fill_turned(gale__weight *w, gale_stream *stream, bool *uploaded)
+static gale_status fill_channels_last(gale__weight *w, gale_stream *stream, bool *uploaded)
 {
     const gale_tensor *t = w->tensor;
-    char *declared = gale__alloc(t->size_bytes), *turned = gale__alloc(t->size_bytes);
-    gale_status status = declared && turned ? GALE_OK : GALE_NO_MEMORY;
+    char *declared = gale__alloc(t->size_bytes), *channels_last = gale__alloc(t->size_bytes);
+    gale_status status = declared && channels_last ? GALE_OK : GALE_NO_MEMORY;
     if (status != GALE_OK) goto done;
     GALE_GO(gale__tensor_read(t, 0, t->size_bytes, declared));
-    gale__layout_turn(t->dims, t->rank, gale_type_size(t->type), declared, turned);
+    gale__layout_to_last(t->dims, t->rank, gale_type_size(t->type), declared, channels_last);
     GALE_GO(gale_buffer_create(stream->device, t->size_bytes, &w->buffer));
     w->ref = gale__buffer_ref(w->buffer, 0);
     *uploaded = true;
-    status = gale_upload(stream, w->buffer, 0, turned, t->size_bytes);
+    status = gale_upload(stream, w->buffer, 0, channels_last, t->size_bytes);
 done:
     gale__free(declared);
-    gale__free(turned);
+    gale__free(channels_last);
     return status;
 }
 
-/* Where it is, for a device that can read it there; else in memory of the device's own. */
+/* The device reads the tensor in place if it can; otherwise it gets a copy in device memory. */
 static gale_status fill(gale__weight *w, gale_stream *stream, bool *uploaded)
 {
     const gale_tensor *t = w->tensor;
-    if (lies_well(w, stream)) {
+    if (readable_in_place(w, stream)) {
         w->mem = (gale__mem){.address = (uint64_t)(uintptr_t)t->host, .host = t->host, .size = t->size_bytes};
         w->ref = (gale__ref){&w->mem, 0};
         return GALE_OK;
@@ -117,7 +117,7 @@ static gale_status fill(gale__weight *w, gale_stream *stream, bool *uploaded)
     return gale__tensor_upload(t, stream, w->buffer, 0);
 }
 
-static gale_status take(
+static gale_status find_or_create(
     store *s, gale_stream *stream, const gale__weight_wanted *wanted, bool *uploaded, gale__weight **out)
 {
     const gale_tensor *t = wanted->tensor;
@@ -131,7 +131,7 @@ static gale_status take(
     if (!w) return GALE_NO_MEMORY;
     gale_status status = gale_tensor_reshape((gale_tensor *)t, t->rank, t->dims, &w->tensor);
     w->key = key;
-    if (status == GALE_OK && key == LAST) status = fill_turned(w, stream, uploaded);
+    if (status == GALE_OK && key == LAST) status = fill_channels_last(w, stream, uploaded);
     else if (status == GALE_OK) status = key ? fill_panels(w, stream, &wanted->panels) : fill(w, stream, uploaded);
     if (status != GALE_OK) {
         if (*uploaded) gale_stream_sync(stream); /* part of it may be on its way */
@@ -154,7 +154,7 @@ gale_status gale__weights_take(gale_stream *stream, const gale__weight_wanted *w
     gale__mutex_lock(&s->lock);
     gale_status status = GALE_OK;
     while (made < n && status == GALE_OK) {
-        status = take(s, stream, &wanted[made], &uploaded, &out[made]);
+        status = find_or_create(s, stream, &wanted[made], &uploaded, &out[made]);
         made += status == GALE_OK;
     }
     if (uploaded) {

@@ -179,12 +179,13 @@ static bool is_f32(const gale__narrowing *s, gale__node x)
     return x >= 0 && gale__prim_at(s->g, x)->type == GALE_F32;
 }
 
-/* What an operator's inputs are: narrow already; f32, constants or neither; sums of whole numbers. */
+/* Number of inputs of each kind: already narrow; f32; constants that do not fit the narrow type; f32 values that are
+ * not constants; unscaled integer sums. */
 typedef struct kinds {
     int narrow, f32, unsuited, wide, sums;
 } kinds;
 
-static kinds look(gale__narrowing *s, const gale__op_node *n, int class_, const gale__node *in)
+static kinds classify_inputs(gale__narrowing *s, const gale__op_node *n, int class_, const gale__node *in)
 {
     kinds k = {0};
     for (int i = 0; i < n->n_in; i++) {
@@ -237,7 +238,7 @@ static void widen_all(gale__narrowing *s, const gale__op_node *n, gale__node *in
         if (n->in[i] >= 0 && in[i] >= 0 && !is_f32(s, in[i])) in[i] = gale__narrowing_declared(s, n->in[i], in[i]);
 }
 
-/* Scales by which no level becomes infinite. */
+/* Whether no quantised value times this scale becomes infinite. */
 static bool scale_suits(gale_type type, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -248,7 +249,7 @@ static bool scale_suits(gale_type type, const float *x, size_t n)
 /* Whether what a DequantizeLinear makes should be narrow, like the values around it.  Weights are left to products. */
 static bool makes_narrow(gale__narrowing *s, const gale__node *in)
 {
-    if (!s->g->zeros_apart || in[0] < 0 || gale__prim_at(s->g, in[0])->invariant) return false;
+    if (!s->g->zero_points_outside || in[0] < 0 || gale__prim_at(s->g, in[0])->invariant) return false;
     const gale__prim_node *p = gale__prim_at(s->g, in[0]), *scale = gale__prim_at(s->g, in[1]);
     return (p->type == GALE_I8 || p->type == GALE_U8) && scale->op == GALE__PRIM_CONST && scale->type == GALE_F32 &&
            passes(s, in[1], scale_suits);
@@ -260,7 +261,7 @@ int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__nod
     int class_ = s->off ? KEEP : class_of(n->op), how = STAYS_F32;
     if (class_ == NORM) class_ = WIDE;
     if (class_ == LEVELS) return makes_narrow(s, in) ? TO_NARROW : STAYS_F32;
-    kinds k = look(s, n, class_, in);
+    kinds k = classify_inputs(s, n, class_, in);
     if (class_ == SUMS && (strcmp(n->op->name, "Cast") || k.sums)) return MADE_SUM;
     if (class_ == MAP && k.sums) how = TO_NARROW; /* scaled, it is the result of a product */
     if (class_ == SUMS || (k.unsuited && class_ != WIDE) || k.narrow + k.f32 == 0) class_ = KEEP;
@@ -268,12 +269,12 @@ int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__nod
         narrow_all(s, n, in);
         return MADE_NARROW;
     }
-    /* What a norm makes of f32 is rounded for a product anyway: then others read it rounded, too, and it is stored
-     * once. */
+    /* The result of a norm that a product reads is rounded anyway.  All other readers then use the rounded value too,
+     * so that it is stored once. */
     if (class_ == WIDE && !k.unsuited && s->multiplied[n->out[0]]) how = TO_NARROW_CLAMPED;
     if (k.narrow && class_ != KEEP) how = k.wide && class_ != WIDE ? TO_NARROW_CLAMPED : TO_NARROW;
-    /* With 8 bits, rounding what is added costs less than rounding the sum, and as many bytes: the norm's kernel adds.
-     */
+    /* In bf16, rounding the terms of a sum loses less than rounding the sum itself and takes as many bytes, so the
+     * norm's kernel adds them. */
     bool sum = class_ == MAP && k.narrow + k.wide > 1 && s->normed[n->out[0]] && s->readers[n->out[0]] == 1;
     if (sum && s->graph->narrow == GALE_BF16) how = STAYS_F32;
     else if (class_ == MAP) take_unrounded(s, n, in);

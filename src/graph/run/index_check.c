@@ -63,7 +63,7 @@ static gale_status check_rule(const gale_graph *g, const gale__index_rule *r, ga
         if ((index >= least && index < extent) || (r->has_other && index == r->other)) continue;
         char number[64];
         snprintf(number, sizeof number, "node %d (%s)", r->number, r->node->op->name);
-        return gale__fail(GALE_INVALID, "%s: %s %lld at place %lld is not in %lld .. %lld",
+        return gale__fail(GALE_INVALID, "%s: %s %lld at position %lld is outside %lld .. %lld",
             r->node->where ? r->node->where : number, r->from_end ? "index" : "label", (long long)index, (long long)i,
             (long long)least, (long long)extent - 1);
     }

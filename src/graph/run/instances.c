@@ -96,11 +96,11 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
     GALE_GO(gale__prim_reserve(&g, atomic_load(&p->nodes)));
     g.steady = p->options.batch_invariant;
     bool bytes = gale__caps_run_matrix(&p->device->info.caps, GALE_I8), host = p->device->info.caps.host_functions;
-    g.whole_products = !p->options.no_paths && !p->options.no_fusion && (host ? gale__cpu_narrow_bytes() : bytes);
-    g.zeros_apart = g.whole_products && !host;
+    g.integer_products = !p->options.no_paths && !p->options.no_fusion && (host ? gale__cpu_narrow_bytes() : bytes);
+    g.zero_points_outside = g.integer_products && !host;
     /* Gradients are taken by the values that are there. */
-    g.wide_pixels = !p->options.no_paths && !p->options.no_fusion && !host && !p->graph->n_gradients &&
-                    (p->device->info.caps.n_matrix || g.zeros_apart);
+    g.pixel_blocks = !p->options.no_paths && !p->options.no_fusion && !host && !p->graph->n_gradients &&
+                     (p->device->info.caps.n_matrix || g.zero_points_outside);
     GALE_GO(gale__opgraph_lower(p->graph, (const int64_t(*)[GALE_MAX_RANK])dims, ranks, (const void *const *)k->data,
         p->options.no_paths || p->options.no_fusion ? NULL : p->device, &g, outputs));
     atomic_store(&p->nodes, g.count);

@@ -6,7 +6,7 @@
 
 enum { PARCEL_BYTES = 32 << 10, ALIGN_BYTES = 256 };
 
-/* Outputs that one step alone refers to: nobody reads what is on the host. */
+/* Outputs that only one step refers to, so that no kernel reads them back from host memory. */
 static uint64_t written_once(const gale__plan *plan)
 {
     uint64_t once = 0, more = 0;
@@ -37,8 +37,8 @@ void gale__parcel_finish(gale_device *device, gale__parcel *p)
     gale_buffer_destroy(&p->device);
 }
 
-/* Room for the tensor; false: it goes its own way. */
-static bool take(const gale__run *r, const gale_tensor *t, size_t *at)
+/* Reserves room for the tensor; false: it is transferred separately. */
+static bool reserve(const gale__run *r, const gale_tensor *t, size_t *at)
 {
     gale__parcel *p = &r->context->parcel;
     size_t size = (t->size_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
@@ -52,7 +52,7 @@ gale_status gale__parcel_pack(gale__run *r, int slot, const gale_tensor *t, bool
 {
     gale__parcel *p = &r->context->parcel;
     size_t at;
-    if (!take(r, t, &at)) return *packed = false, GALE_OK;
+    if (!reserve(r, t, &at)) return *packed = false, GALE_OK;
     GALE_TRY(gale__tensor_read(t, 0, t->size_bytes, (char *)p->host.host + at));
     r->context->refs[slot] = gale__buffer_ref(p->device, at);
     r->uploads++;
@@ -70,7 +70,7 @@ bool gale__parcel_expect(gale__run *r, int output, const gale_tensor *t)
 {
     gale__parcel *p = &r->context->parcel;
     size_t at, used = p->used;
-    if (!r->program->device->info.caps.host_mapped || output >= 64 || !take(r, t, &at)) return false;
+    if (!r->program->device->info.caps.host_mapped || output >= 64 || !reserve(r, t, &at)) return false;
     if (!(p->outputs >> output & 1)) return p->used = used, false;
     r->context->refs[r->program->graph->n_inputs + output] = (gale__ref){&p->host, at};
     return true;

@@ -18,7 +18,7 @@ typedef struct gale__update {
     bool known, in_place;
 } gale__update;
 
-/* What a run brings to the device and back that is small: see parcel.c. */
+/* Small tensors of a run that are transferred together: see parcel.c. */
 typedef struct gale__parcel {
     gale__mem host;      /* pinned */
     gale_buffer *device; /* for the inputs; NULL: nothing small yet */
@@ -48,7 +48,7 @@ typedef struct gale__run_context {
     gale_event *marks[2]; /* of runs that may be stopped: see send.c */
     uint64_t bytes;       /* of device memory that it holds, as of the end of its latest run */
     bool seen;            /* bound[] is filled */
-    bool fixed;           /* its captures cannot be told of other tensors */
+    bool fixed;           /* its captures cannot be updated for other tensors */
 } gale__run_context;
 
 typedef struct gale__instance {

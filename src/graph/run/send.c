@@ -54,12 +54,12 @@ static gale_status send_step(const gale__plan_step *s, gale_stream *stream, cons
     return status == GALE_OK ? GALE_OK : gale__fail_within(status, "%s", s->tag.op);
 }
 
-/* How far a run is ahead of its device. */
+/* Limits how far the host runs ahead of the device.  Steps are sent in batches (lots). */
 typedef struct pace {
     gale_stream *stream;
-    gale_event **marks; /* at the ends of the two latest lots; NULL: nothing can stop the run */
+    gale_event **marks; /* events after the two latest lots; NULL: the run cannot be stopped */
     bool queued;        /* the device works asynchronously */
-    int sent, lot;      /* steps of this lot; of a whole one */
+    int sent, lot;      /* steps sent in the current lot; size of a lot */
     int lots;
     uint64_t since_ns;
 } pace;
@@ -76,7 +76,7 @@ static gale_status init_pace(pace *p, gale__run_context *c, const gale_device *d
     return GALE_OK;
 }
 
-/* After a lot: waits for the one before, and makes the next so long that both are done soon. */
+/* Ends a lot: waits for the previous one and adapts the size, so that a lot takes about LOT_NS. */
 static gale_status end_lot(pace *p)
 {
     GALE_TRY(gale_event_record(p->marks[p->lots % 2], p->stream));
@@ -109,7 +109,7 @@ static gale_status send_range(
     return GALE_OK;
 }
 
-/* Where steps run at once, one that is stopped need not be finished. */
+/* On devices that run steps synchronously, kernels may stop in the middle. */
 static gale_status send_droppable(const gale__plan *plan, const gale__run_memory *memory, pace *p)
 {
     _Atomic int stopped = 0;
@@ -163,7 +163,7 @@ static gale_status capture_piece(gale__run_context *c, const gale__plan *plan, c
     return status != GALE_OK ? status : ended;
 }
 
-/* As many pieces as the latest run took lots of time. */
+/* Splits the steps into captures of about LOT_NS each, by the duration of the latest run. */
 static gale_status capture(gale__run_context *c, const gale__plan *plan, const gale__run_memory *m, uint64_t run_ns)
 {
     int most = plan->n_steps < PIECES_MOST ? plan->n_steps : PIECES_MOST;
@@ -176,7 +176,7 @@ static gale_status capture(gale__run_context *c, const gale__plan *plan, const g
     return status;
 }
 
-/* Whether captures can be told of other tensors: only launches can. */
+/* Whether captures can be updated for other tensors: every step that touches one must be a launch. */
 static bool can_rebind(const gale__plan *plan)
 {
     for (int i = 0; i < plan->n_steps; i++)
@@ -184,7 +184,7 @@ static bool can_rebind(const gale__plan *plan)
     return gale__captures_change(plan->device);
 }
 
-/* Tells the captures of other tensors; false: they are of no use for these. */
+/* Updates the captures for other tensors; false if that is not possible. */
 static bool rebind(gale__run_context *c, const gale__plan *plan, const gale__run_memory *memory)
 {
     for (int piece = 0, i = 0; piece < c->n_captures; piece++)

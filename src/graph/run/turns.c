@@ -58,7 +58,7 @@ gale_status gale__turn_begin(gale_device *device, gale__turn *turn)
     return GALE_OK;
 }
 
-/* Until a run is done, or none is left. */
+/* Waits until another run has ended, or none is left. */
 static gale_status wait_for_others(turns *t, gale__turn *turn)
 {
     gale_status status = GALE_OK;

@@ -21,7 +21,7 @@ static void keep_message(gale__file_task *t, gale_status status)
 {
     t->status = status;
     if (status != GALE_OK && *gale_error()) t->message = gale__strdup(gale_error());
-    gale__error_clear(); /* what is said of this file must not be said of the next */
+    gale__error_clear(); /* messages about this file must not appear with the next */
 }
 
 /* Moves one counter on, and wakes whoever waits for it. */
@@ -72,14 +72,14 @@ static void write_all(void *arg)
     }
 }
 
-static void tell(belt *b, gale__file_task *t)
+static void report_done(belt *b, gale__file_task *t)
 {
     b->job->done(b->job->user, t);
     gale__free(t->message);
     t->message = NULL;
 }
 
-/* The work itself, with what is finished told in order. */
+/* Processes all files, and reports finished ones in order. */
 static void work_all(belt *b)
 {
     size_t told = 0;
@@ -93,10 +93,10 @@ static void work_all(belt *b)
         gale__mutex_lock(&b->lock);
         size_t written = b->written;
         gale__mutex_unlock(&b->lock);
-        for (; told < written; told++) tell(b, &b->tasks[told]);
+        for (; told < written; told++) report_done(b, &b->tasks[told]);
     }
     wait_for(b, &b->written, b->count);
-    for (; told < b->count; told++) tell(b, &b->tasks[told]);
+    for (; told < b->count; told++) report_done(b, &b->tasks[told]);
 }
 
 gale_status gale__files_run(const gale__file_job *job, gale__file_task *tasks, size_t count)

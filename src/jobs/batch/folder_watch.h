@@ -18,7 +18,8 @@ typedef struct gale__folder_watch {
 gale_status gale__folder_watch_look(gale__folder_watch *w, const gale__inputs *in, bool *ready);
 /* The same by path, as the last look found it: for lists that have been shortened since. */
 bool gale__folder_watch_is_ready(gale__folder_watch *w, const char *path);
-/* What came of a file.  True when a failure is to be told: it is not going to be tried again at this size. */
+/* Records the outcome of a file.  True if a failure should be reported, because the file will not be tried again at
+ * this size. */
 bool gale__folder_watch_note(gale__folder_watch *w, const char *path, gale_status status);
 void gale__folder_watch_finish(gale__folder_watch *w);
 #endif

@@ -32,7 +32,7 @@ static bool is_taken(const naming *n, const char *name)
 }
 
 /* Gives input i a name that is not taken. */
-static gale_status take(naming *n, size_t i, const char *name)
+static gale_status assign_name(naming *n, size_t i, const char *name)
 {
     GALE_TRY(gale__hash_table_add(&n->taken, gale__hash(name, strlen(name), 0), (uint32_t)i));
     n->in->list[i].output = name;
@@ -92,7 +92,7 @@ static gale_status name_as_before(naming *n, size_t i)
         GALE_TRY(make_name(n, i, form, 1, &name));
         for (size_t k = 0; (known = gale__journal_output(&n->journal, n->real[i], k)); k++)
             if (!strcmp(known, below_folder(n, name)) && gale__file_exists(name) && !is_taken(n, name))
-                return take(n, i, name);
+                return assign_name(n, i, name);
     }
     return GALE_OK;
 }
@@ -117,7 +117,7 @@ static gale_status name_in_form(naming *n, int form, const char **sorted)
         bool shared =
             (at > 0 && !strcmp(sorted[at - 1], *found)) || (at + 1 < count && !strcmp(sorted[at + 1], *found));
         if (shared || is_taken(n, n->tried[i]) || is_foreign(n, i, n->tried[i])) continue;
-        GALE_TRY(take(n, i, n->tried[i]));
+        GALE_TRY(assign_name(n, i, n->tried[i]));
     }
     return GALE_OK;
 }
@@ -129,7 +129,7 @@ static gale_status name_rest(naming *n)
         for (int number = 1; !n->in->list[i].output; number++) {
             const char *name = NULL;
             GALE_TRY(make_name(n, i, WITH_PATH, number, &name));
-            if (!is_foreign(n, i, name) && !is_taken(n, name)) GALE_TRY(take(n, i, name));
+            if (!is_foreign(n, i, name) && !is_taken(n, name)) GALE_TRY(assign_name(n, i, name));
         }
     return GALE_OK;
 }

@@ -28,7 +28,7 @@ static int bits_of(const packer *p, const gale__pb_text *name)
     return bits < 0 ? 0 : bits;
 }
 
-static gale_status note(gale__onnx_names *names, const gale__pb_text *name, size_t value)
+static gale_status set_value(gale__onnx_names *names, const gale__pb_text *name, size_t value)
 {
     return name->size ? gale__onnx_names_set(names, name->at, name->size, (int32_t)value) : GALE_OK;
 }
@@ -45,7 +45,7 @@ static bool is_one_of(const gale__pb_text *text, const char *const *words)
     return *words != NULL;
 }
 
-static gale_status look_at_node(packer *p, size_t i)
+static gale_status find_node_traits(packer *p, size_t i)
 {
     static const char *const shapes[] = {"Shape", "Size", NULL};
     static const char *const products[] = {"MatMul", "Gemm", "Einsum", "Attention", "Conv", "FusedMatMul",
@@ -57,24 +57,24 @@ static gale_status look_at_node(packer *p, size_t i)
         if (n->attribute.at[k].g || n->attribute.at[k].graphs.n)
             return gale__fail(GALE_UNSUPPORTED, "%s has a graph of its own", n->op_type.at);
     if (!core && (strstr(n->op_type.at, "Attention") || strstr(n->op_type.at, "Embed")))
-        return gale__fail(GALE_UNSUPPORTED, "its masks are inside %s.%s", n->domain.at, n->op_type.at);
+        return gale__fail(GALE_UNSUPPORTED, "%s.%s applies masks internally", n->domain.at, n->op_type.at);
     for (size_t k = 0; k < n->input.n && !(core && is_one_of(&n->op_type, shapes)); k++)
         bits |= bits_of(p, &n->input.at[k]);
     for (size_t k = 0; k < n->output.n; k++) {
-        GALE_TRY(note(&p->traits, &n->output.at[k], (size_t)bits));
-        GALE_TRY(note(&p->maker, &n->output.at[k], i));
+        GALE_TRY(set_value(&p->traits, &n->output.at[k], (size_t)bits));
+        GALE_TRY(set_value(&p->maker, &n->output.at[k], i));
     }
     return GALE_OK;
 }
 
-static gale_status look(packer *p)
+static gale_status find_traits(packer *p)
 {
     static const gale__text_input tokens[] = {GALE__TEXT_IDS, GALE__TEXT_TYPES, GALE__TEXT_POSITIONS};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         gale__pb_text name = gale__compose_text(gale__text_input_names[tokens[i]]);
-        GALE_TRY(note(&p->traits, &name, TOKENS));
+        GALE_TRY(set_value(&p->traits, &name, TOKENS));
     }
-    for (size_t i = 0; i < p->c->g->node.n; i++) GALE_TRY(look_at_node(p, i));
+    for (size_t i = 0; i < p->c->g->node.n; i++) GALE_TRY(find_node_traits(p, i));
     return GALE_OK;
 }
 
@@ -116,7 +116,7 @@ static gale_status take_place(packer *p, int kind, int type, gale__pb_text *inpu
         replace(p, kind, before, type);
         GALE_TRY(p->c->status);
         found = (int32_t)p->c->g->node.n - 1;
-        GALE_TRY(note(&p->made[kind], &before, (size_t)found));
+        GALE_TRY(set_value(&p->made[kind], &before, (size_t)found));
     }
     *input = p->c->g->node.at[found].output.at[0];
     return GALE_OK;
@@ -207,7 +207,7 @@ gale_status gale__compose_pack(gale__composer *c, int64_t width, bool *places)
     gale__onnx_names types = {0};
     gale_status status = c->opset < 11 ? gale__fail(GALE_UNSUPPORTED, "its opset is below 11") : GALE_OK;
     if (status == GALE_OK) status = gale__edit_types(c->g, &types);
-    if (status == GALE_OK) status = look(&p);
+    if (status == GALE_OK) status = find_traits(&p);
     if (status == GALE_OK) status = rewrite(&p, &types, width);
     *places = p.places;
     gale__onnx_names_finish(&types);

@@ -121,7 +121,7 @@ static void run_lane(void *arg)
 
 /* --- Writing. --- */
 
-static bool ask(gale__pipeline *p, uint64_t start)
+static bool report_progress(gale__pipeline *p, uint64_t start)
 {
     gale_embed_report now;
     if (p->options->cancel && *p->options->cancel) return false;
@@ -138,7 +138,7 @@ static gale_status cancelled(void)
     return gale__fail(GALE_CANCELLED, "cancelled; run the same command again to resume");
 }
 
-/* As gale__pipeline_wait, asking now and then whether to go on. */
+/* As gale__pipeline_wait, reporting progress and checking for cancellation periodically. */
 static bool wait_done(gale__pipeline *p, const gale__window *w, uint64_t start)
 {
     for (;;) {
@@ -147,7 +147,7 @@ static bool wait_done(gale__pipeline *p, const gale__window *w, uint64_t start)
         bool done = w->state == GALE__WINDOW_DONE, stop = p->stop;
         gale__mutex_unlock(&p->lock);
         if (stop || done) return !stop;
-        if (!ask(p, start)) gale__pipeline_fail(p, cancelled());
+        if (!report_progress(p, start)) gale__pipeline_fail(p, cancelled());
     }
 }
 
@@ -189,7 +189,7 @@ static void write_all(gale__pipeline *p, uint64_t start)
         if (!wait_done(p, w, start)) return;
         bool last = w->last;
         gale_status status = write_window(p, w);
-        if (status == GALE_OK && !ask(p, start) && !last) status = cancelled();
+        if (status == GALE_OK && !report_progress(p, start) && !last) status = cancelled();
         if (status != GALE_OK) {
             gale__pipeline_fail(p, status);
             return;
@@ -314,8 +314,8 @@ static gale_status find_shard(gale__pipeline *p)
     p->most = UINT64_MAX;
     if (!shards) return GALE_OK;
     if (p->options->shard < 0 || p->options->shards < 0 || shard >= shards)
-        return gale__fail(GALE_INVALID, "part %lld of %lld does not exist", (long long)p->options->shard + 1,
-            (long long)p->options->shards);
+        return gale__fail(GALE_INVALID, "shard %lld of %lld does not exist; shards are counted from 1",
+            (long long)p->options->shard + 1, (long long)p->options->shards);
     GALE_TRY(gale__pipeline_count(p, &total));
     p->first = total / shards * shard + (total % shards < shard ? total % shards : shard);
     p->most = total / shards + (shard < total % shards);
@@ -414,9 +414,10 @@ gale_status gale_embed_files(gale_embedder *embedder, const gale_embed_options *
     GALE__OPTIONS(options);
     GALE__WITHIN(embedder->context);
     if (!options->file_count || (!options->output && !options->write))
-        return gale__fail(GALE_INVALID, "an input file and an output are needed");
+        return gale__fail(GALE_INVALID, "gale_embed_files: files and either output or write must be set");
     if ((unsigned)options->packing >= GALE_PACKING_COUNT)
-        return gale__fail(GALE_INVALID, "an embedding option is out of range");
+        return gale__fail(
+            GALE_INVALID, "gale_embed_files: unknown packing %d; use a GALE_PACKING_ constant", (int)options->packing);
     gale__pipeline *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->e = embedder;

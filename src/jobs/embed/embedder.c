@@ -183,7 +183,9 @@ gale_status gale_embedder_open(
     gale_embedder_options none = {0}, o = options ? *options : none;
     if ((unsigned)o.pooling >= GALE_POOLING_COUNT || (unsigned)o.packing >= GALE_PACKING_COUNT || o.dims < 0 ||
         o.max_length < 0)
-        return gale__fail(GALE_INVALID, "an embedder option is out of range");
+        return gale__fail(GALE_INVALID,
+            "gale_embedder_options: pooling %d, packing %d, dims %lld, max_length %lld: one is out of range",
+            (int)o.pooling, (int)o.packing, (long long)o.dims, (long long)o.max_length);
     gale_embedder *e = gale__calloc(1, sizeof *e);
     if (!e) return GALE_NO_MEMORY;
     gale__mutex_init(&e->lock);

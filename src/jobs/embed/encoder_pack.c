@@ -148,8 +148,8 @@ static gale_status compare(gale_tensor *alone, const float *packed)
     for (size_t i = 0; i < dims; i++) scale = fabsf(a[i]) > scale ? fabsf(a[i]) : scale;
     for (size_t i = 0; i < dims; i++)
         if (!(fabsf(a[i] - packed[i]) <= NEAR * scale))
-            return gale__fail(
-                GALE_MISMATCH, "a number of a packed text is %g instead of %g", (double)packed[i], (double)a[i]);
+            return gale__fail(GALE_MISMATCH, "the packing test failed: an element of a vector is %g instead of %g",
+                (double)packed[i], (double)a[i]);
     return GALE_OK;
 }
 
@@ -170,7 +170,8 @@ static gale_status run_sample(const gale_embedder *e, gale__encoder_place *p)
         gale__batch one = {.count = 1, .slots = 1, .length = rows[i].count};
         status = gale__encoder_run_once(e, p, &rows[i], &one, &alone);
         bool fits = status == GALE_OK && gale_tensor_size_bytes(packed) == SAMPLE * gale_tensor_size_bytes(alone);
-        if (status == GALE_OK && !fits) status = gale__fail(GALE_MISMATCH, "packed vectors have another size");
+        if (status == GALE_OK && !fits)
+            status = gale__fail(GALE_MISMATCH, "the packing test failed: packed texts give vectors of another size");
         size_t dims = fits ? gale_tensor_size_bytes(alone) / sizeof(float) : 0;
         if (fits) status = compare(alone, (const float *)gale_tensor_data(packed) + i * dims);
         gale_tensor_destroy(&alone);
@@ -234,7 +235,7 @@ static gale_status decide(gale_embedder *e)
     if (status == GALE_NO_MEMORY || status == GALE_CANCELLED || status == GALE_DEADLINE) return status;
     if (status != GALE_OK) snprintf(e->pack.why, sizeof e->pack.why, "%s", gale_error());
     if (gale__record_write(info, "packing", extra, write_verdict, e->pack.why) != GALE_OK)
-        gale__log(GALE__INFO, "whether texts may be packed is not stored: %s", gale_error());
+        gale__log(GALE__INFO, "the result of the packing test is not stored: %s", gale_error());
     gale__error_clear();
     return GALE_OK;
 }

@@ -26,7 +26,7 @@ static gale_status number_of(const char *level, int *out)
 }
 
 /* The folder of a level's encoder in *out; empty where there is none. */
-static gale_status look(const char *folder, int level, gale__str *out)
+static gale_status find_folder(const char *folder, int level, gale__str *out)
 {
     static const char *const below[] = {"", "sentence-transformers/"};
     for (int i = 0; i < 4; i++) {
@@ -50,7 +50,7 @@ gale_status gale_encoder_find_level(const char *level, char **path)
     GALE_TRY(number_of(level, &wanted));
     gale_status status = gale__models_folder(&folder);
     for (at = wanted; at >= 0 && status == GALE_OK; at--) {
-        status = look(folder.text, at, &found);
+        status = find_folder(folder.text, at, &found);
         if (status != GALE_OK || found.length) break;
         if (at)
             gale__log(GALE__WARN, "level %s: %s is not in %s (GALE_MODELS); falling back to %s", levels[at].name,

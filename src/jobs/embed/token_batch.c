@@ -4,7 +4,7 @@
 #include "jobs/embed/embedder_inside.h"
 #include <string.h>
 
-/* A run costs something apart from its tokens: about as much as this part of a full one. */
+/* Fixed cost of a run, as a share of the cost of a full one. */
 enum { FIXED_PART = 32, TILE = 128 };
 
 static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }

@@ -88,8 +88,9 @@ static bool may_wait(const packing *p, size_t row, uint32_t most)
     return i == p->ends[row];
 }
 
-/* So many rows that would not fill a batch are for the next one: the last one, which may not be full, and others from
- * everywhere, so that short texts do not gather there.  A few more at first make up for those that may not wait. */
+/* Chooses the rows that are carried over because they would not fill a batch: the last row, which may not be full, and
+ * others spread over all rows, so that short texts do not accumulate.  A few more are chosen at first, since some may
+ * not wait any longer. */
 static void set_aside(packing *p, size_t begin, size_t rows, uint32_t waits)
 {
     size_t found = 0, texts = 0, first = first_of(p, begin), kept = begin, all = p->rows - begin;

@@ -220,7 +220,8 @@ static gale_status list_channels(
         channels[i] = names ? NULL : &p->channels[i];
         for (int k = 0; k < p->channel_count && !channels[i]; k++)
             if (!strcmp(p->channels[k].name, names[i])) channels[i] = &p->channels[k];
-        if (!channels[i]) return gale__fail(GALE_NOT_FOUND, "EXR: no channel \"%s\"", names[i]);
+        if (!channels[i])
+            return gale__fail(GALE_NOT_FOUND, "EXR: no channel \"%s\"; `gale exr info` lists the channels", names[i]);
     }
     return GALE_OK;
 }
@@ -257,7 +258,9 @@ gale_status gale_exr_meter_run(gale_exr_meter *m, gale_exr *f, int part, const c
     GALE__NEED({"meter", m}, {"file", f}, {"out", out}, {"count", count});
     GALE__WITHIN(m->device->context);
     const gale_exr_part *p = gale_exr_part_get(f, part);
-    if (!p) return gale__fail(GALE_NOT_FOUND, "EXR: no part %d", part);
+    if (!p)
+        return gale__fail(
+            GALE_NOT_FOUND, "EXR: no part %d; parts are counted from 0, and `gale exr info` lists them", part);
     if (!names) n = p->channel_count;
     const gale_exr_channel **channels = gale__calloc((size_t)n + 1, sizeof *channels);
     gale_exr_stats *stats = gale__calloc((size_t)n + 1, sizeof *stats);

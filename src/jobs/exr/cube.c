@@ -64,7 +64,7 @@ static gale_status take_entry(parser *p, const char *line)
     return GALE_OK;
 }
 
-static gale_status take(parser *p, const char *line)
+static gale_status parse_line(parser *p, const char *line)
 {
     gale__cube *c = &p->c;
     const char *rest;
@@ -111,7 +111,7 @@ gale_status gale__cube_parse(const char *text, gale__cube *out)
         size_t n = strcspn(text, "\n");
         snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), text);
         number++;
-        status = take(&p, line);
+        status = parse_line(&p, line);
         if (status != GALE_OK) gale__fail_within(status, "line %lld", (long long)number);
         text += n + (text[n] == '\n');
     }

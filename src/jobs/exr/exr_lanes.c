@@ -369,7 +369,8 @@ static gale_status list_items(
     whole *w, const char *const *inputs, const char *const *outputs, size_t count, const gale_exr_batch_options *o)
 {
     if (o->shards < 0 || o->shard < 0 || (o->shards && o->shard >= o->shards))
-        return gale__fail(GALE_INVALID, "exr: invalid shard %d of %d", o->shard, o->shards);
+        return gale__fail(
+            GALE_INVALID, "exr: shard %d of %d does not exist; shards are counted from 0", o->shard, o->shards);
     w->batch.items = gale__calloc(count + 1, sizeof *w->batch.items);
     if (!w->batch.items) return GALE_NO_MEMORY;
     for (size_t i = 0; i < count; i++)

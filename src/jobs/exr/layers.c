@@ -181,8 +181,9 @@ gale_status gale_exr_rewrite(gale_exr *f, const char *layer, const char *path, c
     const gale_exr_layer *found = NULL;
     for (int i = 0; i < count && !found; i++)
         if (!strcmp(list[i].name, layer) || !strcmp(gale_exr_part_get(f, list[i].part)->name, layer)) found = &list[i];
-    gale_status status = found ? gale_exr_layer_write(f, found, path, compression)
-                               : gale__fail(GALE_NOT_FOUND, "EXR: no part or layer \"%s\"", layer);
+    gale_status status =
+        found ? gale_exr_layer_write(f, found, path, compression)
+              : gale__fail(GALE_NOT_FOUND, "EXR: no part or layer \"%s\"; `gale exr layers` lists them", layer);
     gale_exr_layers_free(&list, count);
     return status;
 }

@@ -32,7 +32,11 @@ static const char *name(cursor *c, gale__arena *a)
     return text;
 }
 
-static gale_status damaged(void) { return gale__fail(GALE_FORMAT, "weights: the table is damaged"); }
+static gale_status damaged(void)
+{
+    return gale__fail(
+        GALE_FORMAT, "weights: damaged TZA file: its table of tensors is truncated or points outside the file");
+}
 
 /* Halves or floats to floats. */
 static gale_status read_values(const cursor *c, gale__arena *a, char type, uint64_t at, gale__tza_tensor *t)
@@ -71,7 +75,8 @@ gale_status gale__tza_read(const void *data, size_t size, gale__tza *out)
     cursor c = {.data = data, .size = size};
     gale__tza t = {0};
     if (number(&c, 2) != MAGIC || number(&c, 1) != 2)
-        return gale__fail(GALE_FORMAT, "weights: not a TZA file of version 2");
+        return gale__fail(
+            GALE_FORMAT, "weights: not a TZA file of version 2; use the .tza files of Open Image Denoise");
     number(&c, 1);
     uint64_t table = number(&c, 8);
     if (c.failed || table > size) return damaged();

@@ -44,9 +44,12 @@ static gale_status check_look(const gale_exr_look *l)
         return gale__fail(GALE_INVALID, "exr: unknown tone map or filter");
     if (l->bits && l->bits != 8 && l->bits != 16)
         return gale__fail(GALE_INVALID, "exr: invalid number of bits %d; use 8 or 16", l->bits);
-    if (!(fabs(l->exposure) <= 64)) return gale__fail(GALE_INVALID, "exr: invalid exposure %g", l->exposure);
-    if (!(l->gamma >= 0 && l->gamma <= 100)) return gale__fail(GALE_INVALID, "exr: invalid gamma %g", l->gamma);
-    if (!(l->radius >= 0 && l->radius <= 4096)) return gale__fail(GALE_INVALID, "exr: invalid radius %g", l->radius);
+    if (!(fabs(l->exposure) <= 64))
+        return gale__fail(GALE_INVALID, "exr: exposure %g is outside -64 to 64", l->exposure);
+    if (!(l->gamma >= 0 && l->gamma <= 100))
+        return gale__fail(GALE_INVALID, "exr: gamma %g is outside 0 to 100", l->gamma);
+    if (!(l->radius >= 0 && l->radius <= 4096))
+        return gale__fail(GALE_INVALID, "exr: radius %g is outside 0 to 4096", l->radius);
     if (l->width < 0 || l->height < 0 || l->side < 0 || l->width > SIDE_MOST || l->height > SIDE_MOST)
         return gale__fail(GALE_INVALID, "exr: invalid size %lld x %lld", (long long)l->width, (long long)l->height);
     return GALE_OK;
@@ -200,8 +203,8 @@ done:
 }
 
 /* Copies are those that this thread has made since. */
-static void note(const gale_exr_viewer *v, const gale__copy_stats *since, const gale_exr *f, const gale__exr_image *i,
-    const gale_picture *p, gale_exr_report *r)
+static void fill_report(const gale_exr_viewer *v, const gale__copy_stats *since, const gale_exr *f,
+    const gale__exr_image *i, const gale_picture *p, gale_exr_report *r)
 {
     gale__copy_stats now;
     gale__copy_get_stats(&now);
@@ -257,7 +260,7 @@ gale_status gale__exr_viewer_run(
     pad(v, &plan);
     GALE_GO(run_program(v, &plan, image, &planes, p));
     r.pixel_seconds = (double)(gale__time_ns() - begun) / 1e9;
-    note(v, &before, f, image, p, &r);
+    fill_report(v, &before, f, image, p, &r);
     if (could)
         gale__unzipper_note(v->unzipper, r.packed_bytes > 0, r.decoded_bytes, r.decode_seconds + r.pixel_seconds);
     if (report) *report = r;

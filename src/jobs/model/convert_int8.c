@@ -63,7 +63,7 @@ static gale_status read_sample(const work *w, gale_model *m, size_t sample, gale
     return GALE_OK;
 }
 
-static gale_status note(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
+static gale_status observe(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
 {
     work *w = user;
     gale_object *host = NULL;
@@ -79,7 +79,7 @@ static gale_status note(void *user, const gale__onnx_net *net, int32_t value, ga
 static gale_status watch(work *w, gale_model *m)
 {
     gale__onnx_session *s = gale__onnx_model_session(m);
-    s->watch = note;
+    s->watch = observe;
     s->watch_user = w;
     return gale__onnx_exec_expose(s->net);
 }
@@ -117,7 +117,7 @@ static gale_status run_samples(work *w, gale_model *m, bool after)
         status = in && out ? read_sample(w, m, i, in) : GALE_NO_MEMORY;
         for (int k = 0; k < n_in && status == GALE_OK && !after; k++) {
             gale__onnx_net *net = gale__onnx_model_session(m)->net;
-            status = note(w, net, net->inputs[k], in[k]);
+            status = observe(w, net, net->inputs[k], in[k]);
         }
         if (status == GALE_OK) status = gale_model_run(m, in, out, GALE_RUN_ON_HOST);
         for (int k = 0; k < w->n_outputs && status == GALE_OK && after; k++)

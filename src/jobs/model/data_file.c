@@ -58,7 +58,8 @@ static gale_status take_texts(const gale__npy *a, gale_tensor **out)
             uint32_t c = (uint8_t)from[k];
             if (a->wide) memcpy(&c, from + 4 * k, 4);
             if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-                status = gale__fail(GALE_FORMAT, "string %lld contains %u, which is not a character", (long long)i, c);
+                status = gale__fail(
+                    GALE_FORMAT, "string %lld contains %u, which is not a Unicode code point", (long long)i, c);
             else if (a->wide) to = gale__utf8_put(to, c);
             else *to++ = (char)c;
         }

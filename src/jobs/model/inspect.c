@@ -255,8 +255,10 @@ static gale_status inspect(const char *path, const gale_inspect_options *o, gale
     if (m->graph) count_graph(&f, m->graph);
     for (size_t i = 0; i < m->functions.n; i++) count_nodes(&f, m->functions.at[i].node.at, m->functions.at[i].node.n);
     sum_up(&f);
-    gale_status status = f.failed ? gale__fail(GALE_LIMIT, "%s: cannot be summarised", gale__onnx_path(file))
-                                  : describe_model(file, m, &f, result);
+    gale_status status =
+        f.failed ? gale__fail(GALE_LIMIT, "%s: cannot be summarised: its tensors exceed 2^64 bytes, or memory ran out",
+                       gale__onnx_path(file))
+                 : describe_model(file, m, &f, result);
     gale__free(f.ops);
     if (status == GALE_OK) status = gale__job_tell(&o->control, "shapes", "steps", 1, 2);
     if (status == GALE_OK && o->shapes) status = gale__inspect_shapes(file, result);

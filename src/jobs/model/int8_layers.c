@@ -116,7 +116,7 @@ static double loss_of(const traces *all, const char *name)
     return t && t->norm > 0 ? sqrt(t->error / t->norm) : -1;
 }
 
-static void tell(const gale__int8_measure *m, const traces *all)
+static void fill_losses(const gale__int8_measure *m, const traces *all)
 {
     for (size_t i = 0; i < m->how->n_layers; i++) {
         const char *result = m->how->layers[i].result;
@@ -136,7 +136,7 @@ gale_status gale__int8_layers_measure(const gale__int8_measure *m)
     }
     if (status == GALE_OK && !(all.at = gale__calloc((size_t)all.n + 1, sizeof *all.at))) status = GALE_NO_MEMORY;
     if (status == GALE_OK) status = run_both(m, &all);
-    if (status == GALE_OK) tell(m, &all);
+    if (status == GALE_OK) fill_losses(m, &all);
     for (int32_t i = 0; all.at && i < all.n; i++) gale_object_destroy(&all.at[i].kept);
     gale__free(all.at);
     gale__onnx_names_finish(&all.names);

@@ -24,7 +24,7 @@ static bool is_odd(const gale__manifest *m)
     return range_of(m) == GALE_PIXEL_RANGE_ONE && (m->low != 0 || m->high != 1);
 }
 
-static gale_status take(const gale__manifest *m, gale__arena *arena, gale_pixel_options *p)
+static gale_status apply_manifest(const gale__manifest *m, gale__arena *arena, gale_pixel_options *p)
 {
     double width = m->high - m->low, mean = -m->low / width, std = 1 / width;
     bool odd = p->range == GALE_PIXEL_RANGE_AUTO && m->range_said && is_odd(m), normal = p->mean || p->std;
@@ -43,7 +43,7 @@ gale_status gale__pixels_complete(const char *model_path, gale__arena *arena, ga
 {
     gale__manifest m;
     GALE_TRY(gale__manifest_read(model_path, &m));
-    gale_status status = m.absent ? GALE_OK : take(&m, arena, pixels);
+    gale_status status = m.absent ? GALE_OK : apply_manifest(&m, arena, pixels);
     if (status != GALE_OK && m.path) gale__fail_within(status, "%s", m.path);
     else if (!m.absent && m.path)
         gale__log(GALE__INFO, "%s: pictures are normalised as stated in %s (mean %s, std %s)", model_path, m.path,

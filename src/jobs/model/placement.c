@@ -48,7 +48,7 @@ static gale_status note_placements(gale__placing *p, const double *times_us, int
 }
 
 /* Progress counts devices, since it never goes back. */
-static gale_status tell(void *stage, int done, int n)
+static gale_status report_trial(void *stage, int done, int n)
 {
     const gale__job_stage *s = stage;
     return s ? gale__job_tell(s->control, "trial", "devices", (uint64_t)done, (uint64_t)n) : GALE_OK;
@@ -64,7 +64,8 @@ gale_status gale__model_open_placed(gale__placing *p, const char *path, gale__ar
     if (p->n == 1) return GALE_OK;
     double *times_us = gale__arena_alloc(arena, (size_t)p->n * sizeof *times_us);
     if (!times_us) return GALE_NO_MEMORY;
-    GALE_TRY(gale__place(*out, p->inputs, p->devices, p->n, &(gale__place_told){tell, p->stage}, times_us, &best));
+    GALE_TRY(
+        gale__place(*out, p->inputs, p->devices, p->n, &(gale__place_told){report_trial, p->stage}, times_us, &best));
     GALE_TRY(note_placements(p, times_us, best, arena));
     if (p->chosen == planner) return GALE_OK;
     gale_model_close(out);

@@ -30,7 +30,7 @@ static void add_net(const gale__onnx_net *net, gale_plan_result *t)
     }
 }
 
-static gale_status tell(gale_model *m, gale_device *device, gale_plan_result *r)
+static gale_status fill_result(gale_model *m, gale_device *device, gale_plan_result *r)
 {
     gale__arena *arena = gale__result_arena(r);
     char *report = NULL;
@@ -52,7 +52,7 @@ static gale_status plan(const char *path, gale_device *device, const gale_model_
     GALE_GO(gale__model_open_with(path, device, &o->model, &o->inputs, &stage, &m));
     GALE_GO(gale__model_inputs_make(m, &o->inputs, true, &in));
     GALE_GO(gale__model_run_once(m, in, 0, false, NULL));
-    status = tell(m, device, r);
+    status = fill_result(m, device, r);
 done:
     if (m) gale__objects_free(&in, gale_model_inputs(m));
     gale_model_close(&m);

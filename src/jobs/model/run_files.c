@@ -155,7 +155,8 @@ gale_status gale_model_run_files(
     GALE__OPTIONS(options);
     GALE__WITHIN(device->context);
     if (options && options->n_others < 0)
-        return gale__fail(GALE_INVALID, "gale_model_run_files: n_others is %d", options->n_others);
+        return gale__fail(
+            GALE_INVALID, "gale_model_run_files: n_others is %d; it must not be negative", options->n_others);
     for (int i = 0; options && i < options->n_others; i++)
         if (!options->others || !options->others[i])
             return gale__fail(GALE_INVALID, "gale_model_run_files: others[%d] is NULL", i);

@@ -27,7 +27,7 @@ typedef struct check {
     double predicted_us;       /* of a run on the device; negative: not known */
 } check;
 
-static gale_status keep(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
+static gale_status keep_value(void *user, const gale__onnx_net *net, int32_t value, gale_object *object)
 {
     check *c = user;
     (void)net;
@@ -239,7 +239,7 @@ static gale_status verify(check *c, gale_device *device, gale_device *cpu)
         sum_up(c);
         return GALE_OK;
     }
-    GALE_TRY(run_watched(c, cpu, keep));
+    GALE_TRY(run_watched(c, cpu, keep_value));
     /* Values within a network of halves may exceed the tolerance, for example as small differences of large numbers:
      * only outputs count. */
     if (!precision_of(&c->options->model) && !c->options->other) GALE_TRY(run_watched(c, device, compare));

@@ -46,7 +46,7 @@ typedef struct transfer {
     gale_status status;
 } transfer;
 
-static size_t take(char *data, size_t size, size_t count, void *user)
+static size_t receive(char *data, size_t size, size_t count, void *user)
 {
     transfer *t = user;
     size_t n = size * count;
@@ -81,7 +81,7 @@ static void set_up(void *h, transfer *t, char *reason)
     curl.set(h, CURLOPT_URL, t->fetch->url);
     curl.set(h, CURLOPT_USERAGENT, "gale");
     curl.set(h, CURLOPT_ERRORBUFFER, reason);
-    curl.set(h, CURLOPT_WRITEFUNCTION, take);
+    curl.set(h, CURLOPT_WRITEFUNCTION, receive);
     curl.set(h, CURLOPT_WRITEDATA, t);
     curl.set(h, CURLOPT_XFERINFOFUNCTION, show);
     curl.set(h, CURLOPT_XFERINFODATA, t);

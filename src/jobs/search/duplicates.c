@@ -90,7 +90,9 @@ static gale_status take_rows(finding *f)
     for (int w = 0; w < f->n_workers; w++)
         for (size_t q = 0; q < f->count; q++) f->workers[w].best[q] = -1;
     gale__parallel(((size_t)f->first + f->rows - 1) / f->rows, compare_block, f);
-    GALE_TRY(f->status == GALE_OK ? GALE_OK : gale__fail(f->status, "%s: cannot be read", f->x->file.map.path));
+    GALE_TRY(f->status == GALE_OK
+                 ? GALE_OK
+                 : gale__fail(f->status, "%s: cannot be read; was it truncated meanwhile?", f->x->file.map.path));
     for (size_t q = 0; q < f->count; q++) {
         int64_t row = f->first + (int64_t)q;
         f->of[row] = row;

@@ -110,7 +110,8 @@ gale_status gale__index_graph(gale_graph *g, const gale__index_shape *shape)
     gale_value levels[LEVELS_MOST], found[2], x;
     int n = 0;
     if (shape->rows > GALE__INDEX_TABLES * shape->table_rows)
-        return gale__fail(GALE_LIMIT, "%lld vectors are more than a device can search", (long long)shape->rows);
+        return gale__fail(
+            GALE_LIMIT, "%lld vectors are more than a device can search; use --provider cpu", (long long)shape->rows);
     x = score(&s, shape);
     for (int64_t left = shape->rows; left > SORTED_MOST && 2 * BLOCK * s.k <= left; left = (left + BLOCK - 1) / BLOCK) {
         levels[n] = blocks_of(&s, x, left);

@@ -26,11 +26,12 @@ static gale_status wrong(const char *path, const char *why)
 
 static gale_status check_lists(const gale__ivf *v, const char *path)
 {
-    if (v->starts[0] || v->starts[v->lists] != (uint64_t)v->rows) return wrong(path, "damaged index: lists");
+    if (v->starts[0] || v->starts[v->lists] != (uint64_t)v->rows)
+        return wrong(path, "damaged index: the lists do not cover the rows");
     for (int64_t i = 0; i < v->lists; i++)
-        if (v->starts[i] > v->starts[i + 1]) return wrong(path, "damaged index: lists");
+        if (v->starts[i] > v->starts[i + 1]) return wrong(path, "damaged index: the lists do not cover the rows");
     for (int64_t i = 0; i < v->rows; i++)
-        if (v->ids[i] >= v->rows) return wrong(path, "damaged index: rows");
+        if (v->ids[i] >= v->rows) return wrong(path, "damaged index: a list refers to a row that does not exist");
     return GALE_OK;
 }
 
@@ -39,10 +40,10 @@ gale_status gale__ivf_parse(const void *data, size_t size, const char *path, gal
     header h;
     if (size < sizeof h || memcmp(data, magic, sizeof magic)) return wrong(path, "not an index of gale");
     memcpy(&h, data, sizeof h);
-    if (h.version != VERSION) return wrong(path, "an index of another version");
+    if (h.version != VERSION) return wrong(path, "an index of another version of gale");
     bool fits = h.rows >= 1 && h.rows <= UINT32_MAX && h.dims >= 1 && h.dims <= 1u << 24 && h.lists >= 1 &&
                 h.lists <= h.rows && h.probes >= 1 && h.probes <= h.lists && h.recall >= 0 && h.recall <= 1;
-    if (!fits) return wrong(path, "damaged index: header");
+    if (!fits) return wrong(path, "damaged index: a number in the header is out of range");
     uint64_t starts = align8(sizeof h + h.lists * h.dims * sizeof(float)), ids = starts + (h.lists + 1) * 8;
     if (size != ids + h.rows * sizeof(uint32_t)) return wrong(path, "damaged index: its size does not match");
     gale__ivf v = {.rows = (int64_t)h.rows,
@@ -102,7 +103,7 @@ static gale_status open_map(const gale_index *x, const char *path, gale__ivf *v)
             path, x->file.map.path);
     if (status == GALE_OK &&
         gale__hash((const char *)map.data + sizeof(header), map.size - sizeof(header), 0) != v->payload_hash)
-        status = wrong(path, "damaged index: checksum");
+        status = wrong(path, "damaged index: the checksum does not match");
     return status;
 }
 

@@ -317,7 +317,9 @@ static gale_status prepare(const gale_index *x, const float *queries, size_t cou
         float length = length_of(v, dims);
         if (!(length > 0) || !isfinite(length)) {
             gale__free(made);
-            return gale__fail(GALE_INVALID, "query %zu has no direction: its length is %g", q, (double)length);
+            return gale__fail(GALE_INVALID,
+                "query %zu cannot be compared: its vector has length %g, but must be finite and not zero", q,
+                (double)length);
         }
         for (size_t i = 0; i < dims; i++) v[i] /= length;
     }
@@ -338,7 +340,8 @@ gale_status gale_index_search(
     GALE__NEED({"index", x}, {"queries", !count || queries}, {"hits", !count || hits});
     GALE__WITHIN(x->context);
     float *made = NULL;
-    if (k < 1 || k > K_MOST) return gale__fail(GALE_INVALID, "k must be 1 to %d, not %lld", K_MOST, (long long)k);
+    if (k < 1 || k > K_MOST)
+        return gale__fail(GALE_INVALID, "the number of results k must be 1 to %d, not %lld", K_MOST, (long long)k);
     if (!count) return GALE_OK;
     GALE_TRY(prepare(x, queries, count, &made));
     gale_status status = x->probes && x->ivf

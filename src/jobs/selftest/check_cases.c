@@ -23,7 +23,7 @@ typedef struct item {
 
 /* --- One case as part of a graph. --- */
 
-static gale_status turn(gale_graph *graph, gale_value *value, int rank)
+static gale_status reverse_axes(gale_graph *graph, gale_value *value, int rank)
 {
     gale_value turned;
     int64_t perm[GALE_MAX_RANK];
@@ -47,7 +47,7 @@ gale_status gale__check_add(gale_graph *graph, const gale__case_run *run, bool t
         else if (v->plan) GALE_TRY(gale_graph_constant(graph, v->type, v->rank, v->dims, v->data, &in[i]));
         else {
             GALE_TRY(gale_graph_input(graph, "x", v->type, v->rank, dims, NULL, &in[i]));
-            if (is_turned(v, turned)) GALE_TRY(turn(graph, &in[i], v->rank));
+            if (is_turned(v, turned)) GALE_TRY(reverse_axes(graph, &in[i], v->rank));
         }
     }
     GALE_TRY(gale_graph_op(graph, run->op->name, in, run->n_in, run->attrs, run->n_attrs, outputs, run->n_out));

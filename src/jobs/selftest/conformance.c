@@ -23,7 +23,7 @@ typedef struct queue {
     gale_conformance_count *counts;
 } queue;
 
-static bool take(queue *q, size_t *index)
+static bool take_case(queue *q, size_t *index)
 {
     gale__mutex_lock(&q->lock);
     bool any = q->next < q->result->n_cases && q->status == GALE_OK;
@@ -53,7 +53,7 @@ static gale_status count(queue *q, const gale_conformance_case *c)
     return GALE_OK;
 }
 
-static gale_status note(
+static gale_status record_case(
     queue *q, const gale__suite_case *from, const gale__suite_result *found, gale_conformance_case *to)
 {
     *to = (gale_conformance_case){.name = gale__arena_strdup(q->arena, from->name),
@@ -71,12 +71,12 @@ static gale_status note(
 static void work(void *arg)
 {
     queue *q = arg;
-    for (size_t i; take(q, &i);) {
+    for (size_t i; take_case(q, &i);) {
         const gale__suite_case *c = &q->suite->cases[q->chosen[i]];
         gale__suite_result found;
         gale__suite_run(c, q->device, &found);
         gale__mutex_lock(&q->lock);
-        gale_status status = q->status == GALE_OK ? note(q, c, &found, &q->cases[i]) : GALE_OK;
+        gale_status status = q->status == GALE_OK ? record_case(q, c, &found, &q->cases[i]) : GALE_OK;
         if (status != GALE_OK) {
             q->status = status;
             snprintf(q->message, sizeof q->message, "%s", gale_error());

@@ -71,7 +71,7 @@ static gale_status compare_set(const gale__suite_case *c, gale_model *m, const s
         GALE_TRY(gale_model_output(m, i, &want));
         if (status != GALE_OK) return gale__fail_within(status, "output %s", want.name);
     }
-    return compared ? GALE_OK : gale__fail(GALE_NOT_FOUND, "no expected output");
+    return compared ? GALE_OK : gale__fail(GALE_NOT_FOUND, "the case has no file with an expected output");
 }
 
 static void finish_set(set *s)
@@ -110,7 +110,7 @@ static gale_status run_sets(const gale__suite_case *c, gale_model *m, bool rando
         GALE_TRY(run_set(c, m, i, random));
         if (c->light_output) return GALE_OK;
     }
-    return sets ? GALE_OK : gale__fail(GALE_NOT_FOUND, "no test_data_set_0");
+    return sets ? GALE_OK : gale__fail(GALE_NOT_FOUND, "the case has no folder test_data_set_0");
 }
 
 /* The operator a case is about, for the table: that of its first node that is not a constant. */

@@ -192,7 +192,8 @@ static gale_status run_batch(gale__tile_batch *b)
     }
     if (status == GALE_OK) status = compare_alone(b);
     if (status == GALE_OK && b->network->batches == GALE__BATCHES_MIXED)
-        return gale__fail(GALE_UNSUPPORTED, "%s mixes the tiles of a batch", b->network->manifest->name);
+        return gale__fail(
+            GALE_UNSUPPORTED, "%s does not treat the tiles of a batch independently", b->network->manifest->name);
     return status;
 }
 

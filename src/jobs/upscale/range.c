@@ -104,7 +104,7 @@ static int find_ends(const trial *t)
     return -1;
 }
 
-static void say(const gale__network *n, int in, int out, bool other, double found, double as_usual)
+static void log_range(const gale__network *n, int in, int out, bool other, double found, double as_usual)
 {
     const char *name = n->manifest->name;
     if (other)
@@ -167,6 +167,6 @@ gale_status gale__network_find_range(gale__network *n, int64_t width, int64_t he
         n->range[0][k] = usual[in][k];
         n->range[1][k] = usual[out][k];
     }
-    say(n, in, out, in != first_in || out != first_out, found, as_usual);
+    log_range(n, in, out, in != first_in || out != first_out, found, as_usual);
     return GALE_OK;
 }

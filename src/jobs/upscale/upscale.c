@@ -56,7 +56,7 @@ static bool shrink(work *w, gale_status status, int64_t lanes, int64_t count)
     return true;
 }
 
-static gale_status tell(const work *w, int64_t done, int64_t tiles)
+static gale_status report_tiles(const work *w, int64_t done, int64_t tiles)
 {
     if (!w->options->progress || w->options->progress(w->options->user, done, tiles)) return GALE_OK;
     return gale__fail(GALE_CANCELLED, "cancelled after %lld of %lld tiles", (long long)done, (long long)tiles);
@@ -73,7 +73,7 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
                                                              : tiles - at < w->batch ? tiles - at
                                                                                      : w->batch;
         uint64_t before = w->network_ns;
-        status = tell(w, at, tiles);
+        status = report_tiles(w, at, tiles);
         if (status == GALE_OK) status = gale__tile_batch_run(&b, at, count, lanes > 1, planes, out, &w->network_ns);
         if (status == GALE_OK)
             gale__budget_note(w->network, t->x.tile, t->y.tile, lanes, count, w->network_ns - before);
@@ -82,7 +82,7 @@ static gale_status run_tiles(work *w, const gale__tiling *t, gale_tensor *planes
         else at += count;
     }
     gale__tile_batch_finish(&b);
-    return status == GALE_OK ? tell(w, tiles, tiles) : status;
+    return status == GALE_OK ? report_tiles(w, tiles, tiles) : status;
 }
 
 static bool is_fixed(const gale__network *n) { return n->fixed_width && n->fixed_height; }
@@ -436,7 +436,7 @@ static gale_status relight(gale_picture **p, gale_type type)
 
 /* The options as the rest reads them: -1 for what the manifest says, 0 for a whole picture, no overlap, and as many as
  * memory holds.  The caller's have 0 for the usual. */
-static gale_status settle(const gale_upscale_options *options, gale_upscale_options *out)
+static gale_status resolve_options(const gale_upscale_options *options, gale_upscale_options *out)
 {
     gale_upscale_options o = options ? *options : (gale_upscale_options){0};
     int64_t *const fields[] = {&o.tile, &o.overlap, &o.batch};
@@ -457,7 +457,7 @@ gale_status gale__upscale(gale__network *network, gale_device *device, const gal
 {
     const gale__manifest *m = network->manifest;
     gale_upscale_options settled;
-    GALE_TRY(settle(options, &settled));
+    GALE_TRY(resolve_options(options, &settled));
     options = &settled;
     work w = {network, device, control ? control : m->defaults, options, report,
         options->tile < 0 ? m->tile : options->tile, options->overlap < 0 ? m->overlap : options->overlap,

@@ -30,11 +30,11 @@ typedef enum gale__ir_op {
     GALE__IR_GROUP_ID, /* imm: dimension; U32 */
     GALE__IR_LOCAL_ID,
     GALE__IR_GROUP_COUNT,
-    GALE__IR_LANE, /* place in the subgroup; U32 (only when the device has subgroup_ops) */
-    GALE__IR_DIV, /* plain division, as the language has it (the divisor is known not to be 0); imm 1: floats as exactly
-                     as the device likes */
-    GALE__IR_REM, /* integers only */
-    GALE__IR_MIN, /* plain; what NaN does is not specified */
+    GALE__IR_LANE, /* index within the subgroup; U32 (only if the device has subgroup_ops) */
+    GALE__IR_DIV,  /* division of the target language (the divisor is known not to be 0); imm 1: floats may have the
+                      device's own accuracy */
+    GALE__IR_REM,  /* integers only */
+    GALE__IR_MIN,  /* of the target language; the result for NaN is unspecified */
     GALE__IR_MAX,
     GALE__IR_SHL, /* amount (same type as the value) is known to be less than the width */
     GALE__IR_SHR,
@@ -44,15 +44,15 @@ typedef enum gale__ir_op {
     GALE__IR_F16_TO_F32, /* U32 (low 16 bits) -> F32 */
     GALE__IR_F32_TO_F16, /* F32 -> U32, nearest even */
     GALE__IR_LOAD, /* a: element index (U32 or U64); imm: pointer parameter; mem: memory type; width 1, 2, 4, at most 16
-                      bytes; c 1: terms of the index need not be added with 32 bits, all of them are positive */
+                      bytes; c 1: no term of the index is negative, so it may be added up in 64 bits */
     GALE__IR_STORE,   /* a: element index; b: value; as above */
     GALE__IR_EXTRACT, /* a: vector; imm: lane */
     GALE__IR_PACK,    /* a, b (, c, d): scalars of one type -> vector */
-    GALE__IR_SHARED,  /* declares a work-group array: imm elements of memory type `type`; result names the array; a: one
-                         declared before whose memory it takes over, 0: none */
+    GALE__IR_SHARED,  /* declares a work-group array: imm elements of memory type `type`; the result names the array; a:
+                         an earlier array whose memory it reuses, 0: none */
     GALE__IR_ARRAY,   /* declares a private array */
-    GALE__IR_GET, /* a: array; b: index (U32; 0 for a variable: pass a CONST); width 2, 4: neighbours in a work-group
-                     array, taken as elements of `mem`, at most 16 bytes and at a multiple of their size */
+    GALE__IR_GET, /* a: array; b: index (U32; 0 for a variable: pass a CONST); width 2, 4: a vector from a work-group
+                     array, as elements of type `mem`, at most 16 bytes, aligned to its size */
     GALE__IR_SET, /* a: array; b: index; c: value; width and mem as above */
     GALE__IR_FOR, /* a: first, b: end, c: step (U32, step CONST > 0, end + step below 2^32); result: the counter; imm 1:
                      unroll (all CONST), 2: do not */
@@ -62,12 +62,12 @@ typedef enum gale__ir_op {
     GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too; 2: the
                              threads of the subgroup alone (kernels with matrices; all of the group come here too) */
     GALE__IR_SHUFFLE_XOR, /* a: value (32-bit types); imm: lane mask; subgroup_ops only */
-    GALE__IR_MIN_NAN,     /* F32; NaN passes on (devices with corners) */
+    GALE__IR_MIN_NAN,     /* F32; propagates NaN (devices with corners) */
     GALE__IR_MAX_NAN,
     GALE__IR_SATURATE,   /* F32 -> I32 or U32 in the range of imm bits: truncates, saturates, NaN to 0 (devices with
                             corners) */
     GALE__IR_FMA_HALVES, /* as the scalar operation (devices with corners) */
-    GALE__IR_FAST_EXP,   /* F32, as exactly as the device likes */
+    GALE__IR_FAST_EXP,   /* F32, with the device's own accuracy */
     GALE__IR_FAST_EXP2,
     GALE__IR_FAST_LOG,
     GALE__IR_FAST_LOG2, /* of a positive normal number */
@@ -77,57 +77,59 @@ typedef enum gale__ir_op {
     GALE__IR_FAST_DIV,
     GALE__IR_FAST_QUOTIENT, /* b between 2^-100 and 2^120, of either sign */
     GALE__IR_COPY, /* `width` words of 4 bytes from pointer parameter imm, element c (U32 or U64, of the array's type),
-                      to work-group array a, element b; where d (BOOL) is false zeros, and nothing is read.  Both places
-                      are multiples of the size.  It may take until WAIT. */
-    GALE__IR_COMMIT,   /* the copies of this thread since the last COMMIT are a group */
-    GALE__IR_WAIT,     /* until at most imm groups of this thread are on their way; others see them after a BARRIER */
-    GALE__IR_MATRIX_A, /* a: work-group array of U16; b: first element (U32, a multiple of 8); imm: elements from row to
-                          row (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: they lie there as [k][m].
-                          Type I8 or U8: array of U8, multiples of 16, 16 x 32, mem 0 */
-    GALE__IR_MATRIX_B, /* 16 x 16 [k][n]; mem 1: they lie there as [n][k]; I8, U8: 32 x 16, mem 1.  Used up before the
-                          array changes. */
-    GALE__IR_SUMS,     /* declares imm matrices of F32 or I32, held by the subgroup */
-    GALE__IR_SUMS_ZERO,   /* a: SUMS; imm: which */
-    GALE__IR_SUMS_ADD,    /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
+                      to work-group array a, element b; if d (BOOL) is false, zeros are stored and nothing is read.
+                      Source and destination are aligned to the size.  Asynchronous: complete after WAIT. */
+    GALE__IR_COMMIT, /* closes a group of copies: those of this thread since the last COMMIT */
+    GALE__IR_WAIT,   /* waits until at most imm groups of this thread are in flight; other threads see the data after a
+                        BARRIER */
+    GALE__IR_MATRIX_A,  /* a: work-group array of U16; b: first element (U32, a multiple of 8); imm: row stride in
+                           elements (a multiple of 8); type F16 or BF16: 16 x 16 [m][k]; mem 1: stored as [k][m].  Type
+                           I8  or U8: array of U8, multiples of 16, 16 x 32, mem 0 */
+    GALE__IR_MATRIX_B,  /* 16 x 16 [k][n]; mem 1: stored as [n][k]; I8, U8: 32 x 16, mem 1.  Must be consumed before the
+                           array changes. */
+    GALE__IR_SUMS,      /* declares imm matrices of F32 or I32, held by the subgroup */
+    GALE__IR_SUMS_ZERO, /* a: SUMS; imm: which */
+    GALE__IR_SUMS_ADD,  /* a: SUMS; b: MATRIX_A, c: MATRIX_B; imm: which: adds their product */
     GALE__IR_SUMS_STORE,  /* a: SUMS; b: work-group array of their type; c: first element (a multiple of 4); imm: which,
-                             and in the upper half elements from row to row (a multiple of 4) */
-    GALE__IR_GROUP_ADD,   /* four subgroups at once, where the device has matrix_groups.  a: SUMS, n of them for 16 x
-                             (16 n) results of each; imm: n, and in the upper half the first of them; b: work-group array
-                             of U16; c, d: first elements of 64 x 16 [m][k] and (16 n) x 16 [n][k], rows of 64 whose
-                             groups of 8 are exchanged: group g of row r lies where g ^ (r & 7) would.  Bytes: an array
-                             of U8, 32 of k, rows of 128 in groups of 16; type is that of c, mem that of d.  It may take
-                             until GROUP_WAIT. */
-    GALE__IR_GROUP_BEGIN, /* before the first GROUP_ADD of several */
-    GALE__IR_GROUP_END,   /* after the last */
-    GALE__IR_GROUP_WAIT,  /* until at most imm such series are not done */
-    GALE__IR_GROUP_FENCE, /* what this thread copied will be seen by GROUP_ADD, after a BARRIER */
-    GALE__IR_GATE_INIT, /* gates, where the device has matrix_groups: elements of a work-group array of U64.  a: array;
-                           b: which; imm: arrivals that open it.  By one thread, before a BARRIER */
+                             and in the upper half the row stride in elements (a multiple of 4) */
+    GALE__IR_GROUP_ADD,   /* wgmma, on devices with matrix_groups: four subgroups multiply together. a: SUMS, of which
+                             each subgroup uses n for 16 x (16 n) results; imm: n, and in the upper half the first of
+                             them; b: work-group array of U16; c, d: first elements of 64 x 16 [m][k] and (16 n) x 16
+                             [n][k], in rows of 64 with a swizzle: group g of 8 elements of row r is stored at group g ^
+                             (r & 7).  Bytes: an array of U8, 32 of k, rows of 128 in groups of 16; type is that of c, mem
+                             that of d.  Asynchronous: complete after GROUP_WAIT. */
+    GALE__IR_GROUP_BEGIN, /* opens a series of GROUP_ADD */
+    GALE__IR_GROUP_END,   /* closes it */
+    GALE__IR_GROUP_WAIT,  /* waits until at most imm series are in flight */
+    GALE__IR_GROUP_FENCE, /* makes this thread's copies visible to GROUP_ADD, after a BARRIER */
+    GALE__IR_GATE_INIT,   /* a gate is an mbarrier, on devices with matrix_groups: an element of a work-group array of
+                             U64. a: array; b: which; imm: number of arrivals that open it.  Executed by one thread,
+                             before a BARRIER */
     GALE__IR_GATE_ARRIVE, /* a, b: this thread arrives */
-    GALE__IR_GATE_COPIES, /* a, b: this thread arrives once its copies so far are there */
-    GALE__IR_GATE_WAIT,   /* a, b; c (U32): how often it has opened before, modulo 2: until it opens next.  A gate that
-                             has never opened is open for c = 1 */
-    GALE__IR_REGISTERS,   /* imm: registers of each thread of these four subgroups from here on; mem 1: more than before
+    GALE__IR_GATE_COPIES, /* a, b: this thread arrives when its copies so far are complete */
+    GALE__IR_GATE_WAIT,   /* a, b; c (U32): phase, the number of times the gate has opened before, modulo 2: waits until
+                             it opens next.  A gate that has never opened is open for c = 1 */
+    GALE__IR_REGISTERS,   /* sets the registers per thread of these four subgroups to imm; mem 1: an increase
                            */
-    GALE__IR_STORE_ADD,   /* a: element index; b: U32; imm: pointer parameter; mem: U32: adds to what is there, whoever
-                             else adds at the same time */
+    GALE__IR_STORE_ADD,   /* a: element index; b: U32; imm: pointer parameter; mem: U32: atomic addition */
     GALE__IR_SET_ADD,     /* a: work-group array of U32; b: index; c: U32: the same */
     GALE__IR_MATRIX_SUMS, /* a: SUMS; b: which (U32); those, rounded to `type`, as a MATRIX_A */
-    GALE__IR_ARRIVE, /* all threads of the group come here, then it is counted: element a (U32) of pointer parameter
-                        imm, U32, is raised by one.  A launch with these has no more groups than the device's
-                        groups_together. */
-    GALE__IR_AWAIT, /* until b (U32) groups were counted in element a of pointer parameter imm; what their threads wrote
-                       to the device's memory before they arrived is seen after it */
-    GALE__IR_GATE_EXPECT, /* a, b: this thread arrives, and the gate opens only when imm bytes of MAP_COPY have, too; 0:
-                             it only names the gate */
-    GALE__IR_MAP_COPY,    /* where the device has matrix_maps: a box of map (imm & 255), from element c of row d on, to
-                             work-group array a, element b, at a multiple of 1,024 bytes; arranged as GROUP_ADD wants it.
-                             It arrives at the gate of the GATE_EXPECT before it.  imm bit 8: the map is spread, and d a
-                             multiple of 32; bit 9: it is a window, c has the channel in 16 bits, then the pixel of the
-                             window in 8 bits each along width and height, and d (U64) the first window in 16 bits each
-                             and 32 for the picture; from bit 16 on: the pointer parameter that the map is made of */
-    GALE__IR_READY, /* the kernel before has ended: before this only `settled` pointers are read, and nothing is written
-                       to the device's memory.  At most once, outside of all blocks; without it from the beginning */
+    GALE__IR_ARRIVE,      /* signals other groups: when all threads of the group are here, element a (U32) of pointer
+                             parameter imm (U32) is incremented, with release order.  A launch with these has at most
+                             groups_together groups. */
+    GALE__IR_AWAIT, /* waits until element a of pointer parameter imm has reached b (U32), with acquire order: what
+                       those groups wrote to device memory before ARRIVE is visible afterwards */
+    GALE__IR_GATE_EXPECT, /* a, b: this thread arrives, and the gate opens only when imm bytes of MAP_COPY have arrived
+                             too; 0: only selects the gate for the next MAP_COPY */
+    GALE__IR_MAP_COPY, /* TMA, on devices with matrix_maps: copies a box of map (imm & 255), from element c of row d on,
+                          to element b of work-group array a, at a multiple of 1,024 bytes, in the order that GROUP_ADD
+                          requires.  It arrives at the gate of the preceding GATE_EXPECT. imm bit 8: the map is spread,
+                          and d a multiple of 32; bit 9: it is a window, c has the channel in 16 bits, then the pixel of
+                          the window in 8 bits each along width and height, and d (U64) the first window in 16 bits each
+                          and 32 for the picture; from bit 16 on: the pointer parameter that the map is made of */
+    GALE__IR_READY,    /* waits for the end of the preceding kernel (programmatic dependent launch): before this, only
+                          `settled` pointers are read, and nothing is written to device memory.  At most once, outside all
+                          blocks; a kernel without it waits at its start */
     GALE__IR_COUNT
 } gale__ir_op;
 
@@ -140,11 +142,12 @@ typedef struct gale__ir_instr {
     uint64_t imm;
 } gale__ir_instr;
 
-/* How gale__ir_scalar writes f32: with the device's own mathematics; with its own instructions for corners. */
+/* How gale__ir_scalar expands f32 operations: with the device's own functions; with its own instructions for corner
+ * cases. */
 typedef enum gale__ir_math_flags {
     GALE__IR_FAST = 1,
     GALE__IR_CORNERS = 2,
-    GALE__IR_LOOSE = 4,    /* the device's own where a nest marks an operation */
+    GALE__IR_LOOSE = 4,    /* the device's own functions for operations that a nest marks */
     GALE__IR_NORMAL = 8,   /* beside FAST: operands of LOG, POW and DIV are known to be of ordinary size, and the digits
                               of a small ERF do not count */
     GALE__IR_CONTRACT = 16 /* a product and a sum may be one operation */
@@ -160,12 +163,12 @@ typedef struct gale__ir {
     uint64_t readonly; /* bit i: pointer i (of the first 64) is only read, and nothing written aliases it */
     bool subgroup_ops; /* uses LANE or SHUFFLE_XOR */
     uint8_t subgroup;  /* threads that hold matrices together: 16, 32, 64, 128; 0: there are none */
-    uint8_t at_once;   /* groups that should fit on a compute unit together; 0: the compiler decides */
+    uint8_t at_once;   /* occupancy target: groups per compute unit; 0: the compiler decides */
     bool failed;       /* an append ran out of memory */
     uint8_t math;      /* gale__ir_math_flags; set before the first append */
-    uint8_t once;      /* bit i: what pointer i (of the first 8, only read) points to need not stay in caches */
-    uint8_t settled;   /* bit i: it was complete before the kernel before this one began */
-    uint8_t n_maps;    /* gale__matrix_map parameters */
+    uint8_t once;    /* bit i: data of pointer i (of the first 8, read-only) is read once and need not stay in caches */
+    uint8_t settled; /* bit i: its data was complete before the preceding kernel began */
+    uint8_t n_maps;  /* gale__matrix_map parameters */
 } gale__ir;
 
 /* Whether pointer i is among those that `once` or `settled` marks. */
@@ -200,14 +203,14 @@ void gale__ir_set_lanes(
 /* Bytes of all work-group arrays; and those to ask for at launch: 0 when they are few enough to be declared. */
 uint32_t gale__ir_shared_bytes(const gale__ir *ir);
 uint32_t gale__ir_launch_bytes(const gale__ir *ir);
-/* Whether it says itself from where on it needs what the kernel before wrote (READY). */
+/* Whether the kernel waits for its predecessor by itself (READY). */
 bool gale__ir_has_ready(const gale__ir *ir);
 /* Whether its groups wait for each other. */
 bool gale__ir_is_together(const gale__ir *ir);
-/* Any scalar operation with its corner rules and our own mathematics: expands classes 'm' and 'c' into raw
- * instructions. `type` is the compute type of the result; operand types are read off the operands.  Storage narrower
- * than the compute type (i8, f16 ...) is the caller's business: gale__ir_narrow, gale__ir_load_as, gale__ir_store_as.
- */
+/* Appends any scalar operation with the corner cases and elementary functions of the numeric contract: expands classes
+ * 'm' and 'c' into raw instructions. `type` is the compute type of the result; operand types are read off the
+ * operands.  Storage narrower than the compute type (i8, f16 ...) is the caller's business: gale__ir_narrow,
+ * gale__ir_load_as, gale__ir_store_as. */
 gale__ir_val gale__ir_scalar(
     gale__ir *ir, gale__scalar op, gale_type type, gale__ir_val a, gale__ir_val b, gale__ir_val c);
 /* Brings a compute-type value into the range of storage type `to` (integers wrap and sign-extend; floats round to it

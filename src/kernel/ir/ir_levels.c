@@ -1,19 +1,19 @@
-/* Levels of 8 bits and floats, converted by sums: beside 1.5 * 2^23 a float has no room for a fraction, so that adding
- * it rounds to even, and the low bits of the sum are the integer. */
+/* Converts between 8-bit quantised values (levels) and floats by additions.  A float near 1.5 * 2^23 has no fraction
+ * bits, so adding that number rounds to nearest even, and the low bits of the sum are the integer. */
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
 #define BESIDE 12582912.0f     /* 1.5 * 2^23 */
-#define BESIDE_BITS 0x4b400000 /* its code */
-#define FAR 1048576.0f         /* of any level */
+#define BESIDE_BITS 0x4b400000 /* its bits */
+#define FAR 1048576.0f         /* larger than any level */
 
 static gale__ir_val op2(gale__ir *ir, int op, gale_type type, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(ir, op, type, a, b);
 }
 
-/* a / b as exactly as one division gives it, with its reciprocal, which is the same for all threads: the rest of a
- * first quotient corrects it.  The first one stays finite, so that infinities come out as they should. */
+/* a / b, correctly rounded, by the reciprocal of b, which is the same for all threads: the remainder of a first
+ * quotient corrects it.  The first quotient is clamped to a finite range, so that infinite operands saturate. */
 static gale__ir_val quotient(gale__ir *ir, gale__ir_val a, gale__ir_val b, gale__ir_nearness near)
 {
     const gale_type t = GALE_F32;
@@ -27,7 +27,7 @@ static gale__ir_val quotient(gale__ir *ir, gale__ir_val a, gale__ir_val b, gale_
     return gale__ir_op3(ir, GALE__FMA, t, rest, by, q);
 }
 
-/* ROUGH: a product is not rounded before. */
+/* ROUGH: a product is fused into the addition. */
 static gale__ir_val round_level(gale__ir *ir, gale__ir_val a, gale__ir_nearness near)
 {
     const gale__ir_instr x = ir->code[a];
@@ -44,7 +44,7 @@ static bool is_beside(const gale__ir *ir, gale__ir_val v)
     return ir->code[v].op == GALE__IR_CONST && ir->code[v].type == GALE_F32 && number == BESIDE;
 }
 
-/* The sum that round_level rounded v with, where v is nothing but that and perhaps a zero point; 0: it is not. */
+/* The sum inside v, if v is the result of round_level, plus an optional zero point; otherwise 0. */
 static gale__ir_val sum_of(const gale__ir *ir, gale__ir_val v, gale__ir_val *zero)
 {
     const gale__ir_instr *x = &ir->code[v];
@@ -56,7 +56,7 @@ static gale__ir_val sum_of(const gale__ir *ir, gale__ir_val v, gale__ir_val *zer
     return is ? x->a : 0;
 }
 
-/* The same sum with a zero point in it: a tie goes the other way where that is odd. */
+/* The same sum with the zero point added before rounding.  If the zero point is odd, ties must round the other way. */
 static gale__ir_val add_to_sum(gale__ir *ir, gale__ir_val sum, gale__ir_val zero)
 {
     const gale__ir_instr x = ir->code[sum];

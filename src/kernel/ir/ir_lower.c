@@ -1,10 +1,9 @@
-/* Rewrites what a driver gets wrong before it is printed.  Vulkan does not promise that an fma is fused, and Mesa's
- * software device does not fuse it; our mathematics needs it.  Nor does it promise that a quotient is rounded
- * correctly, or anything at all for divisors near the ends of the range.  Mesa's software device rounds ties of f64
- * down on x86_64.  It has no code for f16 on some processors, which ends the process, and compiles for the processor's
- * name, so that on an aarch64 machine whose SVE is switched off (virtual machines) its code for integer division and
- * for 64-bit products, minima and maxima stops with an illegal instruction: they are done with other instructions
- * there. */
+/* Rewrites operations that a driver gets wrong.  Vulkan does not promise that an fma is fused, and Mesa's software
+ * device does not fuse it; our mathematics needs it.  Nor does it promise that a quotient is rounded correctly, or
+ * anything at all for divisors near the ends of the range.  Mesa's software device rounds ties of f64 down on x86_64.
+ * It has no code for f16 on some processors, which ends the process, and compiles for the processor's name, so that on
+ * an aarch64 machine whose SVE is switched off (virtual machines) its code for integer division and for 64-bit
+ * products, minima and maxima stops with an illegal instruction: they are done with other instructions there. */
 #include "base/cpu.h"
 #include "kernel/ir/ir_util.h"
 #include <string.h>
@@ -118,7 +117,8 @@ static gale__ir_val mulhi(gale__ir *ir, gale__ir_val a, gale__ir_val b)
     return op2(ir, GALE__ADD, high, high_16(ir, middle));
 }
 
-/* In halves, and nowhere as a product of 64-bit numbers that the compiler could put together again. */
+/* A 64-bit product from 32-bit halves, written so that the compiler cannot recombine it into a 64-bit
+ * multiplication. */
 static gale__ir_val mul_64(gale__ir *ir, gale__ir_val a, gale__ir_val b)
 {
     gale_type t = gale__ir_type(ir, a);
@@ -133,7 +133,7 @@ static gale__ir_val mul_64(gale__ir *ir, gale__ir_val a, gale__ir_val b)
     return bits_as(ir, t, op2(ir, GALE__OR, op2(ir, GALE__IR_SHL, convert(ir, GALE_U64, high), half), low));
 }
 
-/* A select of this form would be made a minimum again. */
+/* The compiler would turn a plain select back into a minimum. */
 static gale__ir_val min_max_64(gale__ir *ir, int op, gale__ir_val a, gale__ir_val b)
 {
     gale_type t = gale__ir_type(ir, a);
@@ -148,7 +148,7 @@ static gale__ir_val div_u32(gale__ir *ir, gale__ir_val a, gale__ir_val b)
     return convert(ir, GALE_U32, op2(ir, GALE__IR_DIV, convert(ir, GALE_F64, a), convert(ir, GALE_F64, b)));
 }
 
-/* Two estimates from below take all but the last unit or two off. */
+/* Two estimates, each rounded down, leave a remainder of at most a unit or two. */
 static gale__ir_val div_u64(gale__ir *ir, gale__ir_val a, gale__ir_val b)
 {
     gale__ir_val divisor = convert(ir, GALE_F64, b), q = gale__ir_const(ir, GALE_U64, 0), rest = a;
@@ -226,7 +226,7 @@ static gale__ir_val split(gale__ir *ir, gale__ir_val bits, gale__ir_val *exponen
     return bits_as(ir, GALE_F32, op2(ir, GALE__OR, mantissa, gale__ir_u32(ir, 0x3f800000)));
 }
 
-/* What a division takes of the divisor alone, which often is one for many. */
+/* The part of a division that depends only on the divisor, which many divisions may share. */
 typedef struct divisor {
     gale__ir_val minus, inverse, half;
 } divisor;
@@ -351,7 +351,7 @@ static gale__ir_val divide_power(gale__ir *ir, int op, gale__ir_val a, int shift
     return op == GALE__IR_DIV ? q : op2(ir, GALE__SUB, a, op2(ir, GALE__IR_SHL, q, by));
 }
 
-/* The instruction done otherwise; 0: as it is. */
+/* The replacement of an instruction; 0: unchanged. */
 static gale__ir_val replace(gale__ir *ir, const gale__ir_instr *in, gale__ir_lowering what)
 {
     gale_type t = gale__ir_type(ir, in->a);

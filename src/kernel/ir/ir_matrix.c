@@ -12,7 +12,7 @@ typedef struct late_store {
     gale__ir_val array, at, loaded, ok;
     uint8_t width;
     bool sure; /* ok is true */
-    int depth; /* of the block that it is in */
+    int depth; /* nesting depth of its block */
 } late_store;
 #define MOST_LATE 64
 
@@ -22,7 +22,7 @@ typedef struct writer {
     gale__ir_plainly what;
     gale__ir_val *now; /* by instruction of `from` */
     uint32_t per;      /* sums that a thread keeps of each matrix */
-    uint32_t rows; /* that these belong to: 1, neighbours; 2 with subgroups of 32, where ir.h says which are whose */
+    uint32_t rows;     /* rows of a matrix that these belong to: 1; with subgroups of 32, 2, as ir.h specifies */
     gale__ir_val row, column;
     late_store late[MOST_LATE];
     int n_late, depth;
@@ -220,7 +220,7 @@ static void store_copy(writer *w, const late_store *c)
     gale__ir_set_lanes(ir, c->array, mem, parts, c->at, lanes);
 }
 
-/* Those of this block and of the blocks in it. */
+/* Stores the pending copies of this block and of those inside it. */
 static void store_copies(writer *w, int depth)
 {
     int first = w->n_late;
@@ -263,7 +263,7 @@ static bool waits_inside(const gale__ir *ir, gale__ir_val v)
     return false;
 }
 
-/* Stores what must be there before the instruction. */
+/* Stores pending copies that must be complete before the instruction. */
 static void follow_copies(writer *w, gale__ir_val v, const gale__ir_instr *in)
 {
     bool opens = in->op == GALE__IR_FOR || in->op == GALE__IR_IF, closes = in->op == GALE__IR_END;
@@ -273,7 +273,7 @@ static void follow_copies(writer *w, gale__ir_val v, const gale__ir_instr *in)
     w->depth += opens - closes;
 }
 
-/* True when the instruction was written otherwise. */
+/* True if the instruction was replaced. */
 static bool replace(writer *w, gale__ir_val v, const gale__ir_instr *in)
 {
     switch (in->op) {

@@ -29,7 +29,7 @@ int gale__ir_operands(const gale__ir_instr *in, gale__ir_val out[4]);
 /* F64 or 64-bit integers, subgroups, types in memory: what a kernel needs of a device. */
 typedef struct gale__ir_needs {
     bool f64, i64, f16, subgroup, corners, fast, mem8, mem16, store8, store16;
-    bool copies, sums, wide; /* wide: vectors in work-group arrays, or arrays that share memory with another */
+    bool copies, sums, wide; /* wide: vectors in work-group arrays, or arrays that share memory */
     bool together;           /* groups wait for each other */
     bool quads;              /* it must be known which thread holds what of a sum */
     uint8_t matrix;          /* operands of matrix units: 1 F16, 2 BF16, 4 bytes */
@@ -53,8 +53,8 @@ static inline uint64_t gale__ir_array_bytes(const gale__ir_instr *array)
     return (array->imm * size + 15) & ~(uint64_t)15;
 }
 
-/* What must be written otherwise for a driver (ir_lower.c), and the kernel so written; out is initialised here, and
- * finished by the caller unless this fails. */
+/* Rewrites a kernel for a driver with known faults (ir_lower.c).  `out` is initialised here; the caller finishes it
+ * unless this fails. */
 typedef struct gale__ir_lowering {
     bool fma, f16, integers, division, rint;
 } gale__ir_lowering;

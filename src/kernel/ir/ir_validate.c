@@ -92,8 +92,8 @@ static gale_status check_arithmetic(const checker *c, gale__ir_val v, const gale
     gale_type t = type_of(c, operands[0]);
     for (int i = 0; i < n; i++)
         if (!is_scalar(c, operands[i]) || type_of(c, operands[i]) != t) return bad(c, v, "operands differ in type");
-    if (!takes(in->op, t)) return bad(c, v, "not for this type");
-    if (in->type != (gale__ir_is_compare(in->op) ? GALE_BOOL : t)) return bad(c, v, "type of the result");
+    if (!takes(in->op, t)) return bad(c, v, "not defined for this type");
+    if (in->type != (gale__ir_is_compare(in->op) ? GALE_BOOL : t)) return bad(c, v, "the result has the wrong type");
     return GALE_OK;
 }
 
@@ -104,7 +104,7 @@ static gale_status check_mixed(const checker *c, gale__ir_val v, const gale__ir_
     switch (in->op) {
     case GALE__SELECT:
         if (a != GALE_BOOL || type_of(c, in->b) != type || type_of(c, in->c) != type)
-            return bad(c, v, "types of the arms");
+            return bad(c, v, "the two choices differ in type");
         break;
     case GALE__BITCAST:
         if (a == GALE_BOOL || type == GALE_BOOL || gale__ir_bits(a) != gale__ir_bits(type))
@@ -121,7 +121,7 @@ static gale_status check_mixed(const checker *c, gale__ir_val v, const gale__ir_
         break;
     case GALE__IR_SATURATE:
         if (a != GALE_F32 || (type != GALE_I32 && type != GALE_U32)) return bad(c, v, "F32 -> I32 or U32");
-        if (in->imm != 8 && in->imm != 16 && in->imm != 32) return bad(c, v, "8, 16 or 32 bits");
+        if (in->imm != 8 && in->imm != 16 && in->imm != 32) return bad(c, v, "must have 8, 16 or 32 bits");
         break;
     case GALE__IR_SHUFFLE_XOR:
         if (gale__ir_bits(type) != 32 || a != type) return bad(c, v, "32-bit types only");
@@ -138,7 +138,8 @@ static gale_status check_mixed(const checker *c, gale__ir_val v, const gale__ir_
 static gale_status check_vector(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (in->op == GALE__IR_EXTRACT) {
-        if (in->imm >= c->ir->code[in->a].width || type_of(c, in->a) != in->type) return bad(c, v, "lane or type");
+        if (in->imm >= c->ir->code[in->a].width || type_of(c, in->a) != in->type)
+            return bad(c, v, "invalid lane or type");
         return GALE_OK;
     }
     gale__ir_val operands[4];
@@ -152,7 +153,7 @@ static gale_status check_memory(const checker *c, gale__ir_val v, const gale__ir
 {
     gale_type mem = (gale_type)in->mem, index = type_of(c, in->a);
     if (in->imm >= (uint64_t)c->ir->n_pointers) return bad(c, v, "no such pointer parameter");
-    if (!is_mem(mem) || in->type != gale__compute_type(mem)) return bad(c, v, "memory type");
+    if (!is_mem(mem) || in->type != gale__compute_type(mem)) return bad(c, v, "invalid memory type");
     if ((index != GALE_U32 && index != GALE_U64) || !is_scalar(c, in->a)) return bad(c, v, "index must be U32 or U64");
     if (in->width * gale__type_table[mem].size > 16)
         return bad(c, v, "vector of more than 16 bytes (gale__ir_load_as splits)");
@@ -170,12 +171,12 @@ static gale_status check_declaration(const checker *c, gale__ir_val v, const gal
 {
     gale_type t = (gale_type)in->type;
     bool fits = in->op == GALE__IR_SHARED ? is_compute(t) || is_mem(t) : is_compute(t);
-    if (!in->imm || in->imm >= 1u << 20 || !fits) return bad(c, v, "elements or type");
+    if (!in->imm || in->imm >= 1u << 20 || !fits) return bad(c, v, "invalid element count or type");
     if (in->op != GALE__IR_SHARED || !in->a) return GALE_OK;
     if (in->a >= v || !c->visible[in->a] || !is_shared(c, in->a) || c->ir->code[in->a].a)
-        return bad(c, v, "takes over the memory of no work-group array");
+        return bad(c, v, "the array whose memory it reuses is not a work-group array");
     if (gale__ir_array_bytes(in) > gale__ir_array_bytes(&c->ir->code[in->a]))
-        return bad(c, v, "larger than the array whose memory it takes over");
+        return bad(c, v, "larger than the array whose memory it reuses");
     return GALE_OK;
 }
 
@@ -183,8 +184,8 @@ static gale_status check_declaration(const checker *c, gale__ir_val v, const gal
 static gale_status check_neighbours(const checker *c, gale__ir_val v, const gale__ir_instr *in, gale_type type)
 {
     gale_type mem = (gale_type)in->mem;
-    if (!is_shared(c, in->a)) return bad(c, v, "vectors lie in work-group arrays only");
-    if (!is_mem(mem) || type != gale__compute_type(mem)) return bad(c, v, "memory type");
+    if (!is_shared(c, in->a)) return bad(c, v, "only work-group arrays hold vectors");
+    if (!is_mem(mem) || type != gale__compute_type(mem)) return bad(c, v, "invalid memory type");
     if (in->width * gale__type_table[mem].size > 16) return bad(c, v, "vector of more than 16 bytes");
     if (in->op == GALE__IR_GET) return GALE_OK;
     const gale__ir_instr *value = &c->ir->code[in->c];
@@ -202,7 +203,7 @@ static gale_status check_copy(const checker *c, gale__ir_val v, const gale__ir_i
     if (!is_shared(c, in->a)) return bad(c, v, "not a work-group array");
     if (!is_index(c, in->b)) return bad(c, v, "index must be U32");
     if ((index != GALE_U32 && index != GALE_U64) || !is_scalar(c, in->c)) return bad(c, v, "index must be U32 or U64");
-    if (in->width * 4 < gale__type_table[type_of(c, in->a)].size) return bad(c, v, "less than an element");
+    if (in->width * 4 < gale__type_table[type_of(c, in->a)].size) return bad(c, v, "fewer bytes than an element");
     return type_of(c, in->d) == GALE_BOOL && is_scalar(c, in->d) ? GALE_OK : bad(c, v, "condition must be BOOL");
 }
 
@@ -220,8 +221,8 @@ static gale_status check_bytes(const checker *c, gale__ir_val v, const gale__ir_
 {
     if (in->op == GALE__IR_MATRIX_SUMS) return bad(c, v, "sums are not rounded to bytes");
     if (!is_shared(c, in->a) || type_of(c, in->a) != GALE_U8) return bad(c, v, "not a work-group array of U8");
-    if (!is_index(c, in->b) || !in->imm || in->imm % 16) return bad(c, v, "index or row");
-    return in->mem == (in->op == GALE__IR_MATRIX_B) ? GALE_OK : bad(c, v, "bytes that do not run along k");
+    if (!is_index(c, in->b) || !in->imm || in->imm % 16) return bad(c, v, "invalid index or row stride");
+    return in->mem == (in->op == GALE__IR_MATRIX_B) ? GALE_OK : bad(c, v, "bytes must be stored along k");
 }
 
 static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir_instr *in)
@@ -229,20 +230,21 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
     const gale__ir_instr *from = &c->ir->code[in->a];
     uint32_t threads = c->ir->subgroup;
     if (threads != 16 && threads != 32 && threads != 64 && threads != 128)
-        return bad(c, v, "the kernel's subgroup has no size that matrices are shared by");
+        return bad(c, v, "the subgroup size is not supported for matrices");
     if (c->ir->group[0] % threads || c->ir->group[1] != 1 || c->ir->group[2] != 1)
-        return bad(c, v, "the work-group is not a row of whole subgroups");
+        return bad(c, v, "the work-group must be one-dimensional, of whole subgroups");
     if (in->op == GALE__IR_SUMS)
-        return (in->type == GALE_F32 || in->type == GALE_I32) && in->imm && in->imm <= 64 ? GALE_OK
-                                                                                          : bad(c, v, "count or type");
+        return (in->type == GALE_F32 || in->type == GALE_I32) && in->imm && in->imm <= 64
+                   ? GALE_OK
+                   : bad(c, v, "invalid count or type");
     if (is_matrix(c, v)) {
         if (gale__ir_is_byte(in->type)) return check_bytes(c, v, in);
-        if (in->type != GALE_F16 && in->type != GALE_BF16) return bad(c, v, "F16, BF16, I8 or U8");
+        if (in->type != GALE_F16 && in->type != GALE_BF16) return bad(c, v, "operands must be F16, BF16, I8 or U8");
         if (in->op == GALE__IR_MATRIX_SUMS)
             return from->op == GALE__IR_SUMS && is_index(c, in->b) && threads == 32 ? GALE_OK
                                                                                     : bad(c, v, "no such sums");
         if (!is_shared(c, in->a) || from->type != GALE_U16) return bad(c, v, "not a work-group array of U16");
-        if (!is_index(c, in->b) || !in->imm || in->imm % 8) return bad(c, v, "index or row");
+        if (!is_index(c, in->b) || !in->imm || in->imm % 8) return bad(c, v, "invalid index or row stride");
         return GALE_OK;
     }
     if (from->op != GALE__IR_SUMS || (uint32_t)in->imm >= from->imm + (in->op == GALE__IR_GROUP_ADD))
@@ -252,7 +254,7 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
                        c->ir->group[0] % 128 == 0 && is_shared(c, in->b) && is_index(c, in->c) && is_index(c, in->d) &&
                        summed(from, in->type, group_columns(in))
                    ? GALE_OK
-                   : bad(c, v, "array, index or type");
+                   : bad(c, v, "invalid array, index or type");
     if (in->op == GALE__IR_SUMS_ADD)
         return is_matrix(c, in->b) && c->ir->code[in->b].op != GALE__IR_MATRIX_B &&
                        c->ir->code[in->c].op == GALE__IR_MATRIX_B && summed(from, type_of(c, in->b), type_of(c, in->c))
@@ -260,14 +262,14 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
                    : bad(c, v, "operands are not matrices that these sums take");
     if (in->op == GALE__IR_SUMS_STORE && (!is_shared(c, in->b) || type_of(c, in->b) != from->type ||
                                              !is_index(c, in->c) || !(in->imm >> 32) || (in->imm >> 32) % 4))
-        return bad(c, v, "array, index or row");
+        return bad(c, v, "invalid array, index or row stride");
     return GALE_OK;
 }
 
 static gale_status check_gate(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (!is_shared(c, in->a) || type_of(c, in->a) != GALE_U64 || !is_index(c, in->b)) return bad(c, v, "no such gate");
-    if (in->op == GALE__IR_GATE_INIT && !in->imm) return bad(c, v, "nobody arrives");
+    if (in->op == GALE__IR_GATE_INIT && !in->imm) return bad(c, v, "the number of arrivals is 0");
     return in->op != GALE__IR_GATE_WAIT || is_index(c, in->c) ? GALE_OK : bad(c, v, "the count must be U32");
 }
 
@@ -275,12 +277,13 @@ static gale_status check_map_copy(const checker *c, gale__ir_val v, const gale__
 {
     gale__ir_val gate = v - 1;
     while (gate && c->ir->code[gate].op != GALE__IR_GATE_EXPECT) gate--;
-    if (!gate) return bad(c, v, "no gate expects it");
+    if (!gate) return bad(c, v, "no GATE_EXPECT before it");
     if ((in->imm & 255) >= c->ir->n_maps || in->imm >> 16 >= (uint64_t)c->ir->n_pointers)
         return bad(c, v, "no such map");
     bool place = in->imm >> 9 & 1 ? type_of(c, in->d) == GALE_U64 : is_index(c, in->d);
-    return is_shared(c, in->a) && is_index(c, in->b) && is_index(c, in->c) && place ? GALE_OK
-                                                                                    : bad(c, v, "array or index");
+    return is_shared(c, in->a) && is_index(c, in->b) && is_index(c, in->c) && place
+               ? GALE_OK
+               : bad(c, v, "invalid array or index");
 }
 
 static gale_status check_meeting(const checker *c, gale__ir_val v, const gale__ir_instr *in)
@@ -290,21 +293,21 @@ static gale_status check_meeting(const checker *c, gale__ir_val v, const gale__i
     if (!is_index(c, in->a) || (in->op == GALE__IR_AWAIT && !is_index(c, in->b)))
         return bad(c, v, "element and count must be U32");
     return c->depth && in->op == GALE__IR_ARRIVE && c->block[c->depth - 1].op == GALE__IR_IF
-               ? bad(c, v, "not all threads come here")
+               ? bad(c, v, "inside a condition, which not all threads enter")
                : GALE_OK;
 }
 
 /* READY comes once, outside of all blocks, and after it everything that touches what other kernels do. */
 static gale_status check_ready(const checker *c, gale__ir_val ready)
 {
-    if (c->depth) return bad(c, ready, "inside a block");
+    if (c->depth) return bad(c, ready, "must be outside all blocks");
     for (gale__ir_val v = 1; v < ready; v++) {
         const gale__ir_instr *in = &c->ir->code[v];
         bool reads = in->op == GALE__IR_LOAD || in->op == GALE__IR_COPY || in->op == GALE__IR_MAP_COPY;
         bool writes = in->op == GALE__IR_STORE || in->op == GALE__IR_STORE_ADD;
         if (in->op == GALE__IR_READY || in->op == GALE__IR_ARRIVE || in->op == GALE__IR_AWAIT || writes ||
             (reads && !gale__ir_marks(c->ir->settled, in->op == GALE__IR_MAP_COPY ? in->imm >> 16 : in->imm)))
-            return bad(c, v, "before READY");
+            return bad(c, v, "accesses device memory before READY");
     }
     return GALE_OK;
 }
@@ -348,13 +351,13 @@ static gale_status check_control(checker *c, gale__ir_val v, const gale__ir_inst
     if (in->op == GALE__IR_FOR) GALE_TRY(check_loop(c, v, in));
     if (in->op == GALE__IR_IF && type_of(c, in->a) != GALE_BOOL) return bad(c, v, "condition must be BOOL");
     if (in->op == GALE__IR_FOR || in->op == GALE__IR_IF) {
-        if (c->depth == 64) return bad(c, v, "too deep");
+        if (c->depth == 64) return bad(c, v, "blocks are nested too deeply");
         c->block[c->depth].start = v;
         c->block[c->depth++].op = in->op;
         return GALE_OK;
     }
     if (!c->depth || (in->op == GALE__IR_ELSE && c->block[c->depth - 1].op != GALE__IR_IF))
-        return bad(c, v, "ends nothing");
+        return bad(c, v, "END without FOR or IF");
     hide(c, c->block[c->depth - 1].start, v);
     if (in->op == GALE__IR_END) c->depth--;
     else c->block[c->depth - 1].start = v, c->block[c->depth - 1].op = GALE__IR_ELSE;
@@ -364,7 +367,7 @@ static gale_status check_control(checker *c, gale__ir_val v, const gale__ir_inst
 static gale_status check_leaf(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     bool id = in->op == GALE__IR_GROUP_ID || in->op == GALE__IR_LOCAL_ID || in->op == GALE__IR_GROUP_COUNT;
-    if (id && (in->imm > 2 || in->type != GALE_U32)) return bad(c, v, "dimension or type");
+    if (id && (in->imm > 2 || in->type != GALE_U32)) return bad(c, v, "invalid dimension or type");
     if (in->op == GALE__IR_WORD) {
         uint64_t size = gale__ir_bits((gale_type)in->type) / 32;
         if (in->type == GALE_BOOL || in->imm + size > (uint64_t)c->ir->n_words)

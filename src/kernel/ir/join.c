@@ -5,7 +5,7 @@
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
-#define MOST_BYTES (64 << 10) /* that one group moves in about the time of a launch */
+#define MOST_BYTES (64 << 10) /* bytes that one group moves in about the time of a launch */
 #define MOST_OPERATIONS (16 << 10)
 #define MOST_THREADS 1024
 #define GROUP 256  /* threads, where parts are launched in smaller groups; more than this some drivers refuse */
@@ -40,7 +40,7 @@ typedef struct joiner {
     gale__ir *out;
     const gale__ir *part;
     gale__ir_val *now;                 /* by instruction of the part */
-    gale__ir_val local, group, groups; /* what the part takes for its thread, its group and their count */
+    gale__ir_val local, group, groups; /* replacements of the part's LOCAL_ID, GROUP_ID and GROUP_COUNT */
 } joiner;
 
 static gale__ir_val place(joiner *j, const gale__ir_instr *in)
@@ -66,20 +66,20 @@ static void move(joiner *j, gale__ir_val v)
     j->now[v] = gale__ir_add(j->out, in);
 }
 
-static gale__ir_val tell(gale__ir *ir, int op, uint64_t imm)
+static gale__ir_val add_u32(gale__ir *ir, int op, uint64_t imm)
 {
     return gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .type = GALE_U32, .imm = imm});
 }
 
-/* As many of the part's groups at once as there are threads for. */
+/* Runs the groups of a part in a loop, as many at once as there are threads. */
 static void add_part(joiner *j)
 {
     gale__ir *out = j->out;
     uint32_t size = j->part->group[0];
-    gale__ir_val tid = tell(out, GALE__IR_LOCAL_ID, 0), width = gale__ir_u32(out, size);
+    gale__ir_val tid = add_u32(out, GALE__IR_LOCAL_ID, 0), width = gale__ir_u32(out, size);
     for (gale__ir_val v = 1; v < j->part->count; v++)
         if (j->part->code[v].op == GALE__IR_ARRAY) move(j, v);
-    j->groups = tell(out, GALE__IR_WORD, (uint64_t)out->n_words);
+    j->groups = add_u32(out, GALE__IR_WORD, (uint64_t)out->n_words);
     j->local = gale__ir_op2(out, GALE__IR_REM, GALE_U32, tid, width);
     gale__ir_val first = gale__ir_op2(out, GALE__IR_DIV, GALE_U32, tid, width),
                  step = gale__ir_u32(out, out->group[0] / size);

@@ -18,9 +18,9 @@
 #define GALE__NEST_CODE_MAX 512 /* instructions; fusion stops before */
 
 /* Coordinate sum(coef * index) + c0 must be in [0, extent * div) and divisible by div; else the access yields `fill`.
- * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride.
- * div GALE__WRAPS: the coordinate is in [0, 2 extent), and from extent on the address is `stride` less: the axis goes
- * round.  Only schedules know this, the CPU does not. */
+ * div > 1 (dilation): the axis' share of the address is coordinate / div * stride, and is not in access.stride. div
+ * GALE__WRAPS: the coordinate is in [0, 2 extent), and `stride` is subtracted from the address from `extent` on: the
+ * axis wraps around.  Only GPU schedules support this. */
 enum { GALE__WRAPS = -1 };
 typedef struct gale__nest_guard {
     int64_t coef[GALE__NEST_DIMS], c0, extent, div, stride;
@@ -118,24 +118,25 @@ gale_status gale__nest_copy(gale__arena *arena, const gale__nest *from, gale__ne
 /* Drops extents of 1 and merges neighbours where every access allows it; sorts outer dimensions so that the one most
  * accesses walk with stride 1 is last.  Everything stays in the given arena. */
 void gale__nest_canonicalize(gale__nest *nest);
-/* Leaves out clamps and choices that ranges of values make superfluous, and marks indices that are inside
+/* Removes clamps and selects that value ranges show to be redundant, and marks indices that are always in range
  * (nest_settle.c). */
 void gale__nest_settle(gale__nest *nest);
-/* Marks operations whose last digits cannot be seen, since all that becomes of them is integers of 8 bits
+/* Marks operations that may be less accurate, since only 8-bit integers are computed from their results
  * (nest_loosen.c). */
 void gale__nest_loosen(gale__nest *nest);
-/* Marks conversions between floats and levels of 8 bits, and what is rounded to them (nest_levels.c). */
+/* Marks conversions between floats and 8-bit quantised values (levels), and the roundings before them
+ * (nest_levels.c). */
 enum {
     GALE__NEST_LEVEL = 3,
-    GALE__NEST_NEAR,  /* known to be within the levels' range */
-    GALE__NEST_ROUGH, /* and off by a little anyway */
+    GALE__NEST_NEAR,  /* known to be within the range of the quantised type */
+    GALE__NEST_ROUGH, /* and inexact anyway */
     GALE__NEST_GELU   /* of a product x / 2 * (1 + erf(x / sqrt 2)): all of it (nest_loosen.c) */
 };
 void gale__nest_mark_levels(gale__nest *nest);
-/* Values quantised and dequantised within the nest do not become integers on the way (nest_requant.c).  New
- * instructions come from the arena. */
+/* Replaces quantise-dequantise pairs within the nest by float operations (nest_requant.c).  New instructions come from
+ * the arena. */
 gale_status gale__nest_requantise(gale__nest *nest, gale__arena *arena);
-/* Leaves out steps of a contraction over floats that multiply padding of zeros alone (nest_trim.c). */
+/* Removes steps of a contraction over floats that only multiply zero padding (nest_trim.c). */
 void gale__nest_trim(gale__nest *nest);
 /* How many of a, b, c an instruction reads. */
 int gale__nest_arity(const gale__nest_instr *in);

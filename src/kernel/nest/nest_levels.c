@@ -1,17 +1,17 @@
-/* Quantisation with instructions that GPUs have many of.  Conversions between floats and integers, rounding and exact
- * division take a GPU several times as long as a sum.  Where a float becomes a level of 8 bits, or a level a float
- * again, the numbers are small, and the same results come from sums whose low bits are the integer.  Marks (acc =
- * GALE__NEST_LEVEL) say where; schedules of devices that gain from it use them, all others ignore them. */
+/* Finds quantisations that can use cheap instructions.  On a GPU, conversions between floats and integers, rounding and
+ * exact division take several times as long as an addition.  An 8-bit quantised value (level) is a small number, so the
+ * same result can be computed by additions whose low bits are the integer (ir_levels.c).  Such operations are marked
+ * (acc = GALE__NEST_LEVEL); schedules of devices that gain from it use the marks, all others ignore them. */
 #include "base/num.h"
 #include "kernel/nest/nest.h"
 #include <math.h>
 
-#define SMALL 0x1p21 /* integers up to here fit beside the bits that make a float of them */
+#define SMALL 0x1p21 /* larger integers do not fit the low bits of such a sum */
 
 typedef struct facts {
-    float size;    /* of an integer, or of a float made of one: at most this; INFINITY: unknown */
+    float size;    /* largest absolute value of an integer, or of a float cast from one; INFINITY: unknown */
     uint8_t whole; /* a float without a fraction, or one too large to have any */
-    uint8_t loose; /* everything made of it is a level in the end */
+    uint8_t loose; /* all of its uses end in a level */
     uint8_t used;
 } facts;
 
@@ -49,7 +49,8 @@ static void look_forward(const gale__nest *n, int i, facts *f)
     else if (in->op == GALE__ADD && in->type == GALE_F32) f[i].whole = f[in->a].whole && f[in->b].whole;
 }
 
-/* A float that becomes a level, with or without a zero point in between, hides what happens to large ones. */
+/* Whether the user saturates to a level, possibly after adding a zero point, so that the exact value of a large operand
+ * does not matter. */
 static bool hides(const gale__nest_instr *user, const facts *of_user, const facts *f)
 {
     if (user->op == GALE__CAST) return is_byte(user->type);
@@ -68,7 +69,7 @@ static void look_back(const gale__nest *n, int i, facts *f)
     }
 }
 
-/* A divisor whose reciprocal, and products with it, are far from the ends of the range. */
+/* A divisor whose reciprocal, and products with it, can neither overflow nor underflow. */
 static bool ordinary(const gale__nest *n, int i)
 {
     const gale__nest_instr *in = &n->code[i];

@@ -11,8 +11,7 @@
 #define OWN 0x1p-20       /* relative error of the device's own functions, absolute for a logarithm near 0 */
 #define LOG_LARGEST 104.0 /* |log x| of any positive f32 */
 
-/* What is known of a value, and what is asked of it: an error of at most `off` (absolute), and of at most `part` of it.
- */
+/* The range of a value, and the error it may have: `off` (absolute) and `part` (relative). */
 typedef struct facts {
     double low, high, off, part;
 } facts;
@@ -33,34 +32,34 @@ static bool is_ordinary(const facts *f)
     return (f->low >= least && f->high <= most) || (f->high <= -least && f->low >= -most);
 }
 
-/* --- What is asked. --- */
+/* --- Error bounds, from results back to operands. --- */
 
-static void ask(facts *f, double off, double part)
+static void require(facts *f, double off, double part)
 {
     f->off = fmin(f->off, off >= 0 ? off : 0);
     f->part = fmin(f->part, part >= 0 ? part : 0);
 }
 
-static void ask_exact(facts *f) { ask(f, 0, 0); }
+static void require_exact(facts *f) { require(f, 0, 0); }
 
 static double largest(const facts *f) { return fmax(fabs(f->low), fabs(f->high)); }
 
-static void ask_of_product(const gale__nest *n, const gale__nest_instr *in, const facts *r, facts *f)
+static void require_of_product(const gale__nest *n, const gale__nest_instr *in, const facts *r, facts *f)
 {
     double v;
     for (int k = 0; k < 2; k++) {
         int mine = k ? in->b : in->a, other = k ? in->a : in->b;
         double bound = gale__nest_float_const(n, other, &v) ? fabs(v) : 2 * largest(&f[other]),
                part = gale__nest_float_const(n, other, &v) ? r->part : r->part / 2;
-        ask(&f[mine], bound > 0 && isfinite(bound) ? r->off / bound : isinf(r->off) ? r->off : 0, part);
+        require(&f[mine], bound > 0 && isfinite(bound) ? r->off / bound : isinf(r->off) ? r->off : 0, part);
     }
 }
 
 /* x / y and x^c: parts of the result are parts of the operands. */
-static void ask_parts(const facts *r, facts *f, double share)
+static void require_parts(const facts *r, facts *f, double share)
 {
     double bound = largest(r), part = isinf(r->off) ? INFINITY : isfinite(bound) && bound > 0 ? r->off / bound : 0;
-    ask(f, INFINITY, share * fmin(part, r->part));
+    require(f, INFINITY, share * fmin(part, r->part));
 }
 
 static void ask_of_operands(const gale__nest *n, int i, facts *f)
@@ -73,27 +72,27 @@ static void ask_of_operands(const gale__nest *n, int i, facts *f)
     case GALE__SUB: {
         double share = gale__nest_float_const(n, in->a, &v) || gale__nest_float_const(n, in->b, &v) ? 1 : 0.5,
                off = isinf(r.part) ? share * r.off : 0; /* parts are lost where terms cancel */
-        ask(&f[in->a], off, INFINITY), ask(&f[in->b], off, INFINITY);
+        require(&f[in->a], off, INFINITY), require(&f[in->b], off, INFINITY);
         return;
     }
-    case GALE__MUL: ask_of_product(n, in, &r, f); return;
-    case GALE__NEG: ask(&f[in->a], r.off, r.part); return;
+    case GALE__MUL: require_of_product(n, in, &r, f); return;
+    case GALE__NEG: require(&f[in->a], r.off, r.part); return;
     case GALE__MIN:
-    case GALE__MAX: ask(&f[in->a], r.off, r.part), ask(&f[in->b], r.off, r.part); return;
+    case GALE__MAX: require(&f[in->a], r.off, r.part), require(&f[in->b], r.off, r.part); return;
     case GALE__EXP:
-        ask(&f[in->a],
+        require(&f[in->a],
             fmin(isfinite(r.high) && r.high > 0 ? r.off / (2 * r.high)
                  : isinf(r.off)                 ? INFINITY
                                                 : 0,
                 r.part / 2),
             INFINITY);
         return;
-    case GALE__LOG: ask(&f[in->a], INFINITY, isinf(r.part) ? r.off / 2 : 0); return;
-    case GALE__DIV: ask_parts(&r, &f[in->a], 0.25), ask_parts(&r, &f[in->b], 0.25); return;
+    case GALE__LOG: require(&f[in->a], INFINITY, isinf(r.part) ? r.off / 2 : 0); return;
+    case GALE__DIV: require_parts(&r, &f[in->a], 0.25), require_parts(&r, &f[in->b], 0.25); return;
     case GALE__POW:
-        ask_exact(&f[in->b]);
-        if (gale__nest_float_const(n, in->b, &v) && v != 0) ask_parts(&r, &f[in->a], 0.25 / fabs(v));
-        else ask_exact(&f[in->a]);
+        require_exact(&f[in->b]);
+        if (gale__nest_float_const(n, in->b, &v) && v != 0) require_parts(&r, &f[in->a], 0.25 / fabs(v));
+        else require_exact(&f[in->a]);
         return;
     default: break;
     }
@@ -101,8 +100,8 @@ static void ask_of_operands(const gale__nest *n, int i, facts *f)
                    gale__type_is_float((gale_type)n->code[in->a].type);
     int operands[3] = {in->a, in->b, in->c};
     for (int k = 0; k < gale__nest_arity(in); k++) {
-        if (to_byte) ask(&f[in->a], LEVEL, INFINITY);
-        else ask_exact(&f[operands[k]]);
+        if (to_byte) require(&f[in->a], LEVEL, INFINITY);
+        else require_exact(&f[operands[k]]);
     }
 }
 
@@ -134,7 +133,8 @@ static bool is_loose(const gale__nest *n, int i, const facts *f)
     }
 }
 
-/* What is rounded to 16 bits hides the errors of the device's own functions, which are 2^-20 of a value. */
+/* Functions whose device version, with a relative error of 2^-20, is accurate enough for results that are rounded to 16
+ * bits. */
 static bool hides_in_halves(const gale__nest_instr *in)
 {
     bool own = in->op == GALE__EXP || in->op == GALE__DIV || in->op == GALE__ERF || in->op == GALE__TANH;
@@ -143,7 +143,7 @@ static bool hides_in_halves(const gale__nest_instr *in)
 
 static bool is_half(int type) { return type == GALE_F16 || type == GALE_BF16; }
 
-/* Whether an error of an operand is an error of the result, of about its size. */
+/* Whether a relative error of an operand becomes a relative error of about the same size in the result. */
 static bool carries(const gale__nest_instr *in)
 {
     bool rounds = in->op >= GALE__FLOOR && in->op <= GALE__TRUNC;
@@ -151,8 +151,8 @@ static bool carries(const gale__nest_instr *in)
            gale__compute_type((gale_type)in->type) == GALE_F32;
 }
 
-/* Operations whose results, and what is made of them, are rounded to halves before anything else can tell.  digits:
- * small results count, since they are not only added to a large number. */
+/* Marks operations all of whose results are rounded to f16 or bf16 before any other use. digits: the relative error of
+ * small results matters too, since they are not just added to a large number. */
 static void mark_rounded(gale__nest *n)
 {
     uint8_t seen[GALE__NEST_CODE_MAX] = {0}, digits[GALE__NEST_CODE_MAX] = {0};
@@ -193,7 +193,7 @@ static bool is_gelu(const gale__nest *n, int i)
     return is_constant(n, half->b, 0.5) && is_constant(n, sum->b, 1) && is_constant(n, inside->b, 0.70710678118654752);
 }
 
-/* How an operation that may be the device's own is marked. */
+/* The mark of an operation that may use the device's own function. */
 static uint8_t mark_of(const gale__nest *n, int i, const facts *f)
 {
     const gale__nest_instr *in = &n->code[i];
@@ -228,8 +228,8 @@ void gale__nest_loosen(gale__nest *n)
     if (!bytes) return;
     find_ranges(n, f);
     for (int s = 0; s < n->n_stores; s++) {
-        ask_exact(&f[n->stores[s].value]);
-        if (n->stores[s].index >= 0) ask_exact(&f[n->stores[s].index]);
+        require_exact(&f[n->stores[s].value]);
+        if (n->stores[s].index >= 0) require_exact(&f[n->stores[s].index]);
     }
     for (int i = n->n_code - 1; i >= 0; i--) ask_of_operands(n, i, f);
     for (int i = 0; i < n->n_code; i++)

@@ -1,14 +1,14 @@
-/* Values that are quantised and dequantised again within a kernel.  A float x becomes the level rint(x / s) + z of 8
- * bits, saturated, and later the float (level - z) * s.  Where x is limited first to what the levels can express, its
- * rounded quotient is level - z itself: nothing saturates any more, and the way through an integer can be left out.
- * Exporters put such pairs around every operator. */
+/* Simplifies values that are quantised and dequantised within one kernel.  Quantisation maps a float x to the 8-bit
+ * value (level) rint(x / s) + z, saturated; dequantisation maps it to (level - z) * s.  If x is first clamped to the
+ * range that the levels express, the rounded quotient equals level - z: nothing saturates, and the conversion to an
+ * integer and back can be omitted.  Exporters put such pairs around every operator. */
 #include "base/num.h"
 #include "kernel/nest/nest.h"
 #include <math.h>
 
-enum { EXTRA = 8 }; /* instructions that limit a value, at most */
+enum { EXTRA = 8 }; /* maximum number of instructions that clamp a value */
 
-/* One quantisation: instructions, and what it rounds by. */
+/* One quantisation: its instructions, scale and zero point. */
 typedef struct level {
     int div, rint, add, cast; /* add: -1, there is no zero point */
     double scale, zero;
@@ -20,7 +20,7 @@ typedef struct writer {
     int n;
     int32_t now[GALE__NEST_CODE_MAX]; /* by instruction of `from` */
     uint16_t uses[GALE__NEST_CODE_MAX];
-    uint8_t rough[GALE__NEST_CODE_MAX];    /* made by a device's own functions, where it has any */
+    uint8_t rough[GALE__NEST_CODE_MAX];    /* inexact: computed by the device's own functions */
     int16_t level_of[GALE__NEST_CODE_MAX]; /* by DIV, RINT and CAST: number of the level, 1 for the first */
     level levels[GALE__NEST_CODE_MAX / 4];
     int n_levels;
@@ -50,7 +50,7 @@ static void count_uses(writer *w)
     }
 }
 
-/* Whether the cast is a quantisation whose parts nothing else reads. */
+/* Whether the cast ends a quantisation whose intermediate values have no other reader. */
 static bool find_level(const writer *w, int cast, level *out)
 {
     const gale__nest *n = w->from;
@@ -78,7 +78,7 @@ static int32_t push_const(writer *w, double v)
     return push(w, in);
 }
 
-/* x within what the levels express; a NaN becomes level 0, as when it is cast. */
+/* Clamps x to the range that the levels express; NaN becomes level 0, as in a cast. */
 static int32_t limit(writer *w, const level *l, int32_t x)
 {
     bool is_signed = w->from->code[l->cast].type == GALE_I8, inner = w->from->code[l->div].inner;
@@ -98,7 +98,7 @@ static int32_t limit(writer *w, const level *l, int32_t x)
     return push(w, in);
 }
 
-/* The level that instruction i, a float, is made of, with the zero point taken away; NULL: none. */
+/* The quantisation whose result instruction i converts back to a float after subtracting the zero point; NULL: none. */
 static const level *came_from(const writer *w, int i)
 {
     const gale__nest_instr *code = w->from->code;
@@ -114,7 +114,7 @@ static const level *came_from(const writer *w, int i)
     return number && w->levels[number - 1].zero == zero ? &w->levels[number - 1] : NULL;
 }
 
-/* What a float was before it was rounded to a half, if it is off by a little anyway: levels are rounder still. */
+/* Looks through a rounding to half precision of an inexact value: quantisation rounds more coarsely anyway. */
 static int unrounded(const writer *w, int i)
 {
     const gale__nest_instr *code = w->from->code, *in = &code[i];

@@ -1,5 +1,6 @@
-/* What ranges make superfluous: clamps that change nothing, choices whose outcome is known, and the clamping of indices
- * that are inside.  Graphs say it all, because each operator must be right for any operand. */
+/* Removes what value ranges show to be redundant: clamps that change nothing, selects with a known outcome, and the
+ * clamping of indices that are always in range.  Graphs contain these because each operator must be correct for any
+ * operand. */
 #include "kernel/nest/nest_range.h"
 
 /* Whether a comparison cannot hold; with NaN none of these does. */
@@ -15,7 +16,7 @@ static bool never(const gale__nest_instr *in, const gale__nest_range *r)
     }
 }
 
-/* The operand that an instruction equals; -1: none.  NaN passes MIN and MAX as it would without them. */
+/* The operand that an instruction is equal to, also for NaN; -1: none. */
 static int same_as(const gale__nest *n, int i, const gale__nest_range *r)
 {
     const gale__nest_instr *in = &n->code[i];

@@ -1,6 +1,6 @@
-/* Spellings of CUDA C, HIP and OpenCL C.  Each head makes the same small vocabulary: types f32 ... u64, as_TYPE for
- * bits, LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element x of pointer i,
- * counted in elements of T, and AT, its address. */
+/* The syntax of CUDA C, HIP and OpenCL C.  Each preamble (head) defines the same small set of macros: types f32 ...
+ * u64, as_TYPE for bits, LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element
+ * x of pointer i, counted in elements of T, and AT, its address. */
 #include "kernel/print/dialect.h"
 #include "kernel/print/print.h"
 #include <string.h>

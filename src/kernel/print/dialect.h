@@ -1,8 +1,8 @@
-/* The C family's dialects as tables of spellings: print_c.c contains nothing specific to any of them.
+/* The C family's dialects as tables of syntax templates: print_c.c contains nothing specific to any of them.
  *
- * A spelling is text with holes: $0 $1 $2 operands, $t the result's type, $u its unsigned twin, $i the instruction's
- * immediate, $x the immediate as x, y or z.  A row has a column for f32, f64, signed, unsigned and bool; NULL: as in
- * the common table. */
+ * A template is text with placeholders: $0 $1 $2 operands, $t the result's type, $u its unsigned twin, $i the
+ * instruction's immediate, $x the immediate as x, y or z.  A row has a column for f32, f64, signed, unsigned and bool;
+ * NULL: as in the common table. */
 #ifndef GALE_KERNEL_DIALECT_H
 #define GALE_KERNEL_DIALECT_H
 #include "kernel/print/print.h"

@@ -67,8 +67,8 @@ static void print_vector_type(const printer *p, gale__str *s, gale_type mem, int
     else gale__str_addf(s, "%s%d", p->dialect->vector[mem], width);
 }
 
-/* LR(float4,f32,0,v7) and its like. */
-/* The sum with a constant that an index is; 0: it is none. */
+/* If an index is the sum of a value and a constant, that sum, so that the constant can become part of the address; else
+ * 0. */
 static gale__ir_val far_from(const gale__ir *ir, gale__ir_val index)
 {
     uint64_t bits;
@@ -154,8 +154,8 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     const char *form = p->dialect->rows[in->op][column_of(by)];
     if (!form) form = gale__dialect_common[in->op][column_of(by)];
     if (!form)
-        return gale__fail(GALE_INTERNAL, "kernel %s: %s has no spelling for %s", p->ir->name,
-            gale__ir_op_get(in->op).name, gale_type_name(by));
+        return gale__fail(GALE_INTERNAL, "kernel %s: operation %s of type %s cannot be written in this dialect",
+            p->ir->name, gale__ir_op_get(in->op).name, gale_type_name(by));
     spell(s, form, (const char *const[3]){p->text[in->a], p->text[in->b], p->text[in->c]}, type, in->imm);
     return GALE_OK;
 }

@@ -15,7 +15,7 @@ static gale__ir_val column_stride(const attention *t, int view)
     return word(t->ir, GALE__AW_VIEWS + view * GALE__AW_VIEW + 2 + GALE__CPU_LEAD);
 }
 
-/* Which rows of which head; groups past the last one do its work again. */
+/* Assigns rows and a head to the group; groups past the last one repeat its work. */
 static void place_group(attention *t)
 {
     gale__ir *ir = t->ir;
@@ -56,13 +56,13 @@ static void declare(attention *t)
     else gale__attention_rows_declare(t);
 }
 
-/* --- Operands into work-group memory: zeros where rows and columns end. --- */
+/* --- Loading operands into work-group memory, with zero padding of rows and columns. --- */
 
 typedef struct piece {
     int view;
     gale__ir_val to, at, first, end,
-        columns;                 /* array; element; first row and end of the rows; columns that are there */
-    uint32_t rows, width, pitch; /* with padding; elements from row to row */
+        columns;                 /* destination array and element; range of rows; number of valid columns */
+    uint32_t rows, width, pitch; /* number of columns with padding; row stride in elements */
 } piece;
 
 /* 16 bytes, the i-th of the piece. */
@@ -84,7 +84,7 @@ static void copy_one(const attention *t, const piece *p, gale__ir_val i)
 
 #define MOST_COPIES 16
 
-/* Copies that are loads and stores are written out, so that none waits for the one before. */
+/* Copies that are emulated by loads and stores are unrolled, so that the loads overlap. */
 static void copy_piece(const attention *t, const piece *p)
 {
     uint32_t count = p->rows * (p->width / 8), each = count / t->threads;
@@ -135,7 +135,7 @@ static void bring_step(const attention *t, gale__ir_val to, gale__ir_val from)
                  s->value_row});
 }
 
-/* Copies that are on their way; element by element there are none. */
+/* Number of asynchronous copies in flight; 0 if operands are loaded element by element. */
 static bool copies(const attention *t)
 {
     bool any = false;
@@ -260,7 +260,7 @@ void gale__attention_scores(
     }
 }
 
-gale__ir_val gale__attention_agree(const attention *t, int op, gale__ir_val v)
+gale__ir_val gale__attention_combine(const attention *t, int op, gale__ir_val v)
 {
     gale__ir *ir = t->ir;
     if (t->s->shuffles) {
@@ -279,10 +279,10 @@ gale__ir_val gale__attention_agree(const attention *t, int op, gale__ir_val v)
     return v;
 }
 
-gale__ir_val gale__attention_measure(const attention *t, int row, gale__ir_val largest)
+gale__ir_val gale__attention_maximum(const attention *t, int row, gale__ir_val largest)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val most = gale__attention_agree(t, GALE__IR_MAX, largest), old = read(t, t->most[row]);
+    gale__ir_val most = gale__attention_combine(t, GALE__IR_MAX, largest), old = read(t, t->most[row]);
     if (t->s->online) most = f32(ir, GALE__IR_MAX, most, old);
     gale__ir_val none = test(ir, GALE__EQ, most, gale__ir_f32(ir, -INFINITY));
     gale__ir_val from = pick(ir, none, gale__ir_f32(ir, 0), most);
@@ -293,10 +293,10 @@ gale__ir_val gale__attention_measure(const attention *t, int row, gale__ir_val l
     return from;
 }
 
-void gale__attention_count(const attention *t, int row, gale__ir_val sum)
+void gale__attention_add_sum(const attention *t, int row, gale__ir_val sum)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val all = gale__attention_agree(t, GALE__ADD, sum);
+    gale__ir_val all = gale__attention_combine(t, GALE__ADD, sum);
     if (t->s->online) all = f32(ir, GALE__ADD, all, f32(ir, GALE__MUL, read(t, t->sum[row]), read(t, t->factor[row])));
     write(t, t->sum[row], all);
 }
@@ -327,7 +327,7 @@ static void take_step(const attention *t, gale__ir_val step, gale__ir_val stage)
     else gale__attention_rows_step(t, step, stage);
 }
 
-/* With two stages the next keys are on their way while these are multiplied. */
+/* With two stages, the next keys are loaded while the current ones are multiplied. */
 static void take_steps(const attention *t)
 {
     gale__ir *ir = t->ir;

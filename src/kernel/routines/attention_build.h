@@ -24,9 +24,9 @@ typedef struct attention {
     gale__ir_val own[2];       /* numbers of its rows */
     gale__ir_val part, row[2]; /* this thread's part of its row, and the row, in the head; quads: of two rows */
     gale__ir_val most[2], sum[2],
-        factor[2]; /* variables of each row: largest score, sum of weights; what older weights are scaled by */
+        factor[2]; /* variables of each row: largest score, sum of weights; factor that rescales earlier weights */
     /* rows: */
-    uint32_t warp_weights;                 /* elements from subgroup to subgroup among the weights */
+    uint32_t warp_weights;                 /* stride between the weights of two subgroups, in elements */
     gale__ir_val scores, weights, inverse; /* work-group arrays */
     gale__ir_val at, score_at;             /* this thread's row among those of the subgroup; where its scores begin */
     gale__ir_val x, y;                     /* private arrays: this thread's scores of the step, and results */
@@ -78,13 +78,13 @@ void gale__attention_numbers(const attention *t, gale__ir_val key, uint32_t n, g
  * does not see. */
 void gale__attention_scores(
     const attention *t, gale__ir_val key, int r, uint32_t n, const gale__ir_val *numbers, gale__ir_val *v);
-/* Threads that share a row agree. */
-gale__ir_val gale__attention_agree(const attention *t, int op, gale__ir_val v);
-/* What scores are measured from, when `largest` is the largest of a step: the largest so far.  Rows that have seen none
- * are measured from 0, so that nothing of them is NaN before all of them is. */
-gale__ir_val gale__attention_measure(const attention *t, int row, gale__ir_val largest);
-/* The sum of weights so far, when a step's is `sum`. */
-void gale__attention_count(const attention *t, int row, gale__ir_val sum);
+/* Combines a value over the threads that share a row. */
+gale__ir_val gale__attention_combine(const attention *t, int op, gale__ir_val v);
+/* The running maximum that is subtracted from scores, after a step with maximum `largest`.  It is 0 for rows without a
+ * visible key so far, so that -inf - -inf does not produce NaN too early. */
+gale__ir_val gale__attention_maximum(const attention *t, int row, gale__ir_val largest);
+/* The running sum of weights, after a step with sum `sum`. */
+void gale__attention_add_sum(const attention *t, int row, gale__ir_val sum);
 /* The inverse of that sum; 0 for rows without a visible key, if these yield 0. */
 gale__ir_val gale__attention_inverse(const attention *t, int row);
 /* sums [16, 16 n] += left by n matrices of 16 columns of the stage from b on; turned: stored as [columns, k].  left:

@@ -27,15 +27,16 @@ typedef struct gale__attention_shape {
     uint32_t d16, c16, n16;                             /* n16: keys of a step */
     uint32_t key_row, value_row, score_row, weight_row; /* elements from row to row in work-group memory */
     uint8_t load[3];
-    bool quads;  /* scores stay in registers: it is known which thread holds what */
+    bool quads;  /* scores stay in registers, since the layout of matrix fragments is known (matrix_quads) */
     bool online; /* more keys than one step takes */
     bool whole;  /* all rows see all keys of each step */
     bool masked, mask_wide, hides, hidden, causal, wide_result, shuffles;
-    bool others, others_wide; /* rows see keys of their own number: `hide` is the number of each place */
-    bool blind;               /* rows without a visible key yield 0, not NaN */
-    gale_type levels;         /* of 8 bits, heads side by side; 0: the result is of `type` */
-    bool factors;             /* of columns, before levels are made */
-    bool weights_over_scores; /* weights take over the memory of the scores they were made from */
+    bool others,
+        others_wide;  /* packed texts: rows only see keys with the same number, which `hide` holds for each position */
+    bool blind;       /* rows without a visible key yield 0, not NaN */
+    gale_type levels; /* type of a quantised result, with heads concatenated; 0: the result has type `type` */
+    bool factors;     /* the result is multiplied by one factor per column before it is quantised */
+    bool weights_over_scores; /* weights overwrite the scores they were computed from */
     uint32_t axes;            /* leading axes that remain after merging those that are contiguous in all operands */
     int64_t extent[GALE__CPU_LEAD], stride[GALE__ATTENTION_VIEWS][GALE__CPU_LEAD], heads, blocks;
 } gale__attention_shape;

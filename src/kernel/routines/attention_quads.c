@@ -42,7 +42,7 @@ static void find_most(const attention *t, gale__ir_val step, gale__ir_val from[2
         }
     }
     end(ir);
-    for (int r = 0; r < 2; r++) from[r] = gale__attention_measure(t, r, read(t, largest[r]));
+    for (int r = 0; r < 2; r++) from[r] = gale__attention_maximum(t, r, read(t, largest[r]));
 }
 
 static void weigh(const attention *t, gale__ir_val step)
@@ -60,7 +60,7 @@ static void weigh(const attention *t, gale__ir_val step)
         write(t, sum[r], f32(ir, GALE__ADD, read(t, sum[r]), weight));
     }
     end(ir);
-    for (int r = 0; r < 2; r++) gale__attention_count(t, r, read(t, sum[r]));
+    for (int r = 0; r < 2; r++) gale__attention_add_sum(t, r, read(t, sum[r]));
 }
 
 static void scale_results(const attention *t, const gale__ir_val factor[2])
@@ -105,8 +105,7 @@ static void store_pair(const attention *t, gale__ir_val row, gale__ir_val column
     }
 }
 
-/* The level of a result.  It is off by a little, since the exponentials are, so its quotient need not be exact; NaN
- * gives level 0. */
+/* Quantises a result.  The exponentials are inexact anyway, so the quotient need not be exact; NaN gives level 0. */
 static gale__ir_val level_of(const attention *t, gale__ir_val v, gale__ir_val factor)
 {
     gale__ir *ir = t->ir;
@@ -123,7 +122,7 @@ static gale__ir_val level_of(const attention *t, gale__ir_val v, gale__ir_val fa
     return bin(ir, GALE__AND, v, u32(ir, 255));
 }
 
-/* Two neighbours of row r of the subgroup's 16 as levels, in the place of its queries. */
+/* Stores two adjacent quantised results of row r (of 16) in the work-group memory of the subgroup's queries. */
 static void put_levels(const attention *t, gale__ir_val r, gale__ir_val column, const gale__ir_val *v)
 {
     gale__ir *ir = t->ir;
@@ -137,7 +136,7 @@ static void put_levels(const attention *t, gale__ir_val r, gale__ir_val column, 
         bin(ir, GALE__OR, low, bin(ir, GALE__IR_SHL, high, u32(ir, 8))));
 }
 
-/* Threads take 8 neighbours each, to the row of all heads. */
+/* Copies the quantised results to memory, 8 per thread, into rows that contain all heads. */
 static void store_levels(const attention *t)
 {
     gale__ir *ir = t->ir;

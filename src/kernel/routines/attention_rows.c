@@ -54,7 +54,7 @@ static gale__ir_val find_most(const attention *t, gale__ir_val step)
         write(t, largest, f32(ir, GALE__IR_MAX, read(t, largest), v[k]));
     }
     end(ir);
-    return gale__attention_measure(t, 0, read(t, largest));
+    return gale__attention_maximum(t, 0, read(t, largest));
 }
 
 static void weigh(const attention *t, gale__ir_val step)
@@ -72,7 +72,7 @@ static void weigh(const attention *t, gale__ir_val step)
     }
     gale__ir_set_lanes(ir, t->weights, GALE_U16, 4, add(ir, at, column_of(t, i)), codes);
     end(ir);
-    gale__attention_count(t, 0, read(t, sum));
+    gale__attention_add_sum(t, 0, read(t, sum));
 }
 
 /* What the values of this step add to the thread's part of its row. */

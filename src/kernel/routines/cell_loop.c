@@ -28,7 +28,7 @@ static void divide_matrix(const gale__cpu_cell *a, gale__cell_loop *s)
     s->held = s->steps * (s->gates / s->gate_warps) * 4 <= HELD_REGISTERS;
 }
 
-/* A thread's sums are a square, as far as there are items: for each number that it reads it multiplies four times. */
+/* A thread computes a square of sums if there are enough items, so that each operand it reads is used four times. */
 static void divide_plain(const gale__cpu_cell *a, const gale_device_caps *caps, uint32_t units, gale__cell_loop *s)
 {
     s->units = units;
@@ -64,7 +64,7 @@ static bool fits(const gale__cpu_cell *a, const gale_device_caps *caps, gale__ce
     return (uint64_t)s->unit_groups * s->item_groups <= caps->groups_together && bytes_of(s) <= most;
 }
 
-/* As little work for a group as there are groups for. */
+/* Divides the work among as many groups as can run at the same time. */
 static bool choose(const gale__cpu_cell *a, const gale_device_caps *caps, gale__cell_loop *s)
 {
     const gale__cell_loop empty = *s;

@@ -1,8 +1,8 @@
-/* The beginning of a block: codes, as lengths of theirs, and tables made of them by all threads.  One loop makes the
- * three codes of a block, so that the kernel has the instructions once. */
+/* Block headers: code lengths are read, and all threads build the decoding tables from them.  One loop handles the
+ * three codes of a block, so that the kernel contains these instructions once. */
 #include "kernel/routines/inflate_ir.h"
 
-/* What the symbols of a code mean, of `stage`; a symbol that means nothing has 0. */
+/* The table entry of a symbol in the code of `stage`; 0 if the symbol is invalid. */
 static gale__ir_val entry_for(const inflating *k, gale__ir_val stage, gale__ir_val symbol, gale__ir_val length)
 {
     gale__ir *ir = k->ir;
@@ -85,7 +85,8 @@ static void count_codes(const inflating *k, const coding *c)
     barrier(ir);
 }
 
-/* The first code of each length, and whether they are as many as there may be: all, or one distance and none. */
+/* The first code of each length, and whether the code is complete.  A distance code may also have one symbol or
+ * none. */
 static void order_codes(const inflating *k, const coding *c)
 {
     gale__ir *ir = k->ir;
@@ -233,7 +234,7 @@ static void set_fixed(const inflating *k)
     end(ir);
 }
 
-/* Codes that are not as they should be do no harm: lengths are below 16, and so places are within the tables. */
+/* Invalid codes do no harm: lengths are below 16, so positions stay within the tables. */
 static void begin_coded(const inflating *k, gale__ir_val fixed)
 {
     gale__ir *ir = k->ir;

@@ -1,9 +1,9 @@
-/* EXR's ZIP chunks, inflated where their samples are needed.  A work-group has one chunk.  Symbols follow each other,
- * so all of its threads decode them together, with the same values; they share what can be divided: tables, the bytes
- * of matches, the way from bytes to samples.  A file has many chunks, and many files keep a GPU busy.
+/* Inflates EXR's ZIP chunks on the device that needs the samples.  A work-group inflates one chunk.  Decoding symbols
+ * is sequential, so all of its threads decode them redundantly; they divide the rest: building tables, copying matches,
+ * converting bytes to samples.  A file has many chunks, and many files keep a GPU busy.
  *
  * Nothing of the stream is trusted: reads of the input stop at its last word, bytes are written and copied within the
- * chunk, and loops have bounds.  A chunk that is not as it should be is flagged, and the host reads it again. */
+ * chunk, and loops have bounds.  An invalid chunk is flagged, and the host decodes it again. */
 #include "kernel/routines/inflate_ir.h"
 #include <stdio.h>
 
@@ -42,7 +42,7 @@ static gale__ir_val input(const inflating *k, gale__ir_val i)
     return gale__ir_load(k->ir, INPUT, GALE_U32, 1, bin(k->ir, GALE__IR_MIN, i, k->last));
 }
 
-/* Blocks of a word for each thread; two are in the ring, one is on its way. */
+/* The input is loaded in blocks of one word per thread; two blocks are in the ring buffer, one is in flight. */
 void gale__inflate_seek(const inflating *k)
 {
     gale__ir *ir = k->ir;
@@ -122,8 +122,8 @@ static gale__ir_val wrapped(const inflating *k, gale__ir_val n, gale__ir_val dis
     return value_of(k, v);
 }
 
-/* Bytes from `distance` before; where there are not as many, these again and again.  Of long matches all are loaded
- * before the first is stored: nobody else knows that they are not the same. */
+/* Copies a match from `distance` bytes back; if it overlaps itself, the bytes repeat.  All bytes of a long match are
+ * loaded before the first is stored, since the compiler cannot know that they do not alias. */
 static void copy_match(const inflating *k)
 {
     enum { MORE = 258 / LANES };

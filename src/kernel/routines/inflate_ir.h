@@ -49,11 +49,11 @@ static inline gale__ir_val either(gale__ir *ir, gale__ir_val a, gale__ir_val b)
 {
     return gale__ir_op2(ir, GALE__OR, GALE_BOOL, a, b);
 }
-/* What threads wrote to memory is seen by all of the group. */
+/* Makes memory writes of all threads visible to the group. */
 static inline void barrier_all(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = 1}); }
 
-/* An IF with barriers inside; all threads agree.  As a loop of one turn: PoCL makes copies of all that follows an IF
- * with a barrier, and of that again. */
+/* An IF with barriers inside, whose condition is uniform.  Written as a loop of one iteration: PoCL duplicates all code
+ * after an IF with a barrier, recursively. */
 static inline void begin_together(const inflating *k, gale__ir_val condition)
 {
     begin_for(k->ir, k->zero, pick(k->ir, condition, u32(k->ir, 1), k->zero), 1);
@@ -90,6 +90,6 @@ void gale__inflate_find_long(const inflating *k, uint32_t stage, uint32_t bits, 
 /* The bytes of a chunk in the extra memory, whose sum is checked, to samples in planes; *fine: whether they were as
  * they should. */
 void gale__inflate_place(const inflating *k, gale__ir_val fine);
-/* A chunk that is stored as it is. */
+/* A chunk that is stored uncompressed. */
 void gale__inflate_copy(const inflating *k);
 #endif

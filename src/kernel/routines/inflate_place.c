@@ -49,7 +49,7 @@ static void add_vectors(const inflating *k, const sums *s, gale__ir_val half)
     end(ir);
 }
 
-/* What a variable is in all threads together; each is below 2^32 / lanes or of no use above the lowest bits. */
+/* Sums a variable over all threads.  Each is below 2^32 / lanes, or only its lowest bits are used. */
 static gale__ir_val sum_of_all(const inflating *k, gale__ir_val mine)
 {
     gale__ir *ir = k->ir;
@@ -71,7 +71,7 @@ static gale__ir_val check_sum(const inflating *k, gale__ir_val half, gale__ir_va
     sums s = {variable(ir, GALE_U32), variable(ir, GALE_U32), variable(ir, GALE_U32)};
     gale__ir_val past = add(ir, k->size, k->lane);
     assign(k, s.plain, k->zero), assign(k, s.weighted, k->zero), assign(k, s.low, k->zero);
-    /* Up to the end of the last vector there is nothing. */
+    /* Clears the bytes between the end of the chunk and the end of its last vector. */
     begin_if(ir, test(ir, GALE__LT, k->lane, masked(ir, sub(ir, k->zero, k->size), VECTOR - 1)));
     gale__ir_store(ir, SPACE, GALE_U8, 1, add(ir, k->space, past), k->zero);
     end(ir);

@@ -15,7 +15,7 @@ enum { W_BOXES, W_MOST, W_CLASSES, W_PAIRS, W_BATCHES, WORDS };
 
 static int64_t pairs_of(const gale__nms_args *a) { return a->batches * a->classes; }
 
-/* A few boxes for each thread: more threads take longer to agree than they save. */
+/* A few boxes per thread: with more threads, the reduction costs more than it saves. */
 static uint32_t threads_of(const gale__nms_args *a, const gale_device_caps *caps)
 {
     uint32_t most = caps->software ? SOFTWARE_GROUP : GROUP, n = 1;
@@ -29,7 +29,7 @@ static uint32_t gather_threads(const gale_device_caps *caps)
     return caps->group_max && caps->group_max < GATHER_GROUP ? 1 : GATHER_GROUP;
 }
 
-/* Threads that agree by shuffles; 1: by work-group memory alone. */
+/* Threads that reduce by shuffles; 1: through work-group memory only. */
 static uint32_t width_of(const gale_device_caps *caps, uint32_t threads)
 {
     uint32_t width = caps->subgroup_ops ? caps->subgroup : 1;
@@ -130,7 +130,7 @@ static gale__ir_val overlapping(gale__ir *ir, const box *a, const box *b, gale__
     return both(ir, test(ir, GALE__GT, shared, gale__ir_f32(ir, 0)), test(ir, GALE__GT, share, most));
 }
 
-/* --- Agreeing on the best: the highest score, the first of equals. --- */
+/* --- Reduction to the best box: the highest score, the first of equals. --- */
 
 typedef struct best {
     gale__ir_val score, at;
@@ -210,8 +210,8 @@ static void copy_scores(const choosing *c)
     end(ir);
 }
 
-/* Drops what the last choice hides and finds the best of the rest, among this thread's boxes. */
-static void look(const choosing *c)
+/* Removes this thread's boxes that overlap the last choice, and finds the best of the others. */
+static void suppress_and_find_best(const choosing *c)
 {
     gale__ir *ir = c->ir;
     gale__ir_val last = get(ir, c->last, c->zero), going = test(ir, GALE__NE, last, u32(ir, NOBODY));
@@ -247,7 +247,7 @@ static void write_row(gale__ir *ir, gale__ir_val row, gale__ir_val batch, gale__
 
 static gale__ir_val i64(gale__ir *ir, gale__ir_val v) { return convert(ir, GALE_I64, v); }
 
-static void keep(const choosing *c, bool alone, gale__ir_val chosen)
+static void store_choice(const choosing *c, bool alone, gale__ir_val chosen)
 {
     gale__ir *ir = c->ir;
     gale__ir_val count = get(ir, c->count, c->zero), zero = gale__ir_const(ir, GALE_I64, 0);
@@ -309,9 +309,9 @@ static void build_choose(const gale__nms_args *a, const gale_device_caps *caps, 
     set(ir, c.last, c.zero, u32(ir, NOBODY - 1)); /* not a box, but not the end either */
     set(ir, c.count, c.zero, c.zero);
     begin_for(ir, c.zero, word(ir, W_MOST), 1);
-    look(&c);
+    suppress_and_find_best(&c);
     best x = agree(ir, b, c.threads, width, c.tid, (best){get(ir, c.best_score, c.zero), get(ir, c.best_at, c.zero)});
-    keep(&c, alone, x.at);
+    store_choice(&c, alone, x.at);
     set(ir, c.last, c.zero, x.at);
     end(ir);
     if (alone) finish_alone(&c);

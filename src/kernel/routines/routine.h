@@ -14,12 +14,11 @@
 /* One launch of a routine made of kernels. */
 enum { GALE__ROUTINE_WORDS = 52, GALE__ROUTINE_REFS = 8 };
 typedef struct gale__routine_launch {
-    char key[64]; /* names the kernel's text; a C identifier too */
+    char key[64]; /* identifies the kernel's source; also a C identifier */
     uint32_t groups[3], words[GALE__ROUTINE_WORDS];
     int n_words, n_refs;
     int8_t refs[GALE__ROUTINE_REFS]; /* by pointer parameter: 0 the result, then the operands; GALE__ROUTINE_SPACE */
-    const char
-        *unit; /* what reports name beside the routine: an instruction that it owes its speed to; NULL: nothing */
+    const char *unit;                /* an instruction that reports name after the routine; NULL: none */
 } gale__routine_launch;
 #define GALE__ROUTINE_SPACE (-1) /* the extra memory requested by the claim */
 
@@ -49,7 +48,7 @@ extern const gale__kernel_routine gale__attention_kernels;
 bool gale__attention_fits(const gale__attention *a, const gale_device_caps *caps);
 
 extern const gale__kernel_routine gale__cell_kernels;
-/* Whether the kernels take such steps on this device. */
+/* Whether the kernels support such steps on this device. */
 bool gale__cell_kernels_fit(const gale__cpu_cell *a, const gale_device_caps *caps);
 
 /* Levels of pictures, [channels, height, width] of f32 or f16, one after another without the first: each half as wide

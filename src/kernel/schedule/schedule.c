@@ -35,9 +35,9 @@ static bool needs_index64(const gale__nest *nest)
     return false;
 }
 
-#define ONCE_BYTES (32 << 20) /* what no cache keeps for the next kernel */
+#define ONCE_BYTES (32 << 20) /* more than a cache keeps for the next kernel */
 
-/* Buffers that would only push others out of the caches: large, and no element is read again. */
+/* Buffers that would only evict others from the caches: large, with every element read once. */
 static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
 {
     int all = nest->n_outer + nest->n_inner, uses[8] = {0};
@@ -60,9 +60,9 @@ static uint8_t find_once(const gale__nest *nest, const gale__schedule *s)
     return once;
 }
 
-#define EARLY_ROUNDS 2 /* groups for each unit: with more of them, others compute while one waits */
+#define EARLY_ROUNDS 2 /* groups per compute unit: with more, other groups hide the latency */
 
-/* Buffers that a kernel which waits for memory most of the time may read while the one before it still runs. */
+/* Buffers that a latency-bound kernel may read while the preceding kernel still runs. */
 static uint8_t find_settled(const gale__nest *nest, const gale_device_caps *caps, const gale__schedule *s)
 {
     uint8_t settled = 0;
@@ -83,7 +83,8 @@ static gale_status choose(
     s.vector = s.steps = 1;
     s.threads = s.rows = 1;
     if (nest->n_code > GALE__NEST_CODE_MAX)
-        return gale__fail(GALE_LIMIT, "a nest of %d instructions exceeds the limit of %d: fuse less", nest->n_code,
+        return gale__fail(GALE_LIMIT,
+            "a kernel of %d instructions exceeds the limit of %d; set no_fusion in gale_program_options", nest->n_code,
             GALE__NEST_CODE_MAX);
     bool reduces = gale__nest_has_reduce(nest);
     if (reduces && gale__nest_count(nest, nest->n_outer, nest->n_outer + nest->n_inner) > INT32_MAX)

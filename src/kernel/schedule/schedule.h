@@ -37,62 +37,68 @@ typedef enum gale__schedule_kind {
 typedef struct gale__schedule {
     uint8_t kind;
     uint8_t index64;  /* addresses and counts need 64 bits */
-    uint8_t vector;   /* 1, 2, 4, 8: neighbours a thread takes at once */
-    uint8_t steps;    /* how often, unrolled; MATRIX: rows of results at once; TILE: sets of threads that share k */
+    uint8_t vector;   /* 1, 2, 4, 8: contiguous elements that a thread processes at once */
+    uint8_t steps;    /* unrolled repetitions of `vector`; MATRIX: rows of results stored at once; TILE: sets of threads
+                         that share k (split-K within a group) */
     uint8_t resident; /* ROW, COLUMN: threads * vector * steps cover the inner points: each is computed once and stays
                          in registers */
-    uint8_t exact;    /* they cover them exactly: no bounds are checked */
-    uint8_t tail;     /* MAP: the last vector of the walked dimension is not whole */
+    uint8_t exact;    /* they cover them exactly, so no bounds are checked */
+    uint8_t tail;     /* MAP: the last vector of the vector dimension is partial */
     uint8_t shuffle;  /* threads whose values are exchanged by SHUFFLE_XOR; 0: work-group memory alone */
     uint16_t threads; /* ROW, COLUMN: threads that share an outer point (a power of two) */
-    uint16_t rows;    /* how many outer points (vectors of them: MAP, COLUMN) a group takes at once; MATRIX: sets of
+    uint16_t rows;    /* outer points (MAP, COLUMN: vectors of them) that a group processes at once; MATRIX: sets of
                          subgroups that share k */
-    uint16_t micro_n; /* columns of what micro_m has the rows of */
+    uint16_t micro_n; /* columns of the micro-tile; micro_m has its rows */
     uint16_t tile_m, tile_n; /* TILE, MATRIX: tile of a group; TRANSPOSE: tile_m x tile_n; INTERLEAVE: tile_n points
                                 along the last  dimension */
-    uint16_t tile_k;         /* TILE, MATRIX: how far along k at once */
-    uint8_t micro_m;         /* TILE: rows of a thread; MATRIX: of a subgroup, in multiples of 16 */
-    uint8_t team;            /* MATRIX, relay: both sets that compute share a tile, instead of taking turns */
-    uint8_t swap;            /* TILE, MATRIX: b walks the rows, a the columns, so that stores run along the columns */
-    uint8_t fast[2]; /* and operand loads run along k (1) or along the rows or columns (0); vector width in wide */
+    uint16_t tile_k;         /* TILE, MATRIX: length of a step along k */
+    uint8_t micro_m;         /* rows of the micro-tile: TILE: of a thread; MATRIX: of a subgroup, in multiples of 16 */
+    uint8_t team;    /* MATRIX, relay: both computing sets share one tile instead of alternating between tiles */
+    uint8_t swap;    /* TILE, MATRIX: operand b provides the rows and a the columns, so that stores are contiguous along
+                        the columns */
+    uint8_t fast[2]; /* by operand: loads are contiguous along k (1) or along rows or columns (0); wide: their vector
+                        width */
     uint8_t wide[2];
     uint8_t axis;   /* TRANSPOSE: the dimension loads run along; WINDOW: along which windows slide: micro_n points of it
                        are as far as micro_m points of the last inner one, which has tile_k */
-    uint8_t unroll; /* TILE: the walk through a part of k is written out (1) or is not to be (2); MATRIX: that through
-                       all parts, which fill the stages but one */
+    uint8_t unroll; /* TILE: the loop over a step along k is unrolled (1) or must not be (2); MATRIX: the loop over all
+                       steps, which fill all stages but one, is unrolled */
     uint8_t math;   /* gale__ir_math_flags */
     uint8_t once;   /* bit i: buffer i is larger than caches, and each element is read once */
-    uint8_t settled; /* bit i: buffer i is complete before the kernel before this one begins, and is read early */
+    uint8_t settled; /* bit i: buffer i is complete before the preceding kernel begins, and is read early (READY) */
     uint8_t lanes;   /* MATRIX: threads of a subgroup */
-    uint8_t stages;  /* MATRIX: parts of both operands in work-group memory: one is used while the others arrive */
-    uint8_t narrow;  /* MATRIX: GALE_F16 or GALE_BF16: what the operands are in work-group memory; GALE_I8: bytes, each
-                        operand signed or not, which lie there along k; GALE_F32: three bf16 whose sum is the number */
-    uint8_t groups;  /* MATRIX: four subgroups at once multiply what lies in work-group memory (GROUP_ADD) */
-    uint8_t direct;  /* MATRIX, groups: columns lie in work-group memory in an order that leaves eight neighbours of a
-                        row to each thread, which finishes and stores them from its registers */
-    uint8_t slice; /* MATRIX: rows of a subgroup's part that pass through work-group memory at once on their way out */
-    uint8_t async; /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied directly, 16 bytes at once;
-                      GALE__ASYNC_HELD: by loads and, a step later, stores, since the device has no such copies */
-    uint8_t few;   /* MATRIX: bit 0 rows, bit 1 columns: fewer than the tile has; none is fetched in place of those that
-                      are missing */
-    uint16_t maps; /* MATRIX, groups: operands are fetched as maps, by one thread (GALE__MAPS_*) */
-    uint16_t
-        relay; /* MATRIX: groups of the launch, each of which computes one tile after another; 0: a group per tile */
+    uint8_t stages;  /* MATRIX: pipeline depth: parts of both operands in work-group memory, of which one is used while
+                        the others are loaded */
+    uint8_t
+        narrow;     /* MATRIX: type of the operands in work-group memory: GALE_F16 or GALE_BF16; GALE_I8: bytes, each
+                       operand signed or unsigned, stored along k; GALE_F32: three bf16 shares whose sum is the number */
+    uint8_t groups; /* MATRIX: four subgroups multiply together from work-group memory (GROUP_ADD, wgmma) */
+    uint8_t direct; /* MATRIX, groups: columns are permuted in work-group memory such that each thread holds eight
+                       contiguous results of a row, and finishes and stores them from its registers */
+    uint8_t slice;  /* MATRIX: rows of a subgroup's results that are stored through work-group memory at once */
+    uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied asynchronously, 16 bytes at once;
+                       GALE__ASYNC_HELD: emulated by a load and, a step later, a store, on devices without asynchronous
+                       copies */
+    uint8_t few;    /* MATRIX: bit 0 rows, bit 1 columns: there are fewer than in a tile, and the missing ones are not
+                       loaded */
+    uint16_t maps;  /* MATRIX, groups: operands are fetched as maps, by one thread (GALE__MAPS_*) */
+    uint16_t relay; /* MATRIX: persistent groups of the launch, each of which computes several tiles; 0: one group per
+                       tile */
 } gale__schedule;
 
 #define GALE__ASYNC_HELD 4
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */
 
-/* A schedule of a contraction by kind and sides of the tile: what can be measured instead of being estimated. */
+/* A schedule of a contraction by kind and tile size, for measuring (gale tune). */
 typedef enum gale__schedule_how {
     GALE__HOW_USUAL,  /* what gale__schedule_choose chooses */
     GALE__HOW_LOOPS,  /* ROW or COLUMN */
     GALE__HOW_TILE,   /* TILE, one set of threads */
     GALE__HOW_SETS,   /* TILE, several of them */
-    GALE__HOW_MATRIX, /* MATRIX, by subgroups on their own, in short steps along k */
+    GALE__HOW_MATRIX, /* MATRIX, each subgroup multiplies alone, in short steps along k */
     GALE__HOW_LONG,   /* the same in longer steps */
-    GALE__HOW_GROUPS, /* MATRIX, by four subgroups together; a few steps ahead */
-    GALE__HOW_DEEP,   /* the same, as far ahead as work-group memory allows */
+    GALE__HOW_GROUPS, /* MATRIX, four subgroups multiply together; prefetches a few steps */
+    GALE__HOW_DEEP,   /* the same; prefetches as many steps as work-group memory allows */
     GALE__HOW_RELAY,
     GALE__HOW_TEAM
 } gale__schedule_how;
@@ -101,16 +107,16 @@ typedef struct gale__schedule_want {
     uint16_t m, n;
 } gale__schedule_want;
 #define GALE__WANT_TEXT 24
-/* The i-th that there is; NULL: there are no more. */
+/* The i-th schedule of the list; NULL: no more. */
 const gale__schedule_want *gale__schedule_want_at(int i);
-/* "groups 128x96", and back; NULL: it is none. */
+/* Converts to a name such as "groups 128x96", and back; NULL: unknown name. */
 void gale__schedule_want_text(const gale__schedule_want *want, char out[GALE__WANT_TEXT]);
 const gale__schedule_want *gale__schedule_want_find(const char *text);
-/* False where the nest or the device cannot have it. */
+/* False if the schedule does not fit the nest or the device. */
 bool gale__schedule_choose_as(
     const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *out);
 
-/* Fails with GALE_LIMIT when the nest asks more than a kernel can do (inner points >= 2^31, too many words). */
+/* Fails with GALE_LIMIT if the nest exceeds the limits of a kernel (inner points >= 2^31, too many words). */
 gale_status gale__schedule_choose(const gale__nest *nest, const gale_device_caps *caps, gale__schedule *out);
 /* Makes the kernel; `ir` is initialised here, and the caller finishes it (nothing to finish on failure). */
 gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s, const char *name, gale__ir *ir);

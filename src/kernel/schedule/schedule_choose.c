@@ -58,8 +58,8 @@ static int pick_vector(const gale__nest *nest, int dim)
     return 1;
 }
 
-/* Every access that runs along the dimension takes the whole vector: then a last one that is not whole is read point by
- * point. */
+/* Whether every access that is contiguous along the dimension uses the full vector, so that a partial last vector can
+ * be processed element by element. */
 static bool fits_tail(const gale__nest *nest, int dim, int vector)
 {
     for (int i = 0; i < nest->n_accesses; i++) {
@@ -72,7 +72,7 @@ static bool fits_tail(const gale__nest *nest, int dim, int vector)
 }
 
 #define MAP_GROUP 256
-#define TAIL_LEAST 1024 /* points along the dimension that make a vector with a tail worth its code */
+#define TAIL_LEAST 1024 /* extent from which a vector with a tail is worth its code */
 
 static int64_t units_of(const gale_device_caps *caps) { return caps->compute_units ? caps->compute_units : 1; }
 
@@ -149,7 +149,7 @@ static int direction(const gale__nest *nest)
     return along_inner > along_outer ? 1 : along_outer > 0 ? -1 : 0;
 }
 
-#define ROW_LANES 16 /* inner points a thread holds at most */
+#define ROW_LANES 16 /* maximum number of inner points that a thread keeps in registers */
 #define ROW_LONG 32  /* of rows that need the largest group */
 #define ROW_USUAL 8  /* and usually */
 #define ROW_GROUP 128
@@ -169,7 +169,7 @@ static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gal
     uint32_t threads = n <= ROW_USUAL ? 1 : power_up(up(blocks, usual));
     if (threads > limit) threads = limit;
     int64_t steps = up(blocks, threads);
-    /* Half the threads with steps that fit better: 768 = 64 threads x 4 x 3, not 128 x 4 x 2. */
+    /* Uses half the threads if fewer of their steps are then wasted: 768 = 64 threads x 4 x 3, not 128 x 4 x 2. */
     if (threads > 1 && up(blocks, threads / 2) <= most && threads / 2 * up(blocks, threads / 2) < threads * steps)
         steps = up(blocks, threads /= 2);
     s->resident = steps <= most;
@@ -186,7 +186,7 @@ static void choose_row(const gale__nest *nest, const gale_device_caps *caps, gal
 #define COLUMN_GROUP 128
 #define COLUMN_SPLIT 512   /* threads of a group when several share an outer point */
 #define COLUMN_LEAST 8     /* neighbours among them: fewer do not fill a memory transaction */
-#define COLUMN_RESIDENT 16 /* inner points a lone thread holds at most */
+#define COLUMN_RESIDENT 16 /* maximum inner points kept by a thread that does not share its outer point */
 
 /* Few outer points: several threads walk the inner ones of each, in groups narrow enough that there are many. */
 static void split_columns(int64_t chunks, int64_t n, const gale_device_caps *caps, uint32_t *rows, uint32_t *threads)
@@ -333,7 +333,7 @@ static bool form_fits(const gale__nest *nest, const gale__contraction *c, const 
 }
 
 #define PRODUCTS_PER_CYCLE 83 /* of a compute unit, f32 */
-#define STEP_CYCLES 1500      /* of a step along k whose operands nothing hides the way of */
+#define STEP_CYCLES 1500      /* cycles of a step along k whose load latency is not hidden */
 
 /* Cycles that a form takes: of all products, or of all steps one after the other where there are few tiles. */
 static double form_cycles(const gale__contraction *c, const gale__schedule *s, const struct tile_form *f, int64_t units)
@@ -404,7 +404,7 @@ bool gale__schedule_choose_tile(
     if (!gale__nest_contraction(nest, &c)) return false;
     const gale__nest_instr *mul = &nest->code[c.mul];
     gale_type type = gale__compute_type((gale_type)mul->type);
-    bool small = c.m < 8 || c.n < 8 || c.m * c.n < 256; /* rows or columns are faster, and add up in another order */
+    bool small = c.m < 8 || c.n < 8 || c.m * c.n < 256; /* ROW or COLUMN is faster, but has another summation order */
     if (c.k < 4 || (small && !nest->steady && !want)) return false;
     if (type != gale__emit_acc_type(nest, c.reduce) ||
         (gale__type_is_int((gale_type)mul->type) && gale__type_table[mul->type].bits < 32))

@@ -1,5 +1,5 @@
 /* From instructions of a nest to instructions of a kernel: coordinates, addresses with their guards, loads, stores and
- * scalar operations, each for all lanes of a thread.  Lanes that would compute the same share one value. */
+ * scalar operations, each for all lanes of a thread.  Lanes that would compute the same value share it. */
 #include "kernel/ir/ir_util.h"
 #include "kernel/schedule/schedule_emit.h"
 #include <string.h>
@@ -164,12 +164,12 @@ gale__ir_val gale__emit_get(const gale__emit *e, int i, int outer_lane, int inne
     return *slot(e, i, outer_lane, inner_lane);
 }
 
-/* A place in the domain: outer block, inner block (-1: none), and how far along the vector dimension. */
+/* A position in the domain: outer block, inner block (-1: none), and offset along the vector dimension. */
 typedef struct place {
     int outer_block, inner_block, lane;
 } place;
 
-/* Goes on by p.v points along the vector dimension, but not past its end. */
+/* Advances by p.v points along the vector dimension, clamped to its end. */
 static gale__ir_val along(gale__emit *e, gale__ir_val sum, gale__ir_val coef, place p)
 {
     gale__ir_val step = gale__emit_index(e, (uint32_t)p.lane);
@@ -186,7 +186,7 @@ static gale__ir_val affine(gale__emit *e, gale__ir_val base, const gale__ir_val 
     return e->vector_dim >= 0 ? along(e, base, coef[e->vector_dim], p) : base;
 }
 
-/* The element an access means at a place; *ok is the guards' answer (0: always true). */
+/* The element index of an access at a position; *ok: whether the guards hold (0: always). */
 static gale__ir_val address(gale__emit *e, int access, place p, gale__ir_val *ok)
 {
     const gale__nest_access *a = &e->nest->accesses[access];
@@ -230,7 +230,7 @@ gale__ir_val gale__emit_fill(gale__emit *e, const gale__nest_access *a)
     return gale__ir_const(e->ir, type, bits);
 }
 
-/* Loads `width` neighbours; where the guards fail, element 0 is read and forgotten. */
+/* Loads `width` elements; if the guards fail, element 0 is loaded and discarded. */
 static void load(gale__emit *e, int access, place p, int width, gale__ir_val *out)
 {
     const gale__nest_access *a = &e->nest->accesses[access];
@@ -243,8 +243,7 @@ static void load(gale__emit *e, int access, place p, int width, gale__ir_val *ou
         out[v] = gale__ir_op3(e->ir, GALE__SELECT, gale__ir_type(e->ir, out[v]), ok, out[v], fill);
 }
 
-/* The last vector of a dimension that vectors do not fill: its points are read one by one, the last one again and
- * again. */
+/* A partial last vector: its elements are loaded one by one, with the last one repeated. */
 static void load_tail(gale__emit *e, int access, place p, int vector, gale__ir_val *out)
 {
     gale__ir *ir = e->ir;
@@ -276,7 +275,7 @@ static gale__ir_val index_value(gale__emit *e, int access, place p)
     return ok ? gale__ir_op3(ir, GALE__SELECT, GALE_I64, ok, v, gale__emit_fill(e, &e->nest->accesses[access])) : v;
 }
 
-static gale__ir_val take(gale__emit *e, int i, place p, gale__ir_val index)
+static gale__ir_val emit_take(gale__emit *e, int i, place p, gale__ir_val index)
 {
     gale__ir *ir = e->ir;
     const gale__nest_instr *in = &e->nest->code[i];
@@ -457,7 +456,7 @@ static void emit_lanes(gale__emit *e, int i)
                 continue;
             }
             gale__ir_val v = same                        ? shared
-                             : in->op == GALE__NEST_TAKE ? take(e, i, place_of(e, o, k, inner), x[0])
+                             : in->op == GALE__NEST_TAKE ? emit_take(e, i, place_of(e, o, k, inner), x[0])
                                                          : gale__emit_scalar(e, i, x[0], x[1], x[2]);
             if (!shared) {
                 shared = v;

@@ -173,7 +173,8 @@ static gale_status pass_streaming(gale__emit *e, int pass, bool last)
     for (int i = 0; i < e->nest->n_code; i++) {
         if (!reduces_in(e, i, pass)) continue;
         if (n == REDUCTIONS)
-            return gale__fail(GALE_LIMIT, "a nest has more than %d reductions in one pass: fuse less", REDUCTIONS);
+            return gale__fail(GALE_LIMIT,
+                "a kernel has more than %d reductions in one pass; set no_fusion in gale_program_options", REDUCTIONS);
         list[n] = i;
         gale__emit_reduce_begin(e, i, variables[n++]);
     }

@@ -24,7 +24,7 @@ gale_status gale__matrix_part_begin(gale__matrix *t, int which)
     p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = gale__schedule_matrix_copiers(s) / p->per;
-    int lanes = p->access < 0 ? (int)wide : 1; /* a copy takes its neighbours unseen */
+    int lanes = p->access < 0 ? (int)wide : 1; /* a copy does not check elements individually */
     if (s->fast[which]) {
         p->emit.inner_vector = lanes;
         p->step_side = across;
@@ -57,8 +57,8 @@ static gale__ir_val column_at(gale__ir *ir, gale__ir_val at)
     return add32(ir, op32(ir, GALE__AND, at, ~30u), add32(ir, thread, pair));
 }
 
-/* Rows or columns past the end repeat the last ones: what they give is never stored.  Where most of them would, none
- * is fetched instead, since a line of memory that all groups ask for again and again is slow. */
+/* Rows or columns past the end repeat the last one; their results are never stored.  If most of them would, nothing is
+ * loaded for them, since a cache line that all groups request repeatedly is slow. */
 void gale__matrix_part_place(gale__matrix *t, gale__matrix_part *p)
 {
     gale__emit *e = &p->emit;
@@ -119,7 +119,7 @@ static uint32_t offset_of(const gale__matrix_part *p, uint32_t outer, uint32_t i
     return p->step_side ? outer * p->step_side * p->row : inner * p->step_k * p->row;
 }
 
-/* 16 bytes or less, or zeros where there is no such row or k; where the guards say no, the padding. */
+/* Copies up to 16 bytes: zeros past the end of the rows or of k, and the padding value if the guards fail. */
 static void copy_group(
     gale__matrix *t, gale__matrix_part *p, gale__ir_val to, gale__ir_val from, gale__ir_val there, gale__ir_val ok)
 {
@@ -167,7 +167,7 @@ void gale__matrix_part_copy(gale__matrix *t, gale__matrix_part *p, gale__ir_val 
         }
 }
 
-/* The operand's values from k on, into the staging variables; what is past the end becomes 0 in both operands. */
+/* Computes the operand's values from k on into the staging variables; 0 past the end. */
 static void fetch_part(gale__matrix *t, gale__matrix_part *p, gale__ir_val k)
 {
     gale__emit *e = &p->emit;

@@ -1,9 +1,9 @@
-/* MATRIX: groups that compute one tile after another.  Four subgroups copy the operands' parts, or one thread of theirs
- * asks for them as boxes of maps, of all tiles in order and as far ahead as the stages reach.  Two sets of four
- * subgroups compute: one multiplies while the other stores the tile before, so that neither the matrix units nor memory
- * wait.  As a team they share a tile that is twice as wide, and so read each row of work-group memory half as often,
- * which is what bounds long products.  Gates in work-group memory say which stages are full, which are free again, and
- * whose turn it is. */
+/* MATRIX: persistent, warp-specialised kernels whose groups compute one tile after another.  Producers (four subgroups
+ * that copy, or one of their threads that requests boxes of tensor maps) load the operands of all tiles in order, as
+ * far ahead as the stages allow.  Two sets of four consumer subgroups compute: one multiplies while the other stores
+ * its previous tile, so that neither the matrix units nor memory are idle.  As a team they share a tile that is twice
+ * as wide, and so read each row of work-group memory half as often, which is the bottleneck of long products.  Gates in
+ * work-group memory signal which stages are full, which are free again, and which set may store. */
 #include "kernel/schedule/schedule_matrix.h"
 
 /* Registers of a thread: enough for the places of both parts, with shares for one step of them too; and for sums. */
@@ -20,7 +20,7 @@ typedef struct relay {
     const gale__schedule *schedule;
     gale__ir_val steps;  /* along k of a tile */
     gale__ir_val count;  /* variable: steps of all tiles before */
-    gale__ir_val speaks; /* whether this thread speaks for its subgroup: the first lane */
+    gale__ir_val speaks; /* whether this thread is the first lane, which arrives at gates for its subgroup */
     gale__ir_val set, group;
     bool team, shares;
 } relay;
@@ -140,7 +140,7 @@ static void copy_tiles(relay *r)
     effect(r->ir, GALE__IR_WAIT, 0);
 }
 
-/* This subgroup arrives at a gate, if `too` (0: in any case). */
+/* The subgroup arrives at a gate, if condition `too` holds (0: always). */
 static void arrive(relay *r, gale__ir_val which, gale__ir_val too)
 {
     gale__emit_if(&r->matrix->tile.tiling.emit, gale__emit_and(&r->matrix->tile.tiling.emit, r->speaks, too));
@@ -148,7 +148,7 @@ static void arrive(relay *r, gale__ir_val which, gale__ir_val too)
     end_block(r);
 }
 
-/* A step's products go on while the next one's begin; then the stage before is free. */
+/* The products of a step overlap those of the next one; after that the previous stage is free. */
 static void walk_k(relay *r)
 {
     gale__ir *ir = r->ir;

@@ -14,11 +14,11 @@ int gale__matrix_pairs(const gale__schedule *s, const gale__matrix_pair **out)
 
 static uint32_t sums_of(const gale__schedule *s) { return (uint32_t)s->micro_m * s->micro_n / s->lanes; }
 
-static void put(gale__matrix *t, gale__ir_val array, gale__ir_val at, gale__ir_val v)
+static void set_sum(gale__matrix *t, gale__ir_val array, gale__ir_val at, gale__ir_val v)
 {
     gale__ir_op3(t->tile.tiling.emit.ir, GALE__IR_SET, GALE_F32, array, at, v);
 }
-static gale__ir_val take(gale__matrix *t, gale__ir_val array, gale__ir_val at)
+static gale__ir_val get_sum(gale__matrix *t, gale__ir_val array, gale__ir_val at)
 {
     return gale__ir_op2(t->tile.tiling.emit.ir, GALE__IR_GET, GALE_F32, array, at);
 }
@@ -33,7 +33,7 @@ void gale__matrix_begin_totals(gale__matrix *t)
     t->totals = gale__ir_add(
         ir, (gale__ir_instr){.op = GALE__IR_ARRAY, .type = GALE_F32, .imm = sums_of(t->tile.tiling.emit.schedule)});
     gale__ir_val i = each_sum(t);
-    put(t, t->totals, i, gale__ir_f32(ir, 0));
+    set_sum(t, t->totals, i, gale__ir_f32(ir, 0));
     gale__emit_close(&t->tile.tiling.emit);
 }
 
@@ -42,7 +42,8 @@ void gale__matrix_total(gale__matrix *t)
 {
     gale__ir *ir = t->tile.tiling.emit.ir;
     gale__ir_val i = each_sum(t);
-    put(t, t->totals, i, gale__ir_op2(ir, GALE__ADD, GALE_F32, take(t, t->totals, i), take(t, t->tile.sums, i)));
+    set_sum(
+        t, t->totals, i, gale__ir_op2(ir, GALE__ADD, GALE_F32, get_sum(t, t->totals, i), get_sum(t, t->tile.sums, i)));
     gale__emit_close(&t->tile.tiling.emit);
     gale__matrix_zero_sums(t);
 }
@@ -50,6 +51,6 @@ void gale__matrix_total(gale__matrix *t)
 void gale__matrix_end_totals(gale__matrix *t)
 {
     gale__ir_val i = each_sum(t);
-    put(t, t->tile.sums, i, take(t, t->totals, i));
+    set_sum(t, t->tile.sums, i, get_sum(t, t->totals, i));
     gale__emit_close(&t->tile.tiling.emit);
 }

@@ -19,14 +19,14 @@ gale__ir_val gale__emit_identity(gale__emit *e, int r)
     return gale__ir_const(e->ir, type, gale__reduce_start(kind_of(e, r), type));
 }
 
-/* Loses against every real index when the values tie. */
+/* An index that loses every tie against a real index. */
 static gale__ir_val no_index(gale__emit *e, int r)
 {
     bool last = kind_of(e, r) >= GALE__ARGMAX_LAST;
     return gale__ir_i32(e->ir, last ? -1 : INT32_MAX);
 }
 
-/* True when x is to be kept rather than y; NaN goes before all numbers. */
+/* Whether x wins over y; NaN wins over all numbers. */
 static gale__ir_val arg_better(gale__emit *e, int r, gale__emit_acc x, gale__emit_acc y)
 {
     gale__ir *ir = e->ir;
@@ -70,7 +70,7 @@ static gale__emit_acc lane(gale__emit *e, int r, int outer_lane, int inner_lane)
                  valid = e->inner_valid[inner_lane / e->inner_vector];
     if (gale__compute_type(from) != type) v = gale__ir_cast(ir, from, type, v);
     gale__reduce k = kind_of(e, r);
-    /* A lane past the end repeats the last point, which only sums and products mind. */
+    /* A lane past the end repeats the last point, which would only change sums and products. */
     if (valid && (k == GALE__SUM || k == GALE__PROD))
         v = gale__ir_op3(ir, GALE__SELECT, type, valid, v, gale__emit_identity(e, r));
     if (!is_arg(e, r)) return (gale__emit_acc){v, 0};
@@ -179,7 +179,7 @@ static gale__emit_acc across_subgroups(gale__emit *e, int r, gale__emit_acc x)
     return x;
 }
 
-/* Without exchange: a tree in work-group memory, eight to one at a time. */
+/* Without shuffles: a tree reduction in work-group memory, eight to one per step. */
 static gale__emit_acc by_board(gale__emit *e, int r, gale__emit_acc x)
 {
     gale__ir *ir = e->ir;

@@ -60,14 +60,14 @@ bool gale__schedule_choose_transpose(const gale__nest *nest, const gale_device_c
     return true;
 }
 
-typedef struct turner {
+typedef struct transposer {
     gale__emit emit, loads; /* the map's lanes; those of the transposed loads */
     gale__ir_val coord[GALE__NEST_DIMS], origin[2];
     gale__ir_val across, along; /* thread in a tile: along the fast side, and the first of its rows */
     uint32_t tile, step;
-} turner;
+} transposer;
 
-static void place_group(turner *t)
+static void place_group(transposer *t)
 {
     gale__emit *e = &t->emit;
     gale__ir *ir = e->ir;
@@ -86,7 +86,7 @@ static void place_group(turner *t)
 }
 
 /* A coordinate inside the tile, kept below the dimension's end; *valid tells whether it was. */
-static gale__ir_val inside(turner *t, int d, gale__ir_val origin, gale__ir_val step, gale__ir_val *valid)
+static gale__ir_val inside(transposer *t, int d, gale__ir_val origin, gale__ir_val step, gale__ir_val *valid)
 {
     gale__emit *e = &t->emit;
     gale__ir_val at = gale__emit_add(e, origin, gale__emit_widen(e, step)), count = e->layout.extent[d].by;
@@ -95,22 +95,22 @@ static gale__ir_val inside(turner *t, int d, gale__ir_val origin, gale__ir_val s
         e->ir, GALE__IR_MIN, e->index, at, gale__ir_op2(e->ir, GALE__SUB, e->index, count, gale__emit_index(e, 1)));
 }
 
-/* turned: threads run along the loads' axis, else along the last dimension. */
-static void place_lanes(turner *t, gale__emit *e, bool turned)
+/* transposed: threads run along the loads' axis, else along the last dimension. */
+static void place_lanes(transposer *t, gale__emit *e, bool transposed)
 {
     int last = dims_of(e->nest) - 1, axis = e->schedule->axis;
     for (int b = 0; b < e->outer_blocks; b++) {
         gale__ir_val row = gale__ir_op2(
                          e->ir, GALE__ADD, GALE_U32, t->across, gale__ir_u32(e->ir, (uint32_t)b * t->step)),
                      ok[2];
-        t->coord[axis] = inside(t, axis, t->origin[0], turned ? t->along : row, &ok[0]);
-        t->coord[last] = inside(t, last, t->origin[1], turned ? row : t->along, &ok[1]);
+        t->coord[axis] = inside(t, axis, t->origin[0], transposed ? t->along : row, &ok[0]);
+        t->coord[last] = inside(t, last, t->origin[1], transposed ? row : t->along, &ok[1]);
         e->outer_valid[b] = gale__emit_and(e, ok[0], ok[1]);
         gale__emit_outer_place(e, b, t->coord, last + 1);
     }
 }
 
-static void turn(turner *t, const int *list, int n)
+static void transpose_loads(transposer *t, const int *list, int n)
 {
     gale__emit *e = &t->emit, *loads = &t->loads;
     gale__ir *ir = e->ir;
@@ -148,7 +148,7 @@ gale_status gale__schedule_build_transpose(const gale__nest *nest, const gale__s
 {
     gale_status status;
     int list[LOADS], n = find_turned(nest, s->axis, list);
-    turner *t = gale__calloc(1, sizeof *t);
+    transposer *t = gale__calloc(1, sizeof *t);
     if (!t) return GALE_NO_MEMORY;
     t->tile = s->tile_m;
     t->step = THREADS / t->tile;
@@ -160,7 +160,7 @@ gale_status gale__schedule_build_transpose(const gale__nest *nest, const gale__s
     GALE_GO(gale__emit_begin_within(&t->loads, &t->emit));
     place_group(t);
     place_lanes(t, &t->loads, true);
-    turn(t, list, n);
+    transpose_loads(t, list, n);
     place_lanes(t, &t->emit, false);
     for (int i = 0; i < nest->n_code; i++) gale__emit_instr(&t->emit, i);
     for (int i = 0; i < nest->n_stores; i++) gale__emit_store(&t->emit, &nest->stores[i], 0);

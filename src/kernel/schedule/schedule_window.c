@@ -28,8 +28,8 @@ static int only_reduction(const gale__nest *nest)
     return found;
 }
 
-/* Whether `hop` steps along the last inner dimension are `far` steps along an outer one, in all that an access knows.
- */
+/* Whether `hop` steps along the last inner dimension and `far` steps along an outer one move an access, and its guards,
+ * by the same amount. */
 static bool slides(const gale__nest *nest, const gale__nest_access *a, int axis, int64_t hop, int64_t far)
 {
     int last = nest->n_outer + nest->n_inner - 1;
@@ -42,7 +42,7 @@ static bool slides(const gale__nest *nest, const gale__nest_access *a, int axis,
     return true;
 }
 
-/* Every load of the window slides along the axis or does not know it. */
+/* Whether every load slides along the axis or does not depend on it. */
 static bool all_slide(const gale__nest *nest, int axis, int64_t hop, int64_t far)
 {
     bool any = false;

@@ -317,7 +317,7 @@ gale_status gale__emit_walk_run(gale__emit_walk *w)
         GALE_TRY(gale__str_check(w->key));
     }
     if (w->n_words > GALE__SCHEDULE_WORDS - 2)
-        return gale__fail(GALE_LIMIT, "a kernel needs %d parameter words, more than the limit of %d: fuse less",
+        return gale__fail(GALE_LIMIT, "a kernel needs %d parameter words, more than the limit of %d; set no_fusion",
             w->n_words, GALE__SCHEDULE_WORDS - 2);
     return GALE_OK;
 }

@@ -176,7 +176,7 @@ static gale__ir_val find_end(gale__ir *ir, gale__ir_val from, gale__ir_val targe
     return get(ir, low, zero);
 }
 
-/* Is the neighbour at `other` (in range when `there`) one of the same target? */
+/* Whether the adjacent update at `other` (valid if `there`) has the same target. */
 static gale__ir_val same_target(
     gale__ir *ir, gale__ir_val there, gale__ir_val i, gale__ir_val other, gale__ir_val target)
 {

@@ -54,7 +54,7 @@ static gale_status own_name(cut *c, gale__pb_text *name)
     return GALE_OK;
 }
 
-/* Names may have colons too, so that the middle is the colon which leaves names on both sides. */
+/* Names may contain colons, so the separator is the colon that leaves known names on both sides. */
 static gale_status parse(cut *c, const char *text)
 {
     const char *wrong = NULL;
@@ -90,7 +90,7 @@ static gale_status want(void *user, const gale__pb_text *name)
     return GALE_OK;
 }
 
-static gale_status walk(cut *c)
+static gale_status collect_needed(cut *c)
 {
     for (size_t i = 0; i < c->n_in; i++) GALE_TRY(gale__onnx_names_set(&c->wanted, c->in[i].at, c->in[i].size, 1));
     for (size_t i = 0; i < c->n_out; i++) {
@@ -210,7 +210,7 @@ gale_status gale__edit_extract(gale__onnx *file, gale__pb_model *model, const ch
         }
     if (status == GALE_OK) status = gale__edit_types(c.g, &c.types);
     if (status == GALE_OK) status = parse(&c, text);
-    if (status == GALE_OK) status = walk(&c);
+    if (status == GALE_OK) status = collect_needed(&c);
     if (status == GALE_OK) status = replace(&c);
     gale__onnx_names_finish(&c.makers);
     gale__onnx_names_finish(&c.types);

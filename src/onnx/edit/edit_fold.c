@@ -109,7 +109,7 @@ static gale_status find_frontier(fold *f, size_t most)
 
 /* --- Their results. --- */
 
-static gale_status part_of(fold *f, gale__pb_graph *part)
+static gale_status make_part(fold *f, gale__pb_graph *part)
 {
     gale__onnx_names read = {0};
     gale_status status = GALE_OK;
@@ -140,7 +140,7 @@ static gale_status run_part(fold *f, gale_object **out)
     gale__pb_graph part = {.name = f->g->name};
     gale__onnx_session *s = NULL;
     gale_object *none[1] = {NULL};
-    GALE_TRY(part_of(f, &part));
+    GALE_TRY(make_part(f, &part));
     f->model->graph = &part;
     gale_status status = gale__onnx_session_open(f->file, f->cpu, NULL, &s);
     f->model->graph = f->g;
@@ -241,14 +241,14 @@ typedef struct loose {
     gale__onnx_names names;
     bool found;
 } loose;
-static gale_status look(void *user, const gale__pb_text *name)
+static gale_status note_use(void *user, const gale__pb_text *name)
 {
     loose *l = user;
     l->found = l->found || (name->size && gale__onnx_names_find(&l->names, name->at, name->size) >= 0);
     return GALE_OK;
 }
 
-/* Values whose extents may differ from run to run: what hangs on an input that is not wholly fixed. */
+/* Values whose extents may differ between runs: those that depend on an input with open extents. */
 static gale_status find_loose(const fold *f, loose *l)
 {
     for (size_t i = 0; i < f->g->input.n; i++)
@@ -257,8 +257,8 @@ static gale_status find_loose(const fold *f, loose *l)
     for (size_t i = 0; i < f->g->node.n; i++) {
         const gale__pb_node *n = &f->g->node.at[i];
         l->found = false;
-        for (size_t k = 0; k < n->input.n; k++) GALE_TRY(look(l, &n->input.at[k]));
-        GALE_TRY(gale__edit_body_names(n, look, l));
+        for (size_t k = 0; k < n->input.n; k++) GALE_TRY(note_use(l, &n->input.at[k]));
+        GALE_TRY(gale__edit_body_names(n, note_use, l));
         for (size_t k = 0; l->found && k < n->output.n; k++)
             if (n->output.at[k].size)
                 GALE_TRY(gale__onnx_names_set(&l->names, n->output.at[k].at, n->output.at[k].size, 1));

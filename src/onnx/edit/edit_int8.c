@@ -9,7 +9,7 @@
 
 enum { F32 = 1, U8 = 2, I8 = 3 };
 
-/* How far rounding the weights moves the mean of each result of a product. */
+/* Shift of the mean of each result of a product that is caused by rounding the weights. */
 typedef struct shift {
     const float *by;
     int64_t n;
@@ -240,7 +240,7 @@ static gale_status change_weight(
     return set_done(c, key, &made);
 }
 
-/* --- Channels that are shared out between a value and its weights. --- */
+/* --- Channel factors that move scale from a value to its weights. --- */
 
 static bool is_left(const change *c, const gale__pb_node *node) { return gale__int8_is_left(c->how, node); }
 
@@ -530,7 +530,7 @@ static gale_status rewrite(change *c)
     return gale__edit_int8_tables(c->file, c->g, &c->used, c->how);
 }
 
-/* A name that is nobody's is a mistake. */
+/* A name that matches no node is an error. */
 static gale_status check_left(const change *c)
 {
     for (int i = 0; i < c->how->n_left; i++) {

@@ -40,7 +40,7 @@ static gale_status reserve(export *x, gale__pb_text name)
     return name.size ? gale__onnx_names_set(&x->used, name.at, name.size, 1) : GALE_OK;
 }
 
-/* `wish`, or something like it that nobody has. */
+/* `wish`, or an unused name derived from it. */
 static gale_status unique(export *x, const char *wish, gale__pb_text *out)
 {
     const char *name = *wish ? wish : gale__arena_printf(x->arena, "value_%d", x->made++);
@@ -145,8 +145,8 @@ static gale_status copy_strings(gale__arena *arena, const gale_attr *a, gale__pb
     return GALE_OK;
 }
 
-/* A scalar that is zero is written all the same. */
-static void say(gale__pb_attribute *a, size_t offset)
+/* Marks a scalar field as present, so that it is written even if it is zero. */
+static void mark_present(gale__pb_attribute *a, size_t offset)
 {
     const gale__pb_table *t = &gale__pb_tables[GALE__PB_IS_attribute];
     for (int i = 0; i < t->n_fields; i++)
@@ -158,14 +158,14 @@ static gale_status write_attr(export *x, const gale_attr *from, gale__pb_attribu
     *to = (gale__pb_attribute){.name = text_of(from->name)};
     switch (from->kind) {
     case GALE_ATTR_INT:
-        to->type = GALE__PB_INT, to->i = from->i, say(to, offsetof(gale__pb_attribute, i));
+        to->type = GALE__PB_INT, to->i = from->i, mark_present(to, offsetof(gale__pb_attribute, i));
         return GALE_OK;
     case GALE_ATTR_FLOAT:
-        to->type = GALE__PB_FLOAT, to->f = (float)from->f, say(to, offsetof(gale__pb_attribute, f));
+        to->type = GALE__PB_FLOAT, to->f = (float)from->f, mark_present(to, offsetof(gale__pb_attribute, f));
         return GALE_OK;
     case GALE_ATTR_STRING:
         to->type = GALE__PB_STRING, to->s = (gale__pb_text){from->s, from->count ? from->count : strlen(from->s)},
-        say(to, offsetof(gale__pb_attribute, s));
+        mark_present(to, offsetof(gale__pb_attribute, s));
         return GALE_OK;
     case GALE_ATTR_INTS:
         to->type = GALE__PB_INTS, to->ints.n = from->count;

@@ -10,7 +10,7 @@
 typedef struct node {
     int32_t from;
     int64_t word;
-    int64_t gram; /* which n-gram ends here, -1 none */
+    int64_t gram; /* n-gram that ends here, -1: none */
 } node;
 typedef struct tree {
     node *nodes;

@@ -16,8 +16,8 @@ static const gale__pb_text *name_of_sparse(const gale__pb_sparse *s)
     return s->values ? &s->values->name : &none;
 }
 
-/* Notes that there is a value; whether it stays. */
-static bool keep(search *s, const gale__pb_text *name)
+/* Records that the input has a value in the file; returns whether it keeps it. */
+static bool keeps_value(search *s, const gale__pb_text *name)
 {
     int32_t at = name->size ? gale__onnx_names_find(&s->inputs, name->at, name->size) : -1;
     if (at < 0) return true;
@@ -46,11 +46,11 @@ static void take_values(search *s)
     gale__pb_graph *g = s->g;
     size_t n = 0;
     for (size_t i = 0; i < g->initializer.n; i++)
-        if (keep(s, &g->initializer.at[i].name)) g->initializer.at[n++] = g->initializer.at[i];
+        if (keeps_value(s, &g->initializer.at[i].name)) g->initializer.at[n++] = g->initializer.at[i];
     g->initializer.n = n;
     n = 0;
     for (size_t i = 0; i < g->sparse_initializer.n; i++)
-        if (keep(s, name_of_sparse(&g->sparse_initializer.at[i])))
+        if (keeps_value(s, name_of_sparse(&g->sparse_initializer.at[i])))
             g->sparse_initializer.at[n++] = g->sparse_initializer.at[i];
     g->sparse_initializer.n = n;
 }

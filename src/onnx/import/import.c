@@ -318,7 +318,8 @@ static gale_status import_node(gale__onnx_scope *s, const gale__pb_node *n, size
         return gale__onnx_net_fail(
             &node, GALE_LIMIT, "the model has more than %d nodes after inlining functions", NODES_MAX);
     if (n->input.n > 1 << 20 || n->output.n > 1 << 20)
-        return gale__onnx_net_fail(&node, GALE_LIMIT, "it has too many inputs or outputs");
+        return gale__onnx_net_fail(&node, GALE_LIMIT, "it has %zu inputs and %zu outputs; at most %d are supported",
+            n->input.n, n->output.n, 1 << 20);
     const gale__pb_function *f = find_function(s, n);
     int before = net->n_nodes;
     gale_status status;

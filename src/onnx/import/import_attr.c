@@ -63,11 +63,11 @@ static gale_status read_value(gale__onnx_scope *scope, const gale__pb_attribute 
     case GALE__PB_FLOATS: to->kind = GALE_ATTR_FLOATS; return copy_floats(net->arena, a, to);
     case GALE__PB_STRINGS: to->kind = GALE_ATTR_STRINGS; return copy_strings(net->arena, a, to);
     case GALE__PB_TENSOR:
-        if (!a->t) return gale__fail(GALE_FORMAT, "its tensor is missing");
+        if (!a->t) return gale__fail(GALE_FORMAT, "it is declared as a tensor, but contains none");
         GALE_TRY(gale__onnx_tensor(net->file, a->t, &tensor));
         return keep_tensor(scope, tensor, to);
     case GALE__PB_SPARSE:
-        if (!a->sparse_tensor) return gale__fail(GALE_FORMAT, "its tensor is missing");
+        if (!a->sparse_tensor) return gale__fail(GALE_FORMAT, "it is declared as a tensor, but contains none");
         GALE_TRY(gale__onnx_sparse(net->file, a->sparse_tensor, &tensor));
         return keep_tensor(scope, tensor, to);
     default: return gale__fail(GALE_FORMAT, "lists of tensors or graphs are not supported");
@@ -124,14 +124,17 @@ gale_status gale__onnx_import_constant(gale__onnx_scope *scope, const gale__onnx
         "value_string", "value_strings", "sparse_value"};
     const gale_attr *a = NULL;
     for (size_t i = 0; !a && i < sizeof names / sizeof *names; i++) a = gale__onnx_net_attr(node, names[i]);
-    if (!a) return gale__onnx_net_fail(node, GALE_FORMAT, "it has no value");
+    if (!a)
+        return gale__onnx_net_fail(node, GALE_FORMAT,
+            "it has none of the attributes value, value_int, value_float, value_string and their lists");
     switch (a->kind) {
     case GALE_ATTR_TENSOR:
         return gale_tensor_reshape(
             (gale_tensor *)a->tensor, gale_tensor_rank(a->tensor), gale_tensor_dims(a->tensor), out);
     case GALE_ATTR_STRING: return gale_tensor_from_strings(0, NULL, &a->s, &a->count, out);
     case GALE_ATTR_STRINGS: return gale_tensor_from_strings(1, &(int64_t){(int64_t)a->count}, a->strings, NULL, out);
-    case GALE_ATTR_GRAPH: return gale__onnx_net_fail(node, GALE_FORMAT, "its value is a graph");
+    case GALE_ATTR_GRAPH:
+        return gale__onnx_net_fail(node, GALE_FORMAT, "its value is a graph instead of a number, string or tensor");
     default: return from_numbers(a, scope->net->arena, out);
     }
 }

@@ -66,7 +66,7 @@ static const char *symbol_of(inference *f, const gale__onnx_net_value *v, int ax
 
 /* --- One world. --- */
 
-static void note(const scope *s, int32_t value, gale__node n)
+static void set_shape(const scope *s, int32_t value, gale__node n)
 {
     if (value < 0) return;
     shape *v = &s->values[value];
@@ -93,7 +93,7 @@ static gale_status set_inputs(inference *f, const scope *main, int which)
             dims[d] = symbol < 0 ? v->dims[d] : f->unit * number_of(symbol, which);
             if (symbol >= 0) f->numbers[symbol][which] = dims[d];
         }
-        if (known) note(main, f->net->inputs[i], gale__prim_input(g, i, v->type, v->rank, dims));
+        if (known) set_shape(main, f->net->inputs[i], gale__prim_input(g, i, v->type, v->rank, dims));
     }
     return g->status;
 }
@@ -164,7 +164,7 @@ static gale_status lower_node(const scope *s, int32_t index)
         if (node->out[i] >= 0) outputs[one.n_outputs++] = node->out[i];
     gale_status status = gale__onnx_segment_graph(s->net, &one, r.types, &graph);
     if (status == GALE_OK) status = gale__opgraph_inline(graph, g, r.nodes, r.n, made, one.n_outputs);
-    for (int i = 0; status == GALE_OK && i < one.n_outputs; i++) note(s, outputs[i], made[i]);
+    for (int i = 0; status == GALE_OK && i < one.n_outputs; i++) set_shape(s, outputs[i], made[i]);
     g->status = GALE_OK;
     if (status == GALE_NO_MEMORY) gale_graph_destroy(&graph);
     return status == GALE_NO_MEMORY ? status : let_go(s->world, node, &graph);
@@ -179,7 +179,7 @@ static gale_status open_scope(const scope *s)
         const gale__onnx_net_value *v = &s->net->values[i];
         s->values[i].node = GALE__NIL;
         if (v->constant && v->kind == GALE__KIND_NUMBERS)
-            note(s, i, gale__prim_const_tensor(&s->world->g, v->constant));
+            set_shape(s, i, gale__prim_const_tensor(&s->world->g, v->constant));
     }
     return s->world->g.status;
 }
@@ -213,7 +213,7 @@ static gale_status take_branch(const scope *s, const gale__onnx_net_node *node)
     GALE_TRY(open_scope(&inner));
     for (int i = 0; i < body->n_captures; i++) inner.values[body->inputs[i]] = s->values[body->captures[i]];
     GALE_TRY(run_scope(&inner));
-    for (int i = 0; i < node->n_out; i++) note(s, node->out[i], inner.values[body->outputs[i]].node);
+    for (int i = 0; i < node->n_out; i++) set_shape(s, node->out[i], inner.values[body->outputs[i]].node);
     return GALE_OK;
 }
 

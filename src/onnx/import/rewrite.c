@@ -2,7 +2,7 @@
 #include "onnx/import/rewrite.h"
 #include <string.h>
 
-static void note(gale__onnx_rewrite *w, gale_status status)
+static void keep_first_failure(gale__onnx_rewrite *w, gale_status status)
 {
     if (w->status == GALE_OK) w->status = status;
 }
@@ -18,7 +18,7 @@ void gale__rw_node(gale__onnx_rewrite *w, const char *op, const gale_attr *attrs
     int n_in, int32_t *out, int n_out)
 {
     for (int i = 0; i < n_out && w->status == GALE_OK; i++)
-        if (out[i] < 0) note(w, gale__onnx_net_new_value(w->net, NULL, &out[i]));
+        if (out[i] < 0) keep_first_failure(w, gale__onnx_net_new_value(w->net, NULL, &out[i]));
     if (w->status != GALE_OK) return;
     n_in = given(in, n_in);
     gale__onnx_net_node node = *w->node;
@@ -28,7 +28,7 @@ void gale__rw_node(gale__onnx_rewrite *w, const char *op, const gale_attr *attrs
     node.in = (int32_t *)in, node.n_in = n_in;
     node.out = out, node.n_out = n_out;
     node.bodies = NULL, node.n_bodies = 0;
-    note(w, gale__onnx_net_push(w->net, &node));
+    keep_first_failure(w, gale__onnx_net_push(w->net, &node));
     if (w->status == GALE_OK) gale__onnx_net_learn(w->net, &node);
 }
 
@@ -46,7 +46,7 @@ void gale__rw_turn(gale__onnx_rewrite *w, const char *op, const int32_t *in, int
     n_in = given(in, n_in);
     int32_t *copy = gale__arena_copy(w->net->arena, in, (size_t)n_in * sizeof *in);
     if (!copy) {
-        note(w, GALE_NO_MEMORY);
+        keep_first_failure(w, GALE_NO_MEMORY);
         return;
     }
     w->node->op = op;
@@ -59,7 +59,7 @@ int32_t gale__rw_in(const gale__onnx_rewrite *w, int index) { return index < w->
 
 void gale__rw_set_in(gale__onnx_rewrite *w, int index, int32_t value)
 {
-    if (w->status == GALE_OK) note(w, gale__onnx_net_set_input(w->net, w->node, index, value));
+    if (w->status == GALE_OK) keep_first_failure(w, gale__onnx_net_set_input(w->net, w->node, index, value));
 }
 
 double gale__rw_float(const gale__onnx_rewrite *w, const char *name, double fallback)
@@ -85,7 +85,7 @@ const int64_t *gale__rw_list(const gale__onnx_rewrite *w, const char *name, int 
 
 void gale__rw_set(gale__onnx_rewrite *w, gale_attr attr)
 {
-    if (w->status == GALE_OK) note(w, gale__onnx_net_set_attr(w->net, w->node, attr));
+    if (w->status == GALE_OK) keep_first_failure(w, gale__onnx_net_set_attr(w->net, w->node, attr));
 }
 
 void gale__rw_drop_all(gale__onnx_rewrite *w) { w->node->n_attrs = 0; }
@@ -93,14 +93,14 @@ void gale__rw_drop_all(gale__onnx_rewrite *w) { w->node->n_attrs = 0; }
 gale_attr gale__rw_ints_attr(gale__onnx_rewrite *w, const char *name, const int64_t *values, int n)
 {
     const int64_t *copy = gale__arena_copy(w->net->arena, values, (size_t)n * sizeof *values);
-    if (!copy) note(w, GALE_NO_MEMORY);
+    if (!copy) keep_first_failure(w, GALE_NO_MEMORY);
     return (gale_attr)GALE_INTS(name, copy, copy ? (size_t)n : 0);
 }
 
 int32_t gale__rw_ints(gale__onnx_rewrite *w, const int64_t *values, int n)
 {
     int32_t out = -1;
-    if (w->status == GALE_OK) note(w, gale__onnx_net_ints(w->net, values, n, &out));
+    if (w->status == GALE_OK) keep_first_failure(w, gale__onnx_net_ints(w->net, values, n, &out));
     return out;
 }
 
@@ -111,18 +111,18 @@ int32_t gale__rw_floats(gale__onnx_rewrite *w, const double *values, int n)
     int32_t out = -1;
     gale_tensor *t = NULL;
     if (w->status != GALE_OK) return -1;
-    note(w, gale_tensor_create(NULL, GALE_F32, 1, &(int64_t){n}, &t));
+    keep_first_failure(w, gale_tensor_create(NULL, GALE_F32, 1, &(int64_t){n}, &t));
     if (w->status != GALE_OK) return -1;
     float *data = gale_tensor_data(t);
     for (int i = 0; i < n; i++) data[i] = (float)values[i];
-    note(w, gale__onnx_net_constant(w->net, NULL, &t, &out));
+    keep_first_failure(w, gale__onnx_net_constant(w->net, NULL, &t, &out));
     return out;
 }
 
 int32_t gale__rw_scalar(gale__onnx_rewrite *w, gale_type type, double value)
 {
     int32_t out = -1;
-    if (w->status == GALE_OK) note(w, gale__onnx_net_scalar(w->net, type, value, &out));
+    if (w->status == GALE_OK) keep_first_failure(w, gale__onnx_net_scalar(w->net, type, value, &out));
     return out;
 }
 

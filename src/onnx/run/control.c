@@ -281,7 +281,7 @@ static gale_status map_item(control *c, gale__onnx_net *body, size_t at, gale_ob
 {
     for (int i = 0; i < c->node->n_in; i++) {
         gale_object *from = input(c, i);
-        if (!from) return gale__fail(GALE_INVALID, "input %d is empty", i);
+        if (!from) return gale__fail(GALE_INVALID, "input %d has no value", i);
         if (from->kind == GALE_OBJECT_SEQUENCE && at >= from->count)
             return gale__fail(GALE_INVALID, "input %d has %zu items, but the first has more", i, from->count);
         given[i] = from->kind == GALE_OBJECT_SEQUENCE ? from->items[at] : from;

@@ -379,7 +379,8 @@ static gale_status check_lists(const char *function, const char *const *input_na
     int n_inputs, const char *const *output_names, int n_outputs)
 {
     if (n_inputs < 0 || n_outputs < 0)
-        return gale__fail(GALE_INVALID, "%s: n_inputs is %d and n_outputs %d", function, n_inputs, n_outputs);
+        return gale__fail(GALE_INVALID, "%s: n_inputs is %d and n_outputs %d; they must not be negative", function,
+            n_inputs, n_outputs);
     for (int i = 0; i < n_inputs; i++)
         if (!input_names[i] || !inputs[i])
             return gale__fail(

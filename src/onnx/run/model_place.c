@@ -68,7 +68,7 @@ static gale_status choose_by_trial(gale_model *m, gale_object *const *inputs, ga
 gale_status gale__place(gale_model *m, gale_object *const *inputs, gale_device *const *devices, int n,
     const gale__place_told *told, double *times_us, int *chosen)
 {
-    if (n < 1) return gale__fail(GALE_INVALID, "gale_model_place: n is %d, but there must be a device", n);
+    if (n < 1) return gale__fail(GALE_INVALID, "gale_model_place: n is %d; at least one device is needed", n);
     for (int i = 0; i < n; i++)
         if (!devices[i]) return gale__fail(GALE_INVALID, "gale_model_place: devices[%d] is NULL", i);
     gale_status status = gale_model_forecast(m, inputs, devices, n, times_us);

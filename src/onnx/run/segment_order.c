@@ -208,7 +208,8 @@ static gale_status schedule(scheduler *s)
         any |= more;
     }
     if (s->n_waiting)
-        return gale__onnx_net_fail(&net->nodes[s->waiting[0]], GALE_FORMAT, "its inputs are never all available");
+        return gale__onnx_net_fail(
+            &net->nodes[s->waiting[0]], GALE_FORMAT, "its inputs are never all available: the nodes form a cycle");
     find_uses(s->exec);
     for (int i = 0; i < s->exec->n_steps; i++)
         if (s->exec->steps[i].segment) GALE_TRY(find_edges(s, i));

@@ -70,7 +70,9 @@ static bool read_classes(gale__lower *L, classes *c)
         gale__lower_refuse(L, "%lld classes exceed the limit of %d", (long long)each.count, CLASSES_MAX);
     for (int64_t i = 0; i < c->n && gale__lower_good(L); i++) {
         int64_t n = gale__ml_list_i(&each, i);
-        if (n < 0 || n > INT32_MAX) gale__lower_refuse(L, "class %lld has %lld vectors", (long long)i, (long long)n);
+        if (n < 0 || n > INT32_MAX)
+            gale__lower_refuse(
+                L, "vectors_per_class: class %lld has the invalid number %lld", (long long)i, (long long)n);
         else c->first[i + 1] = c->vectors += n;
     }
     return gale__lower_good(L);

@@ -66,8 +66,8 @@ static bool descend(gale__lower *L, gale__trees *t, int64_t root, int64_t *stack
 bool gale__trees_measure(gale__lower *L, gale__trees *t, int64_t features)
 {
     if (t->targets < 1 || t->targets > TARGETS_MAX || t->n_roots < 1)
-        return gale__lower_refuse(
-                   L, "there are %lld trees and %lld targets", (long long)t->n_roots, (long long)t->targets) >= 0;
+        return gale__lower_refuse(L, "%lld trees and %lld targets are not supported; at least one of each is needed",
+                   (long long)t->n_roots, (long long)t->targets) >= 0;
     int64_t *stack = take(L, 2 * t->n_nodes, sizeof *stack), *steps = take(L, t->n_nodes, sizeof *steps);
     if (!stack || !steps) return false;
     for (int64_t i = 0; i < t->n_nodes; i++) {

@@ -10,7 +10,7 @@ enum {
     LEAST_K = 16,
     LEAST_ROWS = 4,
     CHANNEL_TAPS = 128
-}; /* SUM_MOST: 255 * 255 so many times stays within I32 */
+}; /* SUM_MOST: number of products of 255 * 255 whose sum fits I32 */
 
 static bool is_byte(const gale__prim_node *p) { return p->type == GALE_I8 || p->type == GALE_U8; }
 
@@ -26,7 +26,8 @@ static bool is_float(const gale__prim_graph *g, gale__node x)
     return gale__type_is_float((gale_type)gale__prim_at(g, x)->type);
 }
 
-/* What was rounded to a narrower float for the sake of a product, and kept finite: in whole numbers it need not be. */
+/* Looks through casts to a narrower float, and through the clamps that keep them finite: half precision inserts both
+ * before products, and integer products do not need them. */
 static gale__node unrounded(const gale__prim_graph *g, gale__node x)
 {
     for (;;) {
@@ -39,7 +40,8 @@ static gale__node unrounded(const gale__prim_graph *g, gale__node x)
     }
 }
 
-/* x as numbers times scale: I32, made of bytes less a zero point; false where it is nothing of the kind. */
+/* Matches x = numbers * scale, where numbers is I32: bytes minus an optional zero point.  False if x is not of this
+ * form. */
 static bool find_in_order(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
 {
     const gale__prim_node *p = gale__prim_at(g, unrounded(g, x));
@@ -59,7 +61,7 @@ static bool find_in_order(gale__prim_graph *g, gale__node x, gale__node *numbers
     return *numbers >= 0 && *scale >= 0;
 }
 
-/* The same of a value whose axes were turned, as the weights of Gemm are. */
+/* The same, looking through a PERMUTE, as on the weights of Gemm. */
 static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers, gale__node *scale)
 {
     gale__prim_node p = *gale__prim_at(g, unrounded(g, x));
@@ -74,17 +76,17 @@ static bool find_numbers(gale__prim_graph *g, gale__node x, gale__node *numbers,
     return *numbers >= 0 && *scale >= 0;
 }
 
-/* Whether the scale is the same along the axis that is so far from the last one. */
+/* Whether the scale is constant along an axis, counted from the last one. */
 static bool same_along(const gale__prim_graph *g, gale__node scale, int from_end)
 {
     const gale__prim_node *p = gale__prim_at(g, scale);
     return p->rank <= from_end || p->dims[p->rank - 1 - from_end] == 1;
 }
 
-gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node b)
+gale__node gale__prim_integer_matmul(gale__prim_graph *g, gale__node a, gale__node b)
 {
     gale__node x, y, by_x, by_y;
-    if (!g->whole_products || !find_numbers(g, a, &x, &by_x) || !find_numbers(g, b, &y, &by_y)) return GALE__NIL;
+    if (!g->integer_products || !find_numbers(g, a, &x, &by_x) || !find_numbers(g, b, &y, &by_y)) return GALE__NIL;
     gale__prim_node p = *gale__prim_at(g, a), q = *gale__prim_at(g, b);
     if (p.rank < 2 || q.rank < 2 || p.dims[p.rank - 1] > SUM_MOST || p.dims[p.rank - 1] < LEAST_K) return GALE__NIL;
     if (!same_along(g, by_x, 0) || !same_along(g, by_y, 1)) return GALE__NIL;
@@ -92,10 +94,10 @@ gale__node gale__prim_whole_matmul(gale__prim_graph *g, gale__node a, gale__node
     return gale__prim_cast(g, gale__prim_mul(g, sum, gale__prim_mul(g, by_x, by_y)), (gale_type)p.type);
 }
 
-gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
+gale__node gale__prim_integer_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c)
 {
     gale__node numbers, kernel, by_x, by_w;
-    if (!g->whole_products || !find_numbers(g, x, &numbers, &by_x) || !find_numbers(g, w, &kernel, &by_w))
+    if (!g->integer_products || !find_numbers(g, x, &numbers, &by_x) || !find_numbers(g, w, &kernel, &by_w))
         return GALE__NIL;
     gale_type type = (gale_type)gale__prim_at(g, x)->type;
     gale__prim_node q = *gale__prim_at(g, w), s = *gale__prim_at(g, by_w);
@@ -115,7 +117,7 @@ gale__node gale__prim_whole_conv(gale__prim_graph *g, gale__node x, gale__node w
 bool gale__prim_dequantised(gale__prim_graph *g, gale__node x, gale__prim_scaled *out)
 {
     const gale__prim_node *p = gale__prim_at(g, x);
-    if (!g->whole_products || p->op != GALE__MUL || p->type != GALE_F32) return false;
+    if (!g->integer_products || p->op != GALE__MUL || p->type != GALE_F32) return false;
     int cast = gale__prim_at(g, p->in[0])->op == GALE__CAST ? 0 : 1;
     const gale__prim_node *c = gale__prim_at(g, p->in[cast]);
     *out = (gale__prim_scaled){.bytes = c->in[0]};
@@ -135,8 +137,8 @@ gale__node gale__prim_dequantise(gale__prim_graph *g, gale__node bytes, const ga
     return gale__prim_mul(g, gale__prim_cast(g, bytes, GALE_F32), gale__prim_scalar(g, GALE_F32, as->scale));
 }
 
-/* Bytes less a zero point that is known are padded with it before it is taken away: what a convolution reads is then a
- * plain load, and not a choice. */
+/* Bytes are padded with their zero point before it is subtracted, if it is known: the convolution then reads with plain
+ * loads instead of guarded ones. */
 gale__node gale__prim_pad_bytes(gale__prim_graph *g, gale__node x, gale__prim_conv_args *c)
 {
     const gale__prim_node *p = gale__prim_at(g, x);
