@@ -113,8 +113,11 @@ INLINE void NAME(int rows, SUM *c, size_t ldc, const PANEL *a, const PANEL *b, c
     VALUES y[NR / 2];
     _Pragma("GCC unroll 4") for (int r = 0; r < rows / 2; r++) _Pragma("GCC unroll 6") for (int j = 0; j < NR / 2; j++)
         s[r][j] = ZERO;
-    for (size_t i = 0; i < k; i++, a += MR * STEP) {
-        const PANEL *p = offset ? b + offset[i] * STEP : b + (ptrdiff_t)i * NR * STEP;
+    const PANEL *p, *next = offset ? b + offset[0] * STEP : b; /* known a step before, as in simd_gemm.c */
+    _Pragma("GCC unroll 2") for (size_t i = 0; i < k; i++, a += MR * STEP)
+    {
+        p = next;
+        next = offset ? b + offset[i + 1 < k ? i + 1 : i] * STEP : p + NR * STEP;
         for (int j = 0; j < NR / 2; j++) y[j] = LOAD(p + 2 * j * STEP);
         _Pragma("GCC unroll 4") for (int r = 0; r < rows / 2; r++)
         {
