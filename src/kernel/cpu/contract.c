@@ -10,7 +10,7 @@
 #define K_BYTES 1024   /* of one row of a panel: what a tile's pass over k keeps in the first cache */
 #define K_SHARES 512   /* steps of operands in shares */
 #define K_PRODUCT 2048 /* the same of plain products, so that more tiles are finished at once */
-#define TILE_ROWS 120
+#define TILE_ROWS 128  /* at most, as TILE_ROWS_MOST; each of them reads all panels of its lanes */
 #define TILE_LANES 768
 #define LEAST_PANELS 4          /* of a tile that is made smaller for more threads; 1 where these would have none */
 #define PACKED_BYTES (4u << 20) /* of b, shared by all threads */
@@ -150,7 +150,7 @@ static void choose_tiles(gale__cpu_contract *c)
             size = (int64_t)c->size;
     int64_t steps = c->shares ? K_SHARES : c->gemm.b_group ? K_BYTES / ((int64_t)c->unit / c->group) : K_NARROW;
     c->kc = c->group > 1 ? equal_parts(k, steps, c->group) : equal_parts(k, K_PRODUCT / size, 1);
-    c->mc = equal_parts(m, TILE_ROWS, mr);
+    c->mc = equal_parts(m, TILE_ROWS / mr * mr, mr);
     c->tile_lanes = equal_parts(n, TILE_LANES, nr);
     int64_t tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     c->groups = 1;
@@ -167,7 +167,7 @@ static void choose_tiles(gale__cpu_contract *c)
     bool divides = c->groups == 1 && !c->by_batch;
     if (c->shares && divides && width > 1) gale__cpu_shares_divide(m, n, k, width, &c->mc, &c->tile_lanes);
     divides &= !c->shares;
-    while (divides && tiles < 4 * width && c->mc > (tiles < width ? 1 : 2) * mr) {
+    while (divides && width > 1 && tiles < 4 * width && c->mc > (tiles < width ? 1 : 2) * mr) {
         c->mc = round_up(c->mc / 2, mr);
         tiles = round_up(m, c->mc) / c->mc * (round_up(n, c->tile_lanes) / c->tile_lanes);
     }

@@ -294,7 +294,7 @@ typedef struct gale__simd {
     /* U8 (0) or I8 (1) as F32 less a number; stride in elements */
     void (*centre[2])(float *d, const void *a, int64_t stride, float less, size_t n);
     /* y[r][i] = start + the sum of w[4 q + t] x[r][offset[q] + i * step + t], step 1 or 2, rows of x `pitch` apart; up
-     * to 64 bytes after the last one are read; NULL: not on this processor */
+     * to 64 bytes after the last one are read, and GALE__SIMD_SLACK sums written; NULL: not on this processor */
     void (*quads)(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
         int step, int32_t start, size_t rows, size_t n);
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]

@@ -113,8 +113,11 @@ INLINE void NAME(int rows, SUM *c, size_t ldc, const PANEL *a, const PANEL *b, c
     VALUES y[NR / 2];
     _Pragma("GCC unroll 4") for (int r = 0; r < rows / 2; r++) _Pragma("GCC unroll 6") for (int j = 0; j < NR / 2; j++)
         s[r][j] = ZERO;
-    for (size_t i = 0; i < k; i++, a += MR * STEP) {
-        const PANEL *p = offset ? b + offset[i] * STEP : b + (ptrdiff_t)i * NR * STEP;
+    const PANEL *p, *next = offset ? b + offset[0] * STEP : b; /* known a step before, as in simd_gemm.c */
+    _Pragma("GCC unroll 2") for (size_t i = 0; i < k; i++, a += MR * STEP)
+    {
+        p = next;
+        next = offset ? b + offset[i + 1 < k ? i + 1 : i] * STEP : p + NR * STEP;
         for (int j = 0; j < NR / 2; j++) y[j] = LOAD(p + 2 * j * STEP);
         _Pragma("GCC unroll 4") for (int r = 0; r < rows / 2; r++)
         {
@@ -134,8 +137,53 @@ TILE(NAME, 2)
 TILE(NAME, 4)
 TILE(NAME, 8)
 
+#if EXTENSION == IS_i8mm
+enum { LANES = 4, VECTORS = 4 };
+/* Lane i takes four bytes from i * step on; so many vectors of lanes. */
+INLINE void quads_block(int vectors, int32_t *y, const uint8_t *x, const int32_t *offset, const int8_t *w, size_t quads,
+    int step, uint8x16_t at, int32_t start)
+{
+    int32x4_t sum[VECTORS];
+    _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) sum[j] = vdupq_n_s32(start);
+    _Pragma("GCC unroll 3") for (size_t q = 0; q < quads; q++)
+    {
+        int32_t four_weights;
+        memcpy(&four_weights, w + 4 * q, 4);
+        int8x16_t four = vreinterpretq_s8_s32(vdupq_n_s32(four_weights));
+        _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) sum[j] =
+            vusdotq_s32(sum[j], vqtbl1q_u8(vld1q_u8(x + offset[q] + LANES * j * step), at), four);
+    }
+    _Pragma("GCC unroll 4") for (int j = 0; j < vectors; j++) vst1q_s32(y + LANES * j, sum[j]);
+}
+
+INLINE void quads_of(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
+    int step, int32_t start, size_t rows, size_t n)
+{
+    static const uint8_t places[2][16] = {
+        {0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6}, {0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7, 8, 9}};
+    uint8x16_t at = vld1q_u8(places[step - 1]);
+    for (; rows > 0; rows--, x += pitch, y += n) {
+        size_t i = 0;
+        for (; i + LANES * VECTORS <= n; i += LANES * VECTORS)
+            quads_block(VECTORS, y + i, x + i * (size_t)step, offset, w, quads, step, at, start);
+        for (; i < n; i += LANES) quads_block(1, y + i, x + i * (size_t)step, offset, w, quads, step, at, start);
+    }
+}
+
+static void quads_any(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
+    int step, int32_t start, size_t rows, size_t n)
+{
+    if (quads == 3 && step == 1) quads_of(y, x, pitch, offset, w, 3, 1, start, rows, n);
+    else if (quads == 3) quads_of(y, x, pitch, offset, w, 3, 2, start, rows, n);
+    else quads_of(y, x, pitch, offset, w, quads, step, start, rows, n);
+}
+#endif
+
 void SIMD(dot)(gale__simd *t)
 {
+#if EXTENSION == IS_i8mm
+    t->quads = quads_any;
+#endif
     t->gemm[t->n_gemms++] =
         (gale__simd_gemm){.key = KEY, .mr = MR, .nr = NR, .part = {ROW_OF(NAME, 2), ROW_OF(NAME, 4), ROW_OF(NAME, 8)}};
 }

@@ -30,22 +30,40 @@
 #define PUT1 PUT(0)
 #define PUT4 PUT1 PUT(1) PUT(2) PUT(3)
 #define PUT8 PUT4 PUT(4) PUT(5) PUT(6) PUT(7)
-#define TILE_OF(name, rows, T, MULTIPLY, NEXT, ...)                                     \
-    static void name(void *c_, size_t ldc, const void *a_, const void *b_, __VA_ARGS__) \
-    {                                                                                   \
-        const T *a = a_, *b = b_;                                                       \
-        T *c = c_;                                                                      \
-        SUMS##rows _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8)       \
-        {                                                                               \
-            const T *p = NEXT;                                                          \
-            V b0 = LOAD(p), b1 = LOAD(p + LANES), b2 = LOAD(p + 2 * LANES);             \
-            MULTIPLY()                                                                  \
-        }                                                                               \
-        PUT##rows                                                                       \
+#define READ3() V b0 = LOAD(p), b1 = LOAD(p + LANES), b2 = LOAD(p + 2 * LANES);
+/* Where a step reads is known a step before: a processor that has the products of a step under way looks less far
+ * ahead than it takes to load an offset, then what is there.  (On a Neoverse V1: 75 GFLOP/s instead of 66.) */
+#define STEPS_AT(T, READ, MULTIPLY)                                \
+    const T *p, *next = b + offset[0];                             \
+    _Pragma("GCC unroll 2") for (size_t i = 1; i < k; i++, a += 8) \
+    {                                                              \
+        p = next;                                                  \
+        next = b + offset[i];                                      \
+        READ() MULTIPLY()                                          \
+    }                                                              \
+    p = next;                                                      \
+    {                                                              \
+        READ() MULTIPLY()                                          \
     }
-#define TILE(name, rows, T, MULTIPLY)                                      \
-    TILE_OF(name##_##rows, rows, T, MULTIPLY, b + i * 3 * LANES, size_t k) \
-    TILE_OF(name##_at_##rows, rows, T, MULTIPLY, b + offset[i], const int32_t *offset, size_t k)
+#define TILE(name, rows, T, MULTIPLY)                                                          \
+    static void name##_##rows(void *c_, size_t ldc, const void *a_, const void *b_, size_t k)  \
+    {                                                                                          \
+        const T *a = a_, *b = b_;                                                              \
+        T *c = c_;                                                                             \
+        SUMS##rows _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8)              \
+        {                                                                                      \
+            const T *p = b + i * 3 * LANES;                                                    \
+            READ3() MULTIPLY()                                                                 \
+        }                                                                                      \
+        PUT##rows                                                                              \
+    }                                                                                          \
+    static void name##_at_##rows(                                                              \
+        void *c_, size_t ldc, const void *a_, const void *b_, const int32_t *offset, size_t k) \
+    {                                                                                          \
+        const T *a = a_, *b = b_;                                                              \
+        T *c = c_;                                                                             \
+        SUMS##rows STEPS_AT(T, READ3, MULTIPLY) PUT##rows                                      \
+    }
 #define FIRST1()   \
     V x = LOAD(a); \
     ROW(0, x, 0)
@@ -123,20 +141,16 @@ TILE(tile_f64, 8, double, ALL2)
 #define PUT(r)                                           \
     STORE(c + r * ldc, ADD(LOAD(c + r * ldc), s##r##0)); \
     STORE(c + r * ldc + LANES, ADD(LOAD(c + r * ldc + LANES), s##r##1));
+#define READ_SLIM()                       \
+    V b0 = LOAD(p), b1 = LOAD(p + LANES); \
+    __builtin_prefetch(a + 320);
 #define SLIM(rows, MULTIPLY)                                                                   \
     static void tile_f32_slim_##rows(                                                          \
         void *c_, size_t ldc, const void *a_, const void *b_, const int32_t *offset, size_t k) \
     {                                                                                          \
         const float *a = a_, *b = b_;                                                          \
         float *c = c_;                                                                         \
-        SUMS##rows _Pragma("GCC unroll 4") for (size_t i = 0; i < k; i++, a += 8)              \
-        {                                                                                      \
-            const float *p = b + offset[i];                                                    \
-            V b0 = LOAD(p), b1 = LOAD(p + LANES);                                              \
-            __builtin_prefetch(a + 320);                                                       \
-            MULTIPLY()                                                                         \
-        }                                                                                      \
-        PUT##rows                                                                              \
+        SUMS##rows STEPS_AT(float, READ_SLIM, MULTIPLY) PUT##rows                              \
     }
 SLIM(1, FIRST1)
 SLIM(4, FIRST4)
