@@ -1,6 +1,7 @@
 /* Operations on whole rows of f32, for softmax, normalisation and depthwise convolution when rows are too short to go
  * through the interpreter one instruction at a time. */
 #include "kernel/cpu/simd_isa.h"
+#include "kernel/cpu/math_wide.h"
 #include "kernel/cpu/simd_lanes.h"
 
 enum { STEP = 4 * LANES }; /* four registers at a time */
@@ -60,7 +61,11 @@ FOLD(largest, -__builtin_inff(), larger, larger)
 static float exp_row(float *y, const float *x, size_t n)
 {
     float top = largest(x, n);
-    SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = m32_exp(x[i] - top);
+    size_t i = 0;
+#ifdef GALE__WIDE
+    for (; i + WIDE_LANES <= n; i += WIDE_LANES) wide_store(y + i, mw_exp(f_sub(wide_load(x + i), wide_number(top))));
+#endif
+    SIMD_LOOP for (; i < n; i++) y[i] = m32_exp(x[i] - top);
     return sum(y, n);
 }
 
@@ -217,8 +222,6 @@ static void mix_rows(
     }
 }
 
-M_INLINE float sigmoid(float x) { return 1 / (1 + m32_exp(-x)); }
-
 static void rnn_units(const gale__simd_cell *v, size_t n)
 {
     const float *x = v->x, *z = v->z;
@@ -234,7 +237,7 @@ static void gru_units(const gale__simd_cell *v, size_t n)
     for (size_t i = 0; v->bias && i < n; i++) late[i] = v->bias[i];
     SIMD_LOOP for (size_t i = 0; i < n; i++)
     {
-        float update = sigmoid(x[i] + z[i]), reset = sigmoid(xr[i] + zr[i]);
+        float update = m32_sigmoid(x[i] + z[i]), reset = m32_sigmoid(xr[i] + zr[i]);
         float fresh = m32_tanh(xh[i] + reset * (zh[i] + late[i]));
         h[i] = (1 - update) * fresh + update * before[i];
     }
@@ -247,9 +250,9 @@ static void lstm_units(const gale__simd_cell *v, size_t n)
     float *h = v->h, *c = v->c;
     SIMD_LOOP for (size_t i = 0; i < n; i++)
     {
-        float cell = sigmoid(xf[i] + zf[i]) * c[i] + sigmoid(x[i] + z[i]) * m32_tanh(xc[i] + zc[i]);
+        float cell = m32_sigmoid(xf[i] + zf[i]) * c[i] + m32_sigmoid(x[i] + z[i]) * m32_tanh(xc[i] + zc[i]);
         c[i] = cell;
-        h[i] = sigmoid(xo[i] + zo[i]) * m32_tanh(cell);
+        h[i] = m32_sigmoid(xo[i] + zo[i]) * m32_tanh(cell);
     }
 }
 
