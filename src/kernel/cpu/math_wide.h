@@ -18,12 +18,19 @@ typedef struct wide_i32 {
 } VI;
 typedef VI VB; /* all bits of a lane, or none */
 
-#define WIDE_FN(type, name, args, expr)                 \
-    M_INLINE type name args                             \
-    {                                                   \
-        type r;                                         \
-        for (int i = 0; i < WIDE; i++) r.v[i] = (expr); \
-        return r;                                       \
+/* No loops: they would keep vectors in memory where compilers do not unroll them (-O2). */
+#define WIDE_AT(k, statement) \
+    {                         \
+        enum { i = k };       \
+        statement;            \
+    }
+#define WIDE_EACH(statement) WIDE_AT(0, statement) WIDE_AT(1, statement) WIDE_AT(2, statement) WIDE_AT(3, statement)
+#define WIDE_FN(type, name, args, expr) \
+    M_INLINE type name args             \
+    {                                   \
+        type r;                         \
+        WIDE_EACH(r.v[i] = (expr))      \
+        return r;                       \
     }
 #define WIDE_1(to, name, from, expr) WIDE_FN(to, name, (from a), expr)
 #define WIDE_2(to, name, from, expr) WIDE_FN(to, name, (from a, from b), expr)
@@ -65,10 +72,7 @@ WIDE_FN(VI, i_shl, (VI a, int n), a.v[i] << n)
 WIDE_FN(VI, i_shr, (VI a, int n), a.v[i] >> n)
 WIDE_SELECT(VF, f_sel, vbslq_f32)
 WIDE_SELECT(VI, i_sel, vbslq_s32)
-M_INLINE void wide_store(float *p, VF x)
-{
-    for (int i = 0; i < WIDE; i++) vst1q_f32(p + 4 * i, x.v[i]);
-}
+M_INLINE void wide_store(float *p, VF x) { WIDE_EACH(vst1q_f32(p + 4 * i, x.v[i])) }
 
 #define b_and i_and
 #define b_or i_or
@@ -76,12 +80,12 @@ M_INLINE void wide_store(float *p, VF x)
 #define F(c) wide_number((float)(c))
 #define I(c) wide_integer((int32_t)(c))
 /* Volatile: equal loads must not be merged, or copies come back. */
-#define F_ADDED(c)                                                                                        \
-    ({                                                                                                    \
-        static const float number[4] = {c, c, c, c};                                                      \
-        VF r_;                                                                                            \
-        for (int i_ = 0; i_ < WIDE; i_++) __asm__ volatile("ldr %q0, %1" : "=w"(r_.v[i_]) : "m"(number)); \
-        r_;                                                                                               \
+#define F_ADDED(c)                                                               \
+    ({                                                                           \
+        static const float number[4] = {c, c, c, c};                             \
+        VF r_;                                                                   \
+        WIDE_EACH(__asm__ volatile("ldr %q0, %1" : "=w"(r_.v[i]) : "m"(number))) \
+        r_;                                                                      \
     })
 #define FN1(name) M_INLINE VF mw_##name(VF x)
 #define FN2(name) M_INLINE VF mw_##name(VF x, VF y)
