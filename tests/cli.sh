@@ -266,6 +266,7 @@ check() { # check NAME COMMAND...
         failed=$((failed + 1))
     fi
 }
+file_limit() { (ulimit -f 1 && "$gale" embed --help >"$folder/limited" 2>/dev/null); [ $? -eq 1 ]; }
 full_disk() { "$gale" --help >/dev/full 2>/dev/null; [ $? -eq 1 ]; }
 no_escapes() { ! NO_COLOR= "$gale" cache --limit x 2>&1 | grep -q "$(printf '\033')"; }
 completes() {
@@ -280,6 +281,7 @@ for shell in bash zsh fish; do
     fi
 done
 check 'a full disk is an error' full_disk
+check 'a limit on the size of files is an error' file_limit
 check 'no colour in a pipe' no_escapes
 if command -v bash >/dev/null; then check 'bash completes' completes; else
     echo 'SKIP bash completes: no bash'
@@ -300,6 +302,7 @@ expect 0 '^ab ab$' tokenize "$folder/ids" --tokenizer "$folder" --decode
 expect 0 '"mask": \[1, 1, 0\]' tokenize "$folder/texts" --tokenizer "$folder" --json --pad 3
 expect 1 'line 1: no tab in the line' tokenize "$folder/texts" --tokenizer "$folder" --pairs
 expect 1 "line 1: unexpected character 'a' in a list of numbers" tokenize "$folder/texts" --tokenizer "$folder" --decode
+expect 1 "^gale: error: $folder: Is a directory" tokenize "$folder" --tokenizer "$folder"
 expect 2 'missing option: --tokenizer' tokenize "$folder/texts"
 expect 2 'expected a number of tokens or none' tokenize "$folder/texts" --tokenizer "$folder" --pad many
 mkdir "$folder/without"

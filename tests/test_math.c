@@ -2,6 +2,7 @@
  * interest and all corners.  Fails above the bound that each row states, in units of the last place. */
 #include "test.h"
 #include "kernel/cpu/math.h"
+#include "kernel/cpu/simd.h"
 #include <float.h>
 #include <stdlib.h>
 
@@ -155,6 +156,26 @@ TEST(one_operand)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) measure(&rows[i]);
 }
 
+/* Functions over blocks: the bits of the one for a number, whatever the length. */
+static void compare_block(const gale__simd *simd, int op, float (*f)(float))
+{
+    enum { MOST = 61 };
+    float x[MOST], y[MOST];
+    for (int n = 0; n <= MOST; n++) {
+        for (int i = 0; i < n; i++) x[i] = (float)(i % 3 ? sample(-9, 9) : corners[(size_t)(i + n) % CORNERS]);
+        simd->op[op][GALE__SIMD_TYPE_F32](y, x, NULL, NULL, (size_t)n);
+        for (int i = 0; i < n; i++) CHECK(m32_bits(f(x[i])) == m32_bits(y[i]) || (isnan(y[i]) && isnan(f(x[i]))));
+    }
+}
+
+TEST(blocks)
+{
+    static const int ops[] = {GALE__EXP, GALE__EXPM1, GALE__LOG, GALE__LOG1P, GALE__SIN, GALE__COS, GALE__TAN,
+        GALE__ASIN, GALE__ACOS, GALE__ATAN, GALE__SINH, GALE__COSH, GALE__ASINH, GALE__ACOSH, GALE__ATANH, GALE__TANH,
+        GALE__ERF}; /* as rows[] */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) compare_block(gale__simd_get(), ops[i], rows[i].f);
+}
+
 static double worst_pow[2], worst_atan2[2];
 static void keep(double *worst, double ulp, double bound, const char *what, double x, double y)
 {
@@ -191,4 +212,4 @@ TEST(two_operands)
 /* The known-answer vectors of the Random123 distribution. */
 TEST(philox) { CHECK_EQ(m32_philox(0, 0, 0, 0), 0x6627e8d5u); }
 
-TESTS(ROW(one_operand), ROW(two_operands), ROW(philox))
+TESTS(ROW(one_operand), ROW(blocks), ROW(two_operands), ROW(philox))

@@ -37,6 +37,7 @@ typedef struct worker {
 } worker;
 typedef struct job {
     const gale_tokenizer *tokenizer;
+    const char *name; /* of the input, for messages */
     gale_encode_options options;
     bool pairs, json, decode, with_special;
     worker *workers;
@@ -186,7 +187,7 @@ static gale_status run_lines(job *j)
     GALE_TRY(reserve_tasks(j, tasks));
     gale__parallel(tasks, run_task, j);
     for (size_t i = 0; i < tasks; i++) {
-        if (j->statuses[i] != GALE_OK) return gale__fail(j->statuses[i], "%s", j->errors[i]);
+        if (j->statuses[i] != GALE_OK) return gale__fail(j->statuses[i], "%s: %s", j->name, j->errors[i]);
         if (fwrite(gale__str_text(j->outputs + i), 1, j->outputs[i].length, stdout) != j->outputs[i].length)
             return gale__fail(GALE_IO, "standard output: %s", strerror(errno));
     }
@@ -203,7 +204,7 @@ static gale_status add_line(job *j, const char *text, size_t size)
 }
 
 /* Blocks of the file; a line that is cut by the end of a block waits for the next one. */
-static gale_status run_file(job *j, FILE *file, const char *name)
+static gale_status run_file(job *j, FILE *file)
 {
     char *block = NULL;
     size_t have = 0, capacity = 0, got;
@@ -212,7 +213,7 @@ static gale_status run_file(job *j, FILE *file, const char *name)
         GALE_GO(gale__grow((void **)&block, &capacity, have + BLOCK_BYTES, 1));
         got = fread(block + have, 1, BLOCK_BYTES, file);
         have += got;
-        if (ferror(file)) GALE_GO(gale__fail(GALE_IO, "%s: %s", name, strerror(errno)));
+        if (ferror(file)) GALE_GO(gale__fail(GALE_IO, "%s: %s", j->name, strerror(errno)));
         char *at = block, *end = block + have, *stop;
         while ((stop = memchr(at, '\n', (size_t)(end - at)))) {
             GALE_GO(add_line(j, at, (size_t)(stop - at)));
@@ -276,8 +277,8 @@ static int run(const gale__args *a)
     j.width = gale__parallel_width();
     j.workers = gale__calloc((size_t)j.width, sizeof *j.workers);
     GALE_GO(j.workers ? GALE_OK : GALE_NO_MEMORY);
-    status = run_file(&j, file, standard ? "standard input" : path);
-    if (status != GALE_OK) gale__fail_within(status, "%s", standard ? "standard input" : path);
+    j.name = standard ? "standard input" : path;
+    status = run_file(&j, file);
 done:
     if (!standard) fclose(file);
     finish(&j);

@@ -139,6 +139,7 @@ static void watch_signals(void)
         if (!sigaction(numbers[i], NULL, &was) && was.sa_handler == SIG_DFL)
             sigaction(numbers[i], &now, NULL); /* one that is ignored stays so */
     }
+    signal(SIGXFSZ, SIG_IGN); /* then a write past the limit of a file's size fails like one to a full disk */
 }
 
 /* Where one of the three was closed by whoever started us, the next file that is opened, a picture, would get its

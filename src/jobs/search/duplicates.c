@@ -17,7 +17,6 @@ typedef struct finding {
     size_t count, rows; /* queries; rows of a block */
     struct {
         float *buffer, *scores;
-        void *raw;
         int64_t best[QUERIES]; /* the first row that is near enough; -1 */
         float at[QUERIES];
     } * workers;
@@ -28,8 +27,7 @@ typedef struct finding {
 
 static gale_status read_rows(finding *f, int worker, int64_t first, size_t rows, const float **at, int64_t *pitch)
 {
-    return gale__vector_file_read(
-        &f->x->file, first, rows, f->workers[worker].buffer, f->workers[worker].raw, at, pitch);
+    return gale__vector_file_read(&f->x->file, first, rows, f->workers[worker].buffer, at, pitch);
 }
 
 static float scale_of(const gale_index *x, int64_t row) { return x->scales ? x->scales[row] : 1; }
@@ -51,7 +49,7 @@ static void compare_block(void *arg, size_t i, int worker)
     for (size_t q = 0; q < f->count; q++) {
         int64_t *best = &f->workers[worker].best[q];
         if (*best >= 0 && *best < first) continue;
-        gale__simd_get()->rows.dots(scores, f->queries + q * dims, at, pitch, rows, dims);
+        gale__simd_get()->rows.dots(scores, f->queries + q * dims, 1, at, pitch, rows, dims);
         for (size_t r = 0; r < rows; r++) {
             int64_t row = first + (int64_t)r;
             float score = scores[r] * scale_of(f->x, row);
@@ -71,7 +69,7 @@ static void compare_near(finding *f, size_t q)
     for (size_t i = 0; i < q && f->of[row] == row; i++) {
         float score;
         if (f->of[f->first + (int64_t)i] != f->first + (int64_t)i) continue;
-        gale__simd_get()->rows.dots(&score, f->queries + q * dims, f->queries + i * dims, (int64_t)dims, 1, dims);
+        gale__simd_get()->rows.dots(&score, f->queries + q * dims, 1, f->queries + i * dims, (int64_t)dims, 1, dims);
         if (score < f->threshold) continue;
         f->of[row] = f->first + (int64_t)i;
         f->score[row] = score;
@@ -118,9 +116,8 @@ static gale_status make_room(finding *f)
     if (!f->queries || !f->workers) return GALE_NO_MEMORY;
     for (int i = 0; i < f->n_workers; i++) {
         f->workers[i].buffer = gale__alloc(rows * dims * sizeof(float));
-        f->workers[i].raw = gale__alloc(rows * file->row_bytes);
         f->workers[i].scores = gale__alloc(rows * sizeof(float));
-        if (!f->workers[i].buffer || !f->workers[i].raw || !f->workers[i].scores) return GALE_NO_MEMORY;
+        if (!f->workers[i].buffer || !f->workers[i].scores) return GALE_NO_MEMORY;
     }
     return GALE_OK;
 }
@@ -141,7 +138,6 @@ gale_status gale_index_duplicates(gale_index *x, float threshold, int64_t *of, f
     }
     for (int i = 0; f.workers && i < f.n_workers; i++) {
         gale__free(f.workers[i].buffer);
-        gale__free(f.workers[i].raw);
         gale__free(f.workers[i].scores);
     }
     gale__free(f.workers);

@@ -23,15 +23,13 @@ typedef struct gale__index_device {
 
 typedef struct piece {
     float *buffer;
-    void *raw;
     gale_stream *stream;
 } piece;
 
 static gale_status make_piece(const gale_index *x, gale_device *device, piece *p)
 {
     p->buffer = gale__alloc(PIECE_ROWS * (size_t)x->file.dims * sizeof *p->buffer);
-    p->raw = gale__alloc(PIECE_ROWS * x->file.row_bytes);
-    if (!p->buffer || !p->raw) return GALE_NO_MEMORY;
+    if (!p->buffer) return GALE_NO_MEMORY;
     return gale_stream_create(device, &p->stream);
 }
 
@@ -39,7 +37,6 @@ static void finish_piece(piece *p)
 {
     gale_stream_destroy(&p->stream);
     gale__free(p->buffer);
-    gale__free(p->raw);
 }
 
 /* Rows in the layout of the table: those of the file if they are contiguous and need no conversion. */
@@ -53,7 +50,7 @@ static gale_status read_rows(
         *out = (const char *)x->file.map.data + x->file.offset + (uint64_t)first * x->file.row_bytes;
         return gale__file_map_check(&x->file.map);
     }
-    GALE_TRY(gale__vector_file_read(&x->file, first, rows, p->buffer, p->raw, &from, &pitch));
+    GALE_TRY(gale__vector_file_read(&x->file, first, rows, p->buffer, &from, &pitch));
     *out = from;
     if (!x->scales && pitch == x->file.dims) return GALE_OK;
     for (size_t r = 0; r < rows; r++) {

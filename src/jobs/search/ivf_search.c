@@ -35,7 +35,7 @@ static void pick_lists(probing *p)
     for (size_t q = 0; q < p->count; q++) {
         size_t n = 0;
         gale_hit *to = p->picks + q * p->probes;
-        simd->dots(p->scores, p->queries + q * dims, p->ivf->centroids, (int64_t)dims, lists, dims);
+        simd->dots(p->scores, p->queries + q * dims, 1, p->ivf->centroids, (int64_t)dims, lists, dims);
         for (size_t i = 0; i < lists; i++) /* a centroid that is not a number comes last */
             gale__top_offer(
                 to, &n, p->probes, (gale_hit){(int64_t)i, p->scores[i] == p->scores[i] ? p->scores[i] : -2});
@@ -67,7 +67,7 @@ static void search_list(void *arg, size_t task, int number)
         if (i + FETCH_ROWS < end) fetch_ahead(&p->x->file, p->ivf->ids[i + FETCH_ROWS]);
         if (p->allowed && !p->allowed[row]) continue;
         const float *v = gale__vector_file_row(&p->x->file, row, w->row);
-        simd->dots(&score, p->queries + q * dims, v, (int64_t)dims, 1, dims);
+        simd->dots(&score, p->queries + q * dims, 1, v, (int64_t)dims, 1, dims);
         if (p->x->scales) score *= p->x->scales[row];
         if (score == score && (n < p->k || score >= best[0].score))
             gale__top_offer(best, &n, p->k, (gale_hit){row, score});

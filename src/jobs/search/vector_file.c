@@ -1,8 +1,9 @@
 /* Rows of f32 are used where they are mapped, which is as fast as memory is; before each block the file is asked
- * whether it is still as long, since to touch what was cut off would end the process.  Other rows are read and
- * unpacked. */
+ * whether it is still as long, since to touch what was cut off would end the process.  Other rows are unpacked from
+ * there. */
 #include "jobs/search/vector_file.h"
 #include "base/num.h"
+#include "kernel/cpu/simd.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -127,51 +128,31 @@ void gale__vector_file_close(gale__vector_file *f)
     if (f->map.path) gale__file_map_close(&f->map);
 }
 
-/* Without branches, in groups that compilers turn into vectors: f16 files are read at the speed of memory. */
-static inline float widen(uint16_t h)
-{
-    union {
-        uint32_t bits;
-        float value;
-    } v = {(uint32_t)(h & 0x7fff) << 13}, sign = {(uint32_t)(h & 0x8000) << 16};
-    v.value *= 0x1p112f;
-    v.bits |= ((h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0) | sign.bits;
-    return v.value;
-}
-
-static void widen_all(const uint16_t *from, size_t n, float *to)
-{
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (size_t k = 0; k < 16; k++) to[i + k] = widen(from[i + k]);
-    for (; i < n; i++) to[i] = widen(from[i]);
-}
-
 static void unpack(const gale__vector_file *f, const uint8_t *raw, float *to)
 {
     size_t n = (size_t)f->dims;
+    uint16_t half;
     if (f->type == GALE_VECTOR_F32) memcpy(to, raw + f->skip_bytes, n * sizeof *to);
-    else if (f->type == GALE_VECTOR_INT8)
-        for (size_t i = 0; i < n; i++) to[i] = (float)((const int8_t *)raw)[i];
-    else if (f->type == GALE_VECTOR_F16) widen_all((const uint16_t *)(const void *)raw, n, to);
+    else if (f->type == GALE_VECTOR_INT8) {
+        gale__simd_get()->widen[GALE_I8](to, raw, NULL, NULL, n);
+        gale__simd_get()->cast[GALE__SIMD_TYPE_I32][GALE_F32](to, to, NULL, NULL, n);
+    } else if (f->type == GALE_VECTOR_F16 && (uintptr_t)raw % sizeof half == 0)
+        gale__simd_get()->widen[GALE_F16](to, raw, NULL, NULL, n);
+    else if (f->type == GALE_VECTOR_F16)
+        for (size_t i = 0; i < n; i++) to[i] = gale__f16_to_f32(*(uint16_t *)memcpy(&half, raw + 2 * i, sizeof half));
     else
         for (size_t i = 0; i < n; i++) to[i] = raw[i / 8] & 128 >> i % 8 ? 1 : -1;
 }
 
 gale_status gale__vector_file_read(
-    const gale__vector_file *f, int64_t first, size_t count, float *buffer, void *raw, const float **at, int64_t *pitch)
+    const gale__vector_file *f, int64_t first, size_t count, float *buffer, const float **at, int64_t *pitch)
 {
-    uint64_t offset = f->offset + (uint64_t)first * f->row_bytes;
-    if (f->type == GALE_VECTOR_F32 && (f->offset + f->skip_bytes) % sizeof(float) == 0) {
-        GALE_TRY(gale__file_map_check(&f->map));
-        *at = (const float *)((const char *)f->map.data + offset + f->skip_bytes);
-        *pitch = (int64_t)(f->row_bytes / sizeof(float));
-        return GALE_OK;
-    }
-    GALE_TRY(gale__file_map_read(&f->map, offset, count * f->row_bytes, raw));
-    *pitch = f->dims;
-    *at = buffer;
-    for (size_t i = 0; i < count; i++) unpack(f, (const uint8_t *)raw + i * f->row_bytes, buffer + i * (size_t)f->dims);
+    const uint8_t *from = (const uint8_t *)f->map.data + f->offset + (uint64_t)first * f->row_bytes;
+    bool in_place = f->type == GALE_VECTOR_F32 && (f->offset + f->skip_bytes) % sizeof(float) == 0;
+    GALE_TRY(gale__file_map_check(&f->map));
+    *at = in_place ? (const float *)(const void *)(from + f->skip_bytes) : buffer;
+    *pitch = in_place ? (int64_t)(f->row_bytes / sizeof(float)) : f->dims;
+    for (size_t i = 0; i < count && !in_place; i++) unpack(f, from + i * f->row_bytes, buffer + i * (size_t)f->dims);
     return GALE_OK;
 }
 

@@ -16,10 +16,10 @@ typedef struct gale__vector_file {
 
 gale_status gale__vector_file_open(const char *path, const gale_index_options *options, gale__vector_file *out);
 void gale__vector_file_close(gale__vector_file *f);
-/* Rows as f32: the first is at *at, in the map or in `buffer`, and the next *pitch numbers on.  buffer and raw hold as
- * many rows as asked, of dims numbers and of row_bytes. */
-gale_status gale__vector_file_read(const gale__vector_file *f, int64_t first, size_t count, float *buffer, void *raw,
-    const float **at, int64_t *pitch);
+/* Rows as f32: the first is at *at, in the map or in `buffer`, and the next *pitch numbers on.  buffer holds as
+ * many rows as asked, of dims numbers. */
+gale_status gale__vector_file_read(
+    const gale__vector_file *f, int64_t first, size_t count, float *buffer, const float **at, int64_t *pitch);
 /* One row as f32, in the map or in `buffer` (dims numbers); for many rows after one gale__file_map_check. */
 const float *gale__vector_file_row(const gale__vector_file *f, int64_t row, float *buffer);
 #endif

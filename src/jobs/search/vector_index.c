@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 1 << 18, SAMPLE = 256, K_MOST = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 18, QUERIES = 12, SAMPLE = 256, K_MOST = 1 << 20 }; /* QUERIES: scored together */
 
 static size_t block_rows(const gale_index *x)
 {
@@ -22,7 +22,6 @@ static size_t block_rows(const gale_index *x)
 
 typedef struct worker {
     float *buffer, *scores;
-    void *raw;
     gale_hit *best; /* [queries, k] */
     size_t *counts; /* [queries] */
     int64_t lost;   /* rows without a score */
@@ -44,15 +43,13 @@ typedef struct search {
 static gale_status make_worker(const gale_index *x, size_t rows, worker *w)
 {
     w->buffer = gale__alloc_aligned(64, rows * (size_t)x->file.dims * sizeof *w->buffer);
-    w->raw = gale__alloc(rows * x->file.row_bytes);
-    w->scores = gale__alloc(rows * sizeof *w->scores);
-    return w->buffer && w->raw && w->scores ? GALE_OK : GALE_NO_MEMORY;
+    w->scores = gale__alloc(rows * QUERIES * sizeof *w->scores);
+    return w->buffer && w->scores ? GALE_OK : GALE_NO_MEMORY;
 }
 
 static void finish_worker(worker *w)
 {
     gale__free(w->buffer);
-    gale__free(w->raw);
     gale__free(w->scores);
     gale__free(w->best);
     gale__free(w->counts);
@@ -86,13 +83,13 @@ static void fail(search *s, gale_status status)
 
 /* --- Blocks. --- */
 
-static void offer_block(const search *s, worker *w, size_t q, int64_t first, size_t rows)
+static void offer_block(const search *s, worker *w, size_t q, const float *scores, int64_t first, size_t rows)
 {
     const gale_index *x = s->x;
     gale_hit *best = w->best + q * s->k;
     size_t count = w->counts[q];
     for (size_t i = 0; i < rows; i++) {
-        float score = x->scales ? w->scores[i] * x->scales[first + (int64_t)i] : w->scores[i];
+        float score = x->scales ? scores[i] * x->scales[first + (int64_t)i] : scores[i];
         if (count == s->k && score < best[0].score) continue;
         w->lost += q == 0 && !(score == score);
         if ((s->allowed && !s->allowed[first + (int64_t)i]) || !(score == score)) continue;
@@ -110,14 +107,15 @@ static void search_block(void *arg, size_t i, int number)
     const gale__simd_rows *simd = &gale__simd_get()->rows;
     const float *at;
     if (atomic_load_explicit(&s->failed, memory_order_relaxed)) return;
-    gale_status status = gale__vector_file_read(&s->x->file, first, rows, w->buffer, w->raw, &at, &pitch);
+    gale_status status = gale__vector_file_read(&s->x->file, first, rows, w->buffer, &at, &pitch);
     if (status != GALE_OK) {
         fail(s, status);
         return;
     }
-    for (size_t q = 0; q < s->count; q++) {
-        simd->dots(w->scores, s->queries + q * dims, at, pitch, rows, dims);
-        offer_block(s, w, q, first, rows);
+    for (size_t q = 0, some; q < s->count; q += some) {
+        some = s->count - q < QUERIES ? s->count - q : QUERIES;
+        simd->dots(w->scores, s->queries + q * dims, some, at, pitch, rows, dims);
+        for (size_t j = 0; j < some; j++) offer_block(s, w, q + j, w->scores + j * rows, first, rows);
     }
 }
 
@@ -183,7 +181,7 @@ static void measure_block(void *arg, size_t i, int number)
     int64_t first = (int64_t)(i * m->s.rows), left = f->rows - first, pitch;
     size_t rows = left < (int64_t)m->s.rows ? (size_t)left : m->s.rows;
     const float *at;
-    gale_status status = gale__vector_file_read(f, first, rows, w->buffer, w->raw, &at, &pitch);
+    gale_status status = gale__vector_file_read(f, first, rows, w->buffer, &at, &pitch);
     if (status != GALE_OK) fail(&m->s, status);
     for (size_t r = 0; r < rows && status == GALE_OK; r++) {
         float length = length_of(at + (int64_t)r * pitch, (size_t)f->dims);
@@ -220,7 +218,7 @@ static gale_status look_at_lengths(gale_index *x)
     const float *at;
     x->normalized = x->file.type == GALE_VECTOR_F32 || x->file.type == GALE_VECTOR_F16;
     for (int64_t row = 0; status == GALE_OK && x->normalized && row < x->file.rows; row += step) {
-        status = gale__vector_file_read(&x->file, row, 1, w.buffer, w.raw, &at, &pitch);
+        status = gale__vector_file_read(&x->file, row, 1, w.buffer, &at, &pitch);
         float off = status == GALE_OK ? length_of(at, (size_t)x->file.dims) - 1 : 0;
         x->normalized = fabsf(off) < (x->file.type == GALE_VECTOR_F32 ? 1e-4f : 2e-3f);
     }
@@ -298,7 +296,7 @@ gale_status gale_index_vector(gale_index *x, int64_t row, float *out)
     if (row < 0 || row >= x->file.rows)
         return gale__fail(GALE_INVALID, "%s: no row %lld", x->file.map.path, (long long)row);
     gale_status status = make_worker(x, 1, &w);
-    if (status == GALE_OK) status = gale__vector_file_read(&x->file, row, 1, w.buffer, w.raw, &at, &pitch);
+    if (status == GALE_OK) status = gale__vector_file_read(&x->file, row, 1, w.buffer, &at, &pitch);
     if (status == GALE_OK) memcpy(out, at, (size_t)x->file.dims * sizeof *out);
     finish_worker(&w);
     return status;

@@ -279,7 +279,7 @@ static void attend_few(const job *j, float *s, size_t number)
     for (int64_t r = 0; r < a->m; r++, out += a->c) {
         for (int64_t i = 0; i < a->d; i++) row[i] = q[r * a->q.row + i * a->q.column] * (float)a->scale;
         size_t n = visible(a, (size_t)r);
-        j->simd->rows.dots(scores, row, k, a->k.row, n, (size_t)a->d);
+        j->simd->rows.dots(scores, row, 1, k, a->k.row, n, (size_t)a->d);
         float total = weigh(j, scores, number, (size_t)r, n);
         j->simd->rows.taps[0](out, v, place, scores, n, 0, (size_t)a->c);
         j->simd->rows.scale(out, out, 1 / total, (size_t)a->c);

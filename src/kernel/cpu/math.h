@@ -103,6 +103,7 @@ M_INLINE double m64_to_f(int64_t i) { return m64_from(i + m64_bits(M_MAGIC)) - M
 #define f_to_i(a) ((int32_t)(a))
 #define i_to_f(a) ((float)(a))
 #include "kernel/ir/math.inc"
+#include "kernel/cpu/activation.inc"
 
 #undef VF
 #undef VI

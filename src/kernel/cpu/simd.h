@@ -191,8 +191,8 @@ typedef struct gale__simd_rows {
         size_t n); /* scale, shift: may be NULL */
     void (*scale)(float *y, const float *x, float by, size_t n);
     void (*add)(float *y, const float *x, size_t n); /* y += x */
-    void (*dots)(float *y, const float *x, const float *rows, int64_t pitch, size_t count,
-        size_t n); /* y[i] = the sum of x rows[i], rows `pitch` apart */
+    /* y[q][i] = the sum of x[q] rows[i], rows `pitch` apart */
+    void (*dots)(float *y, const float *x, size_t queries, const float *rows, int64_t pitch, size_t count, size_t n);
     /* y[i] = start + sum of w[t] * x[offset[t] + i * stride], for strides 1 and 2 */
     void (*taps[2])(
         float *y, const float *x, const int64_t *offset, const float *w, size_t taps, float start, size_t n);

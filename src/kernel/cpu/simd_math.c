@@ -1,9 +1,26 @@
 /* The functions of math.inc over blocks. */
 #include "kernel/cpu/simd_isa.h"
-#include "kernel/cpu/math.h"
+#include "kernel/cpu/math_wide.h"
 
-#define MATH1(NAME, name)                             \
-    SIMD_FN1(name##_f32, float, float, m32_##name(x)) \
+#ifdef GALE__WIDE
+#define STEPS(i, d, a, n, name) \
+    for (; i + WIDE_LANES <= n; i += WIDE_LANES) wide_store(d + i, mw_##name(wide_load(a + i)));
+#else
+#define STEPS(i, d, a, n, name)
+#endif
+#define FN_F32(fn, name)                                                               \
+    static void fn(void *d_, const void *a_, const void *b_, const void *c_, size_t n) \
+    {                                                                                  \
+        float *d = d_;                                                                 \
+        const float *a = a_;                                                           \
+        size_t i = 0;                                                                  \
+        SIMD_UNUSED;                                                                   \
+        STEPS(i, d, a, n, name)                                                        \
+        SIMD_LOOP for (; i < n; i++) d[i] = m32_##name(a[i]);                          \
+    }
+
+#define MATH1(NAME, name)    \
+    FN_F32(name##_f32, name) \
     SIMD_FN1(name##_f64, double, double, m64_##name(x))
 #define MATH2(NAME, name)                                       \
     SIMD_FN2(name##_f32, float, float, float, m32_##name(x, y)) \
@@ -31,17 +48,17 @@
 LIST(MATH1, MATH2)
 
 /* Chains that many networks have, in one pass; the same operations in the same order. */
-SIMD_FN1(sigmoid, float, float, 1 / (1 + m32_exp(-x)))
-SIMD_FN1(times_sigmoid, float, float, x *(1 / (1 + m32_exp(-x))))
+FN_F32(sigmoid, sigmoid)
+FN_F32(swish, swish)
 
 /* The same in place, for rows of results; they are often no multiple of a vector. */
+#ifdef GALE__WIDE
+FN_F32(gelu, gelu)
+#define ACTIVATION(name) \
+    static void activate_##name(float *v, size_t n) { name(v, v, NULL, NULL, n); }
+#else
 #define STEP 16
-#define EACH(p, expr)                        \
-    SIMD_LOOP for (int i = 0; i < STEP; i++) \
-    {                                        \
-        float x = (p)[i];                    \
-        (p)[i] = (expr);                     \
-    }
+#define EACH(p, name) SIMD_LOOP for (int i = 0; i < STEP; i++)(p)[i] = m32_##name((p)[i]);
 #ifdef __AVX512F__ /* a vector that is loaded must not be stored in pieces before */
 #include <immintrin.h>
 #define SOME(n) ((__mmask16)((1u << (n)) - 1))
@@ -52,21 +69,22 @@ SIMD_FN1(times_sigmoid, float, float, x *(1 / (1 + m32_exp(-x))))
     for (size_t i = 0; i < (n); i++) (to)[i] = (from)[i]
 #define GIVE TAKE
 #endif
-#define ACTIVATION(name, expr)                      \
+#define ACTIVATION(name)                            \
     static void activate_##name(float *v, size_t n) \
     {                                               \
         float rest[STEP] = {0};                     \
         for (; n >= STEP; n -= STEP, v += STEP) {   \
-            EACH(v, expr)                           \
+            EACH(v, name)                           \
         }                                           \
         if (!n) return;                             \
         TAKE(rest, v, n);                           \
-        EACH(rest, expr)                            \
+        EACH(rest, name)                            \
         GIVE(v, rest, n);                           \
     }
-ACTIVATION(swish, x *(1 / (1 + m32_exp(-x))))
-ACTIVATION(sigmoid, 1 / (1 + m32_exp(-x)))
-ACTIVATION(gelu, x * 0.5f * (m32_erf(x * 0.70710678118654752440f) + 1))
+#endif
+ACTIVATION(swish)
+ACTIVATION(sigmoid)
+ACTIVATION(gelu)
 
 SIMD_FN2(random_bits, uint32_t, uint64_t, uint64_t,
     m32_philox((uint32_t)x, (uint32_t)(x >> 32), (uint32_t)y, (uint32_t)(y >> 32)))
@@ -79,7 +97,7 @@ void SIMD(math)(gale__simd *t)
     LIST(ROWS, ROWS)
     t->op[GALE__RANDOM][GALE__SIMD_TYPE_U64] = random_bits;
     t->sigmoid[0] = sigmoid;
-    t->sigmoid[1] = times_sigmoid;
+    t->sigmoid[1] = swish;
     t->activate[GALE__ACTIVATION_SWISH] = activate_swish;
     t->activate[GALE__ACTIVATION_SIGMOID] = activate_sigmoid;
     t->activate[GALE__ACTIVATION_GELU] = activate_gelu;

@@ -1,6 +1,7 @@
 /* Operations on whole rows of f32, for softmax, normalisation and depthwise convolution when rows are too short to go
  * through the interpreter one instruction at a time. */
 #include "kernel/cpu/simd_isa.h"
+#include "kernel/cpu/math_wide.h"
 #include "kernel/cpu/simd_lanes.h"
 
 enum { STEP = 4 * LANES }; /* four registers at a time */
@@ -60,7 +61,11 @@ FOLD(largest, -__builtin_inff(), larger, larger)
 static float exp_row(float *y, const float *x, size_t n)
 {
     float top = largest(x, n);
-    SIMD_LOOP for (size_t i = 0; i < n; i++) y[i] = m32_exp(x[i] - top);
+    size_t i = 0;
+#ifdef GALE__WIDE
+    for (; i + WIDE_LANES <= n; i += WIDE_LANES) wide_store(y + i, mw_exp(f_sub(wide_load(x + i), wide_number(top))));
+#endif
+    SIMD_LOOP for (; i < n; i++) y[i] = m32_exp(x[i] - top);
     return sum(y, n);
 }
 
@@ -110,34 +115,57 @@ static float total_of(lanes v)
     return total;
 }
 
-/* Four rows at a time, each summed in the same order as one alone. */
-#define DOTS(name, ROWS)                                                                     \
-    static void name(float *y, const float *x, const float *rows, int64_t pitch, size_t n)   \
-    {                                                                                        \
-        lanes s[ROWS][2] = {{{0}}};                                                          \
-        size_t i = 0;                                                                        \
-        for (; i + 2 * LANES <= n; i += 2 * LANES) {                                         \
-            lanes a = load(x + i), b = load(x + i + LANES);                                  \
-            _Pragma("GCC unroll 4") for (int r = 0; r < ROWS; r++)                           \
-            {                                                                                \
-                s[r][0] = fma_of(s[r][0], a, load(rows + r * pitch + (int64_t)i));           \
-                s[r][1] = fma_of(s[r][1], b, load(rows + r * pitch + (int64_t)(i + LANES))); \
-            }                                                                                \
-        }                                                                                    \
-        for (int r = 0; r < ROWS; r++) {                                                     \
-            float total = total_of(s[r][0] + s[r][1]);                                       \
-            for (size_t k = i; k < n; k++) total += x[k] * rows[r * pitch + (int64_t)k];     \
-            y[r] = total;                                                                    \
-        }                                                                                    \
+/* Several rows and queries at a time, each pair summed in the same order as one alone. */
+#define EACH(i, n) _Pragma("GCC unroll 4") for (size_t i = 0; i < (n); i++)
+#define DOTS(name, ROWS, QUERIES)                                                                          \
+    static void name(float *y, size_t y_pitch, const float *x, const float *rows, int64_t pitch, size_t n) \
+    {                                                                                                      \
+        lanes s[QUERIES][ROWS][2] = {{{{0}}}};                                                             \
+        size_t i = 0;                                                                                      \
+        for (; i + 2 * LANES <= n; i += 2 * LANES) EACH(r, ROWS)                                           \
+            {                                                                                              \
+                const float *row = rows + (int64_t)r * pitch + (int64_t)i;                                 \
+                lanes a = load(row), b = load(row + LANES);                                                \
+                EACH(q, QUERIES)                                                                           \
+                {                                                                                          \
+                    s[q][r][0] = fma_of(s[q][r][0], load(x + q * n + i), a);                               \
+                    s[q][r][1] = fma_of(s[q][r][1], load(x + q * n + i + LANES), b);                       \
+                }                                                                                          \
+            }                                                                                              \
+        EACH(q, QUERIES) EACH(r, ROWS)                                                                     \
+        {                                                                                                  \
+            float total = total_of(s[q][r][0] + s[q][r][1]);                                               \
+            for (size_t k = i; k < n; k++) total += x[q * n + k] * rows[(int64_t)r * pitch + (int64_t)k];  \
+            y[q * y_pitch + r] = total;                                                                    \
+        }                                                                                                  \
     }
-DOTS(dots_1, 1)
-DOTS(dots_4, 4)
+DOTS(dots_1, 1, 1)
+DOTS(dots_4, 4, 1)
+DOTS(dots_4_by_3, 4, 3)
 
-static void dots_of_rows(float *y, const float *x, const float *rows, int64_t pitch, size_t count, size_t n)
+static void dots_of_query(float *y, const float *x, const float *rows, int64_t pitch, size_t count, size_t n)
 {
     size_t r = 0;
-    for (; r + 4 <= count; r += 4) dots_4(y + r, x, rows + (int64_t)r * pitch, pitch, n);
-    for (; r < count; r++) dots_1(y + r, x, rows + (int64_t)r * pitch, pitch, n);
+    for (; r + 4 <= count; r += 4) dots_4(y + r, 0, x, rows + (int64_t)r * pitch, pitch, n);
+    for (; r < count; r++) dots_1(y + r, 0, x, rows + (int64_t)r * pitch, pitch, n);
+}
+
+/* Whether the sums of four rows and three queries fit the registers. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+enum { TOGETHER = true };
+#else
+enum { TOGETHER = false };
+#endif
+static void dots_of_rows(
+    float *y, const float *x, size_t queries, const float *rows, int64_t pitch, size_t count, size_t n)
+{
+    size_t fours = count / 4 * 4;
+    for (; queries >= 3 && TOGETHER; queries -= 3, y += 3 * count, x += 3 * n) {
+        for (size_t r = 0; r < fours; r += 4) dots_4_by_3(y + r, count, x, rows + (int64_t)r * pitch, pitch, n);
+        for (size_t q = 0; q < 3; q++)
+            dots_of_query(y + q * count + fours, x + q * n, rows + (int64_t)fours * pitch, pitch, count - fours, n);
+    }
+    for (; queries; queries--, y += count, x += n) dots_of_query(y, x, rows, pitch, count, n);
 }
 
 /* ITEMS rows of results, 16 * PARTS elements of each, stay in registers while the rows go by. */
@@ -217,8 +245,6 @@ static void mix_rows(
     }
 }
 
-M_INLINE float sigmoid(float x) { return 1 / (1 + m32_exp(-x)); }
-
 static void rnn_units(const gale__simd_cell *v, size_t n)
 {
     const float *x = v->x, *z = v->z;
@@ -234,7 +260,7 @@ static void gru_units(const gale__simd_cell *v, size_t n)
     for (size_t i = 0; v->bias && i < n; i++) late[i] = v->bias[i];
     SIMD_LOOP for (size_t i = 0; i < n; i++)
     {
-        float update = sigmoid(x[i] + z[i]), reset = sigmoid(xr[i] + zr[i]);
+        float update = m32_sigmoid(x[i] + z[i]), reset = m32_sigmoid(xr[i] + zr[i]);
         float fresh = m32_tanh(xh[i] + reset * (zh[i] + late[i]));
         h[i] = (1 - update) * fresh + update * before[i];
     }
@@ -247,9 +273,9 @@ static void lstm_units(const gale__simd_cell *v, size_t n)
     float *h = v->h, *c = v->c;
     SIMD_LOOP for (size_t i = 0; i < n; i++)
     {
-        float cell = sigmoid(xf[i] + zf[i]) * c[i] + sigmoid(x[i] + z[i]) * m32_tanh(xc[i] + zc[i]);
+        float cell = m32_sigmoid(xf[i] + zf[i]) * c[i] + m32_sigmoid(x[i] + z[i]) * m32_tanh(xc[i] + zc[i]);
         c[i] = cell;
-        h[i] = sigmoid(xo[i] + zo[i]) * m32_tanh(cell);
+        h[i] = m32_sigmoid(xo[i] + zo[i]) * m32_tanh(cell);
     }
 }
 
