@@ -178,9 +178,11 @@ static gale_status call_host(run *r, const gale__onnx_net_node *n, gale_object *
     const gale__onnx_host_op *op = gale__onnx_host_find(n->domain, n->op);
     gale__onnx_host_call call = {
         .node = n, .in = in, .n_in = n->n_in, .out = out, .n_out = n->n_out, .session = r->session};
-    if (n->n_in < op->least || (op->most >= 0 && n->n_in > op->most))
-        return gale__onnx_net_fail(n, GALE_FORMAT, "it has %d inputs; the operator takes %d to %d", n->n_in, op->least,
-            op->most < 0 ? 1 << 20 : op->most);
+    if (n->n_in < op->least)
+        return gale__onnx_net_fail(n, GALE_FORMAT, "it has %d inputs; the operator needs %d", n->n_in, op->least);
+    if (op->most >= 0 && n->n_in > op->most)
+        return gale__onnx_net_fail(
+            n, GALE_FORMAT, "it has %d inputs; the operator takes at most %d", n->n_in, op->most);
     if (op->results >= 0 && n->n_out > op->results)
         return gale__onnx_net_fail(
             n, GALE_FORMAT, "it has %d outputs; the operator has at most %d", n->n_out, op->results);
