@@ -17,9 +17,9 @@ def conditions(session, feeds, expected):
     return [distance(x, y) if y.dtype == np.float32 else 0 for x, y in zip(session.run(None, nudged), expected)]
 
 
-def compare(gale, provider, path, names, feeds, expected, folder, near=0.0, moved=None):
+def compare(gale, provider, path, names, feeds, expected, folder, near=0.0, moved=None, times=4):
     """None, or what is wrong.  names: of the outputs; near: an absolute difference that passes too, for results that are nearly 0 everywhere; moved: of `conditions`,
-    four times which passes."""
+    so many times which passes."""
     command = [gale, "run", str(path), "--provider", provider, "--strict"]
     for i, (name, value) in enumerate(feeds.items()):
         np.save(folder / f"in{i}.npy", value)
@@ -34,6 +34,6 @@ def compare(gale, provider, path, names, feeds, expected, folder, near=0.0, move
         if x.shape != y.shape or x.dtype != y.dtype:
             return f"output {i} is {x.dtype}{x.shape}, ONNX Runtime's {y.dtype}{y.shape}"
         far = distance(x, y)
-        if not (far <= max(WIDE, 4 * moved[i] if moved else 0) or np.abs(x - y).max() < near):
+        if not (far <= max(WIDE, times * moved[i] if moved else 0) or np.abs(x - y).max() < near):
             return f"output {i} is {far:.1e} away from ONNX Runtime's"
     return None

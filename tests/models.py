@@ -74,7 +74,7 @@ def work(gale, folder_of_models, providers):
             for provider in providers:
                 with tempfile.TemporaryDirectory() as temporary:
                     names = [output.name for output in session.get_outputs()]
-                    wrong = beside_ort.compare(gale, provider, path, names, feeds, expected, pathlib.Path(temporary), NEAR, None if provider == "cpu" else moved)
+                    wrong = beside_ort.compare(gale, provider, path, names, feeds, expected, pathlib.Path(temporary), NEAR, moved, 2 if provider == "cpu" else 4)
                 passed, failed = passed + (wrong is None), failed + (wrong is not None)
                 if wrong:
                     print(f"FAIL {name} {extents} on {provider}: {wrong}")

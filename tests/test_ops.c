@@ -124,7 +124,7 @@ TEST(bad_input_is_refused)
     refused("LinearRegressor", "coefficients=0.5,1.5,2.5", "T[2,2] ~1", "coefficients");
     refused("LabelEncoder", "keys_int64s=1,2 values_int64s=3,", "i64[2] 1 2", "2 keys but 1 values");
     refused("SVMClassifier", "vectors_per_class=1,-5 coefficients=1.0,2.0 support_vectors=1.0,2.0 rho=0.5,",
-        "T[2,2] ~1", "-5 vectors");
+        "T[2,2] ~1", "invalid number -5");
 #define TREE                                                                                                 \
     "leaf_targetids=0,0 leaf_weights=1.5,2.5 nodes_featureids=0,0 nodes_splits=0.5,0.5 nodes_trueleafs=0,1 " \
     "nodes_falseleafs=1,0 nodes_truenodeids=1,0 "
