@@ -274,6 +274,11 @@ typedef struct gale__simd_winograd {
     void (*woven)(float *d, const float *const *s, size_t n); /* out, row p in d[m i + p] */
 } gale__simd_winograd;
 
+/* y[r][i] = start + the sum of w[4 q + t] x[r][offset[q] + i * step + t], step 1 or 2, rows of x `pitch` apart; up
+ * to 64 bytes after the last one are read, and GALE__SIMD_SLACK sums written */
+typedef void gale__simd_quads(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w,
+    size_t quads, int step, int32_t start, size_t rows, size_t n);
+
 typedef struct gale__simd {
     gale__simd_fn
         *op[GALE__SCALAR_COUNT][GALE__SIMD_TYPE_COUNT]; /* by the type of the last operand (SELECT: of b and c) */
@@ -293,10 +298,7 @@ typedef struct gale__simd {
     void (*top_bytes[2])(void *y, const void *x, const int64_t *offset, int64_t stride, size_t taps, size_t n);
     /* U8 (0) or I8 (1) as F32 less a number; stride in elements */
     void (*centre[2])(float *d, const void *a, int64_t stride, float less, size_t n);
-    /* y[r][i] = start + the sum of w[4 q + t] x[r][offset[q] + i * step + t], step 1 or 2, rows of x `pitch` apart; up
-     * to 64 bytes after the last one are read, and GALE__SIMD_SLACK sums written; NULL: not on this processor */
-    void (*quads)(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
-        int step, int32_t start, size_t rows, size_t n);
+    gale__simd_quads *quads; /* NULL: not on this processor */
     gale__simd_fn *cast[GALE__SIMD_TYPE_COUNT]
                        [GALE_TYPE_COUNT];   /* compute type to storage type, the result in its compute type */
     gale__simd_fn *wrap[GALE_TYPE_COUNT];   /* integers back into the storage type's range; NULL: nothing to do */

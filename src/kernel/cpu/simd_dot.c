@@ -31,6 +31,11 @@
         name(rows, c, ldc, a, b, offset, k);                                                  \
     }
 
+#if EXTENSION == IS_i8mm || EXTENSION == IS_avx512vnni
+#define HAS_QUADS
+static gale__simd_quads quads_any;
+#endif
+
 #if EXTENSION == IS_dotprod
 #include <arm_neon.h>
 
@@ -169,19 +174,11 @@ INLINE void quads_of(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t 
         for (; i < n; i += LANES) quads_block(1, y + i, x + i * (size_t)step, offset, w, quads, step, at, start);
     }
 }
-
-static void quads_any(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
-    int step, int32_t start, size_t rows, size_t n)
-{
-    if (quads == 3 && step == 1) quads_of(y, x, pitch, offset, w, 3, 1, start, rows, n);
-    else if (quads == 3) quads_of(y, x, pitch, offset, w, 3, 2, start, rows, n);
-    else quads_of(y, x, pitch, offset, w, quads, step, start, rows, n);
-}
 #endif
 
 void SIMD(dot)(gale__simd *t)
 {
-#if EXTENSION == IS_i8mm
+#ifdef HAS_QUADS
     t->quads = quads_any;
 #endif
     t->gemm[t->n_gemms++] =
@@ -362,20 +359,12 @@ INLINE void quads_of(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t 
             _mm512_mask_storeu_epi32(y + i, n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xffff, sum);
         }
 }
-
-static void quads_any(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
-    int step, int32_t start, size_t rows, size_t n)
-{
-    if (quads == 3 && step == 1) quads_of(y, x, pitch, offset, w, 3, 1, start, rows, n);
-    else if (quads == 3) quads_of(y, x, pitch, offset, w, 3, 2, start, rows, n);
-    else quads_of(y, x, pitch, offset, w, quads, step, start, rows, n);
-}
 #endif
 
 void SIMD(dot)(gale__simd *t)
 {
     gale__simd_gemm g = {.mr = ROWS_MOST, .nr = 2 * VECTOR_LANES, .part = {ALL(tile)}};
-#if EXTENSION == IS_avx512vnni
+#ifdef HAS_QUADS
     t->quads = quads_any;
 #endif
 #if SIGNED_ROWS
@@ -388,5 +377,15 @@ void SIMD(dot)(gale__simd *t)
     g.key = (gale__simd_key){GALE_BF16, GALE_BF16, GALE_F32, 2};
 #endif
     t->gemm[t->n_gemms++] = g;
+}
+#endif
+
+#ifdef HAS_QUADS
+static void quads_any(int32_t *y, const uint8_t *x, int64_t pitch, const int32_t *offset, const int8_t *w, size_t quads,
+    int step, int32_t start, size_t rows, size_t n)
+{
+    if (quads == 3 && step == 1) quads_of(y, x, pitch, offset, w, 3, 1, start, rows, n);
+    else if (quads == 3) quads_of(y, x, pitch, offset, w, 3, 2, start, rows, n);
+    else quads_of(y, x, pitch, offset, w, quads, step, start, rows, n);
 }
 #endif
