@@ -99,11 +99,12 @@ void SIMD(depth)(gale__simd *t)
 
 enum { COLUMNS = 2 * LANES, ROWS_MOST = 2 * 6 + 7, QUADS_MOST = 4 };
 
-/* Places that are outside the map are read, and then cleared.  amid: there is memory before and after it. */
+/* The border of a map.  Elements beside a row are loaded and then set to 0, if there is memory on both sides of the map
+ * (amid); otherwise those inside are copied first. */
 typedef struct edge {
     bool amid;
-    uint32x4_t inside[QUADS_MOST];             /* which places of each four are */
-    float copy[ROWS_MOST][QUADS_MOST * LANES]; /* of what is inside, else */
+    uint32x4_t inside[QUADS_MOST]; /* by vector: all bits of the lanes that are inside the map */
+    float copy[ROWS_MOST][QUADS_MOST * LANES];
 } edge;
 
 static void find_edge(edge *e, const float *x, int64_t pitch, unsigned mask, int64_t top, int64_t bottom, int rows)
