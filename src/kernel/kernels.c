@@ -456,10 +456,21 @@ static gale_status make_cpu(gale_device *device, const gale__nest *nest, gale__r
     return GALE_OK;
 }
 
+static const gale__cpu_kernel *cpu_kernel_of(const gale__runnable *r)
+{
+    return r->kernel && r->kernel->module->source.fn == run_on_cpu ? r->kernel->module->source.user : NULL;
+}
+
+bool gale__runnable_in_place(const gale__runnable *r, int buffer)
+{
+    const gale__cpu_kernel *cpu = cpu_kernel_of(r);
+    return cpu && gale__cpu_kernel_in_place(cpu, buffer);
+}
+
 gale__panels gale__runnable_panels(const gale__runnable *r)
 {
-    if (!r->kernel || r->kernel->module->source.fn != run_on_cpu) return (gale__panels){0};
-    const gale__cpu_kernel *cpu = r->kernel->module->source.user;
+    const gale__cpu_kernel *cpu = cpu_kernel_of(r);
+    if (!cpu) return (gale__panels){0};
     gale__cpu_panels p = gale__cpu_kernel_panels(cpu);
     return (gale__panels){cpu, p.buffer, p.bytes, p.key};
 }

@@ -57,6 +57,9 @@ typedef struct gale__panels {
     uint64_t key;
 } gale__panels; /* 0 bytes: there are none */
 gale__panels gale__runnable_panels(const gale__runnable *r);
+/* Whether the result may take the place of this input, of which each element is read only to compute the same one of
+ * the result: kernels of the CPU do so without loss of time, and spare the caches a second value. */
+bool gale__runnable_in_place(const gale__runnable *r, int buffer);
 void gale__panels_make(const gale__panels *p, void *from, void *to);
 /* A function of the host as a kernel of the CPU device; `user` is copied. */
 gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes,
