@@ -46,6 +46,8 @@ gale_kernel *gale__kernel_known(gale_device *device, const char *key);
  * nothing is left behind. */
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests,
     const bool *follows, int n, const gale__kernel_wants *wants, gale__runnable *out);
+/* The same on the CPU, where nothing is built or joined; what was made remains on failure.  kernels_cpu.c */
+gale_status gale__runnables_make_cpu(gale_device *device, const gale__nest *const *nests, int n, gale__runnable *out);
 /* With the device's lock held; NULL: no memory. */
 struct gale__tuning *gale__kernels_tuning(gale_device *device);
 /* Packed panels that a kernel reads instead of a constant buffer.  They are made once and shared by all kernels with

@@ -38,7 +38,7 @@ typedef struct gale__simd_done {
     int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, also_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
-    bool ahead;          /* b is fetched GALE__SIMD_AHEAD steps before its use; there are offsets for as many more steps */
+    bool ahead; /* b is fetched GALE__SIMD_AHEAD steps before its use; there are offsets for as many more steps */
 } gale__simd_done;
 enum { GALE__SIMD_AHEAD = 32 };
 typedef void gale__simd_done_at(
