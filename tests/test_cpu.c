@@ -3,6 +3,7 @@
 #include "test.h"
 #include "base/cpu.h"
 #include "base/thread.h"
+#include "graph/plan/planner.h"
 #include "kernel/cpu/finish.h"
 #include "kernel/cpu/interp.h"
 #include "kernel/cpu/scratch.h"
@@ -10,6 +11,8 @@
 #include "nest_build.h"
 #include "nest_eval.h"
 #include <stdlib.h>
+
+static int runs_in_place;
 
 /* Numbers on a coarse grid, small enough that sums of products are exact or nearly so in every type. */
 static void fill_buffer(gale_type type, void *p, int64_t n)
@@ -53,6 +56,33 @@ static char *guarded(size_t bytes)
     return p + GUARD_BYTES;
 }
 
+/* The same bits where the result goes over an input that a plan would let it overwrite. */
+static bool agree_in_place(const build *b, const gale__cpu_kernel *k, void *const *inputs, void *const *got)
+{
+    void *places[24];
+    uint8_t writer[24];
+    uint64_t aligned = 0;
+    int out = 0;
+    gale__planner_note_reads(&b->nest, 0, writer, &aligned);
+    while (!b->buffers[out].written) out++;
+    size_t bytes = (size_t)b->buffers[out].elements * gale_type_size(b->buffers[out].type);
+    for (int i = 0; i < b->nest.n_buffers; i++) {
+        if (!(aligned >> i & 1) || b->buffers[i].elements != b->buffers[out].elements ||
+            !gale__cpu_kernel_in_place(k, i))
+            continue;
+        char *over = guarded(bytes);
+        memcpy(places, inputs, sizeof places);
+        memcpy(over, inputs[i], bytes);
+        places[i] = places[out] = over;
+        gale__cpu_kernel_run(k, places);
+        bool same = !memcmp(over, got[out], bytes) && guards_hold(over, bytes);
+        free(over - GUARD_BYTES);
+        if (!same) return false;
+        runs_in_place++;
+    }
+    return true;
+}
+
 /* Runs the nest both ways and compares every buffer that is written. */
 static bool agree(build *b, const char *what)
 {
@@ -82,6 +112,10 @@ static bool agree(build *b, const char *what)
             printf("%s (%s): buffer %d:%s[%" PRId64 "] is %g, not %g\n", what, gale__cpu_kernel_schedule(k), i,
                 gale_type_name(type), j, gale__load_f64(type, y), gale__load_f64(type, x));
         }
+    }
+    if (ok && !agree_in_place(b, k, expected, got)) {
+        ok = false;
+        printf("%s (%s): differs over an input\n", what, gale__cpu_kernel_schedule(k));
     }
     if (!ok) {
         gale__str out = {0};
@@ -230,6 +264,7 @@ static void plain_product(build *b, gale_type type, int64_t m, int64_t n, int64_
 TEST(rows_in_memory)
 {
     static const int64_t shapes[][3] = {{1, 64, 48}, {5, 64, 600}, {13, 96, 1100}, {29, 32, 1024}, {31, 40, 64}};
+    int before = runs_in_place;
     for (size_t s = 0; s < 5; s++)
         for (int addends = 0; addends < 4; addends++) {
             build b;
@@ -243,6 +278,8 @@ TEST(rows_in_memory)
             add_store(&b, x, dense_access(&b, GALE_F32, 3, true));
             CHECK(agree(&b, "rows in memory"));
         }
+    bool at_once = gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32))->part[0].done_at[0];
+    CHECK(runs_in_place > before || !at_once);
 }
 
 static gale__cpu_kernel *with_constant(build *b, gale__cpu_panels *panels)

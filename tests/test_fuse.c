@@ -422,6 +422,26 @@ TEST(prologues_keep_what_runs_read)
     gr_end(&t);
 }
 
+/* The sum at the end of a residual block takes the place of the term that it is the last to read. */
+TEST(sums_take_the_place_of_a_term)
+{
+    enum { N = 64 };
+    gr_graph t;
+    gale__plan *plan = NULL;
+    gr_begin(&t);
+    gale__node y = GR_INPUT(&t, N, N), w = GR_INPUT(&t, N, N);
+    y = relu(&t.g, y);
+    for (int i = 0; i < 4; i++)
+        y = gale__prim_add(&t.g, gale__prim_matmul(&t.g, relu(&t.g, gale__prim_matmul(&t.g, y, w)), w), y);
+    if (!strcmp(device->info.backend, "cpu") && CHECK_OK(gale__plan_make(device, &t.g, &y, 1, NULL, &plan))) {
+        uint64_t bytes = 0;
+        for (int i = 0; i < plan->n_slabs; i++) bytes += plan->slabs[i];
+        CHECK(bytes <= 2 * N * N * sizeof(float));
+    }
+    gale__plan_destroy(&plan);
+    gr_end(&t);
+}
+
 /* Two kernels read through the same places, which are computed in each rather than kept as a table of the results'
  * size. */
 TEST(places_are_computed_again)
@@ -667,6 +687,7 @@ int main(int argc, char **argv)
         ROW(loops_run_their_body),
         ROW(prologues_keep_what_runs_read),
         ROW(loops_with_prologues),
+        ROW(sums_take_the_place_of_a_term),
         ROW(places_are_computed_again),
         ROW(random_graphs_agree_with_the_reference),
     };

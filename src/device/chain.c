@@ -90,6 +90,18 @@ static gale_status not_available(const step *s, const gale__probe *probe)
         probe->reason, dot, probe->remedy);
 }
 
+static gale_status open_trusted(const gale__backend *backend, const gale__probe *probe, int index,
+    const gale_device_options *options, gale_device **out)
+{
+    gale__trust_test test = {0};
+    if (index >= 0 && index < probe->count) GALE_TRY(gale__trust_begin(&probe->devices[index], &test));
+    gale_status status = gale__device_open_one(backend, index, options, out);
+    gale_status trusted = gale__trust_end(&test, status == GALE_OK ? *out : NULL);
+    if (status != GALE_OK || trusted == GALE_OK) return status;
+    gale_device_close(out);
+    return trusted;
+}
+
 static gale_status try_step(const choice *c, const step *s, gale_device **out)
 {
     const gale__probe *probe;
@@ -99,11 +111,7 @@ static gale_status try_step(const choice *c, const step *s, gale_device **out)
     if (index < 0 || (s->automatic && index < probe->count && probe->devices[index].caps.software))
         return gale__fail(
             GALE_NO_DEVICE, "%s is a software driver, used only if requested by name", probe->devices[0].name);
-    gale_status status = gale__device_open_one(gale__provider_backend(s->provider), index, c->options, out);
-    if (status == GALE_OK) {
-        status = gale__trust_require(*out);
-        if (status != GALE_OK) gale_device_close(out);
-    }
+    gale_status status = open_trusted(gale__provider_backend(s->provider), probe, index, c->options, out);
     if (status != GALE_OK && !s->automatic)
         return gale__fail_within(status, "%s execution provider requested but not available", s->provider->label);
     return status;

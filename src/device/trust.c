@@ -119,11 +119,11 @@ void gale__trust_hurry(gale_device *device)
     device->once = device->backend->selftest_kernels ? device->backend->selftest_kernels : 1;
 }
 
-static gale_status test_here(gale_device *device, gale__trust *out)
+static gale_status test_here(gale_device *device, const char *why, gale__trust *out)
 {
     watched w = {.step = "start"};
     gale__log(GALE__WARN, "%s:%d: the self-test runs in this process, because the gale program was not found (%s)",
-        device->info.backend, device->info.index, gale_error());
+        device->info.backend, device->info.index, why);
     gale__trust_hurry(device);
     gale_status status = gale__selftest_run(device, GALE__TRUST_WHOLE, take_line, &w);
     device->once = 0;
@@ -146,18 +146,32 @@ static gale_status refuse(const gale_device_info *info, const gale__trust *t)
         info->backend, info->index, info->name, info->driver, t->reason, remedy);
 }
 
-gale_status gale__trust_require(gale_device *device)
+/* The test's process opens the device as well, which takes as long as opening it here: both happen at once. */
+static void test_apart(void *arg)
 {
-    gale__trust t;
-    bool driver = device->info.caps.holds_data && !device->info.caps.host_functions;
-    if (!driver || gale__env_get_i64(GALE__ENV_ALLOW_UNTRUSTED, 0) == 1) return GALE_OK;
-    gale__trust_load(&device->info, &t);
-    if (t.verdict == GALE__TRUST_UNTESTED) {
-        gale_status status =
-            gale__trust_spawn(device->info.backend, device->info.index, GALE__TRUST_WHOLE, NULL, NULL, &t);
-        if (status != GALE_OK) status = test_here(device, &t);
-        if (status != GALE_OK) return status;
-        if (!t.passing) save(&device->info, &t);
+    gale__trust_test *t = arg;
+    t->status = gale__trust_spawn(t->info->backend, t->info->index, GALE__TRUST_WHOLE, NULL, NULL, &t->trust);
+    if (t->status != GALE_OK) snprintf(t->trust.reason, sizeof t->trust.reason, "%s", gale_error());
+}
+
+gale_status gale__trust_begin(const gale_device_info *info, gale__trust_test *t)
+{
+    *t = (gale__trust_test){.info = info};
+    bool driver = info->caps.holds_data && !info->caps.host_functions;
+    t->needed = driver && gale__env_get_i64(GALE__ENV_ALLOW_UNTRUSTED, 0) != 1;
+    if (!t->needed) return GALE_OK;
+    gale__trust_load(info, &t->trust);
+    t->runs = t->trust.verdict == GALE__TRUST_UNTESTED;
+    return t->runs ? gale__thread_begin(&t->thread, test_apart, t) : GALE_OK;
+}
+
+gale_status gale__trust_end(gale__trust_test *t, gale_device *device)
+{
+    if (t->runs) gale__thread_end(&t->thread);
+    if (!t->needed || !device) return GALE_OK;
+    if (t->runs) {
+        if (t->status != GALE_OK) GALE_TRY(test_here(device, t->trust.reason, &t->trust));
+        if (!t->trust.passing) save(t->info, &t->trust);
     }
-    return t.verdict == GALE__TRUST_PASSED ? GALE_OK : refuse(&device->info, &t);
+    return t->trust.verdict == GALE__TRUST_PASSED ? GALE_OK : refuse(t->info, &t->trust);
 }

@@ -2,6 +2,7 @@
  * the device, its driver and everything else that affects the driver's results. */
 #ifndef GALE_DEVICE_TRUST_H
 #define GALE_DEVICE_TRUST_H
+#include "base/thread.h"
 #include "device/device.h"
 
 typedef enum gale__trust_verdict { GALE__TRUST_UNTESTED, GALE__TRUST_PASSED, GALE__TRUST_FAILED } gale__trust_verdict;
@@ -13,9 +14,20 @@ typedef struct gale__trust {
 
 /* What is known of the device; no test is run. */
 void gale__trust_load(const gale_device_info *info, gale__trust *out);
-/* GALE_OK when the device may be used: it runs gale's own code, passed the self-test now or before, or the user allows
- * untrusted ones. */
-gale_status gale__trust_require(gale_device *device);
+
+/* What it takes to use a device: it runs gale's own code, passed the self-test now or before, or the user allows
+ * untrusted ones.  The test, if there must be one, runs between the two calls, while the device is opened. */
+typedef struct gale__trust_test {
+    const gale_device_info *info;
+    gale__trust trust;
+    bool needed, runs;
+    gale__thread thread;
+    gale_status status; /* of the test's process; trust.reason says why it could not run */
+} gale__trust_test;
+/* info: valid until the end; it must not change when the device is opened. */
+gale_status gale__trust_begin(const gale_device_info *info, gale__trust_test *t);
+/* GALE_OK when the device may be used; NULL: it was not opened, so the verdict does not matter. */
+gale_status gale__trust_end(gale__trust_test *t, gale_device *device);
 
 /* Processes may share the kernels: the index-th of every `count`. */
 typedef struct gale__trust_part {

@@ -46,6 +46,8 @@ gale_kernel *gale__kernel_known(gale_device *device, const char *key);
  * nothing is left behind. */
 gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const gale__nest *const *nests,
     const bool *follows, int n, const gale__kernel_wants *wants, gale__runnable *out);
+/* The same on the CPU, where nothing is built or joined; what was made remains on failure.  kernels_cpu.c */
+gale_status gale__runnables_make_cpu(gale_device *device, const gale__nest *const *nests, int n, gale__runnable *out);
 /* With the device's lock held; NULL: no memory. */
 struct gale__tuning *gale__kernels_tuning(gale_device *device);
 /* Packed panels that a kernel reads instead of a constant buffer.  They are made once and shared by all kernels with
@@ -57,6 +59,9 @@ typedef struct gale__panels {
     uint64_t key;
 } gale__panels; /* 0 bytes: there are none */
 gale__panels gale__runnable_panels(const gale__runnable *r);
+/* Whether the result may take the place of this input, of which each element is read only to compute the same one of
+ * the result: kernels of the CPU do so without loss of time, and spare the caches a second value. */
+bool gale__runnable_in_place(const gale__runnable *r, int buffer);
 void gale__panels_make(const gale__panels *p, void *from, void *to);
 /* A function of the host as a kernel of the CPU device; `user` is copied. */
 gale_status gale__runnable_host(gale_device *device, gale__host_kernel *fn, const void *user, size_t user_bytes,

@@ -1,5 +1,6 @@
 /* Packs values into slabs.  Values are placed in the order in which they are first written; each takes the smallest
- * free hole that fits, else the end of a slab that may still grow, else a new slab. */
+ * free hole that fits, else the end of a slab that may still grow, else a new slab.  Those that overwrite another value
+ * take its place. */
 #include "graph/plan/plan.h"
 #include <string.h>
 
@@ -54,6 +55,13 @@ static gale_status new_slab(packer *p, uint64_t size)
     return GALE_OK;
 }
 
+static void take_place(gale__plan_item *item, gale__plan_item *of)
+{
+    item->slab = of->slab;
+    item->offset = of->offset;
+    of->left = true;
+}
+
 static gale_status place_item(packer *p, gale__plan_item *item)
 {
     uint64_t size = (item->size + ALIGN - 1) / ALIGN * ALIGN;
@@ -89,41 +97,43 @@ static gale_status place_item(packer *p, gale__plan_item *item)
 }
 
 /* Min-heap by last use. */
-static void push(packer *p, const gale__plan_item *items, int i)
+static void push(packer *p, gale__plan_item *const *items, int i)
 {
     int at = p->n_active++;
-    while (at > 0 && items[p->active[(at - 1) / 2]].last > items[i].last) {
+    while (at > 0 && items[p->active[(at - 1) / 2]]->last > items[i]->last) {
         p->active[at] = p->active[(at - 1) / 2];
         at = (at - 1) / 2;
     }
     p->active[at] = i;
 }
 
-static int pop(packer *p, const gale__plan_item *items)
+static int pop(packer *p, gale__plan_item *const *items)
 {
     int top = p->active[0], last = p->active[--p->n_active], at = 0;
     for (int child; (child = 2 * at + 1) < p->n_active; at = child) {
-        if (child + 1 < p->n_active && items[p->active[child + 1]].last < items[p->active[child]].last) child++;
-        if (items[last].last <= items[p->active[child]].last) break;
+        if (child + 1 < p->n_active && items[p->active[child + 1]]->last < items[p->active[child]]->last) child++;
+        if (items[last]->last <= items[p->active[child]]->last) break;
         p->active[at] = p->active[child];
     }
     p->active[at] = last;
     return top;
 }
 
-gale_status gale__plan_memory_pack(gale__plan_item *items, int n, uint64_t slab_limit, uint64_t **slabs, int *n_slabs)
+gale_status gale__plan_memory_pack(
+    gale__plan_item *items, gale__plan_item *const *order, int n, uint64_t slab_limit, uint64_t **slabs, int *n_slabs)
 {
     packer p = {.limit = slab_limit ? slab_limit / ALIGN * ALIGN : UINT64_MAX / 2};
     gale_status status = GALE_OK;
     p.active = gale__alloc(((size_t)n + 1) * sizeof *p.active);
     if (!p.active) return GALE_NO_MEMORY;
     for (int i = 0; i < n && status == GALE_OK; i++) {
-        while (p.n_active && items[p.active[0]].last < items[i].first && status == GALE_OK) {
-            const gale__plan_item *gone = &items[pop(&p, items)];
-            status = give_back(&p, gone->slab, gone->offset, (gone->size + ALIGN - 1) / ALIGN * ALIGN);
+        while (p.n_active && order[p.active[0]]->last < order[i]->first && status == GALE_OK) {
+            const gale__plan_item *gone = order[pop(&p, order)];
+            if (!gone->left) status = give_back(&p, gone->slab, gone->offset, (gone->size + ALIGN - 1) / ALIGN * ALIGN);
         }
-        if (status == GALE_OK) status = place_item(&p, &items[i]);
-        push(&p, items, i);
+        if (order[i]->over >= 0) take_place(order[i], &items[order[i]->over]);
+        else if (status == GALE_OK) status = place_item(&p, order[i]);
+        push(&p, order, i);
     }
     gale__free(p.active);
     gale__free(p.holes);

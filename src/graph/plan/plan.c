@@ -37,7 +37,8 @@ static gale_status new_item(gale__planner *p, uint64_t size, int first, int last
 {
     GALE_TRY(gale__grow((void **)&p->items, &p->items_capacity, (size_t)p->n_items + 1, sizeof *p->items));
     *out = (gale__plan_place){GALE__SPACE_WORK, UNPACKED | p->n_items, 0};
-    p->items[p->n_items++] = (gale__plan_item){size ? size : 1, first, last, -1, 0};
+    p->items[p->n_items++] =
+        (gale__plan_item){.size = size ? size : 1, .first = first, .last = last, .slab = -1, .over = -1};
     return GALE_OK;
 }
 
@@ -329,6 +330,29 @@ static gale_status take_panels(gale__planner *p, const gale__runnable *r, gale__
     return gale__planner_weight(plan, (gale__weight_wanted){.tensor = tensor, .panels = panels});
 }
 
+static gale__plan_item *item_at(const gale__planner *p, const gale__plan_place *place)
+{
+    return place->space == GALE__SPACE_WORK && !place->offset ? &p->items[place->index & ~UNPACKED] : NULL;
+}
+
+/* A result takes the place of a value that this kernel is the last to read, if it reads each element only for the same
+ * one of the result: of a residual connection, one value then passes through the caches instead of two. */
+static void choose_place(gale__planner *p, const gale__runnable *r, const gale__plan_step *step,
+    const gale__plan_place *refs, int n, int written)
+{
+    gale__plan_item *to = item_at(p, &refs[written]);
+    if (r->parts > 1 || !to || to->first != p->position || to->over >= 0) return;
+    for (int b = 0; b < n; b++) {
+        const gale__plan_item *from = item_at(p, &refs[b]);
+        bool aligned = from && from != to && from->last == p->position && from->size == to->size;
+        for (int i = 0; i < n && aligned; i++)
+            aligned = item_at(p, &refs[i]) != from || (step->aligned >> i & 1 && gale__runnable_in_place(r, i));
+        if (!aligned) continue;
+        to->over = (int32_t)(from - p->items);
+        return;
+    }
+}
+
 /* One step for a nest and those joined to it. */
 static gale_status plan_nest(gale__planner *p, int at)
 {
@@ -363,6 +387,7 @@ static gale_status plan_nest(gale__planner *p, int at)
         for (int i = 0; i < k->nest.n_inner; i++) terms *= (double)k->nest.extent[k->nest.n_outer + i];
         step.depth += terms;
     }
+    choose_place(p, r, &step, refs, n, writer[0]);
     GALE_TRY(take_panels(p, r, refs));
     if (!(step.writer = gale__arena_copy(&p->plan->arena, writer, (size_t)n))) return GALE_NO_MEMORY;
     return gale__planner_step(p, step, refs, n);
@@ -410,18 +435,15 @@ static gale_status pack(gale__planner *p)
 {
     gale__plan *plan = p->plan;
     gale__plan_item **order = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *order);
-    gale__plan_item *sorted = gale__arena_alloc(&plan->arena, ((size_t)p->n_items + 1) * sizeof *sorted);
-    if (!order || !sorted) return GALE_NO_MEMORY;
+    if (!order) return GALE_NO_MEMORY;
     bool ordered = true;
     for (int i = 0; i < p->n_items; i++) {
         order[i] = &p->items[i];
         ordered &= i == 0 || p->items[i - 1].first <= p->items[i].first;
     }
     if (!ordered) qsort(order, (size_t)p->n_items, sizeof *order, by_first);
-    for (int i = 0; i < p->n_items; i++) sorted[i] = *order[i];
     GALE_TRY(gale__plan_memory_pack(
-        sorted, p->n_items, plan->device->info.caps.alloc_max_bytes, &plan->slabs, &plan->n_slabs));
-    for (int i = 0; i < p->n_items; i++) *order[i] = sorted[i];
+        p->items, order, p->n_items, plan->device->info.caps.alloc_max_bytes, &plan->slabs, &plan->n_slabs));
     for (int i = 0; i < plan->n_steps; i++)
         for (int k = 0; k < plan->steps[i].n_refs; k++) {
             gale__plan_place *place = &plan->steps[i].refs[k];

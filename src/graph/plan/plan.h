@@ -106,8 +106,12 @@ typedef struct gale__plan_item {
     int first, last;
     int32_t slab;
     uint64_t offset;
-} gale__plan_item; /* in order of `first` */
-gale_status gale__plan_memory_pack(gale__plan_item *items, int n, uint64_t slab_limit, uint64_t **slabs, int *n_slabs);
+    int32_t over; /* -1, or the item whose place it takes: of the same size, last used when this one begins */
+    bool left;    /* its place went to such an item */
+} gale__plan_item;
+/* order: the items in order of `first`. */
+gale_status gale__plan_memory_pack(
+    gale__plan_item *items, gale__plan_item *const *order, int n, uint64_t slab_limit, uint64_t **slabs, int *n_slabs);
 
 /* plan_special.c: the steps of SORT, SCAN and PUT. */
 typedef struct gale__planner gale__planner;

@@ -7,7 +7,6 @@ struct gale__planner {
     gale__plan *plan;
     gale__fusion fusion;
     gale__plan_place *place; /* by node: of roots, inputs and constants */
-    int32_t *item;           /* by node: index into items, -1 */
     gale__plan_item *items;
     int n_items;
     size_t items_capacity;

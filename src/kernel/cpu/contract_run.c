@@ -77,7 +77,7 @@ static void set_batch(bench *w, const gale__cpu_contract *c, int64_t batch)
     gale__cpu_frame_seek(&w->zero_b, &c->batch, batch);
 }
 
-enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 512, PANEL_AHEAD = 1024 };
+enum { LINE = 64, FEW_TILES = 4, TILE_ROWS_MOST = 128, SLIM_STEPS = 512 };
 
 static void fetch(const char *from, size_t bytes)
 {
@@ -94,8 +94,8 @@ static void multiply(const gale__cpu_contract *c, char *tile, const char *a, con
     size_t steps = gale__cpu_contract_steps(c, kn), panel = (size_t)nr * steps,
            share = c->panels.bytes && rows > FEW_TILES * mr ? panel / (size_t)parts(rows, mr) / LINE * LINE + LINE : 0;
     int64_t slim = kn <= SLIM_STEPS && !c->narrow && lanes % nr <= c->gemm.slim ? lanes % nr : 0;
-    int32_t offset[SLIM_STEPS];
-    for (int64_t k = 0; k < kn && (slim || done); k++) offset[k] = (int32_t)(k * nr);
+    int32_t offset[SLIM_STEPS + GALE__SIMD_AHEAD];
+    for (int64_t k = 0; k < kn + GALE__SIMD_AHEAD && (slim || done); k++) offset[k] = (int32_t)(k * nr);
     gale__simd_gemm_open(&c->gemm);
     for (int64_t j = 0; j < lanes; j += nr) {
         const char *next = b + (size_t)j * steps + panel;
@@ -108,7 +108,7 @@ static void multiply(const gale__cpu_contract *c, char *tile, const char *a, con
                 gale__simd_done d = *done;
                 d.rows = least(mr, rows - i);
                 d.lanes = least(nr, lanes - j);
-                d.next = PANEL_AHEAD; /* as tiles do that are not finished */
+                d.ahead = true; /* as tiles do that are not finished */
                 gale__cpu_finish_tile(&c->gemm, d, i, j, kn < c->k.count ? to : NULL, c->tile_lanes, x, y, offset, kn);
             } else if (j + slim == lanes) part->slim_at(to, (size_t)c->tile_lanes, x, y, offset, (size_t)kn);
             else part->tile(to, (size_t)c->tile_lanes, x, y, (size_t)gale__cpu_contract_units(c, kn));

@@ -14,6 +14,7 @@
 #define BLOCK_COLUMNS 256
 #define DIRECT_WEIGHTS 20480     /* more of them, and lanes are read often enough to be worth a copy */
 #define NEAR_BYTES 4096          /* from one step to the next: lanes are read in place however often */
+#define AHEAD_BYTES 16384        /* the same where tiles fetch them ahead */
 #define SETS_BYTES 4096          /* steps that are a multiple apart meet in the same sets of the first cache */
 #define SPARSE_SHARE 2           /* the same for tiles of the lanes inside */
 #define SPARSE_K 32              /* least steps of a tap by itself */
@@ -269,17 +270,18 @@ static gale_status make_panel_offsets(gale__cpu_window *w, int64_t kc, int64_t n
 bool gale__cpu_window_is_near(const gale__cpu_window *w)
 {
     const gale__nest_access *a = w->access;
+    int64_t most =
+        gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32))->part[0].done_at[0] ? AHEAD_BYTES : NEAR_BYTES;
     if (w->steps > 1 || w->widen || a->type != GALE_F32 || a->n_guards || w->x.tap >= 0 || w->y.tap >= 0 ||
         w->x.unit != 1 || w->y.lanes != 1 || w->far.count > 1)
         return false;
     for (int d = 0; d < w->rest.n; d++)
-        if (a->stride[w->rest.dim[d]] < 0 || a->stride[w->rest.dim[d]] * (int64_t)sizeof(float) > NEAR_BYTES)
-            return false;
+        if (a->stride[w->rest.dim[d]] < 0 || a->stride[w->rest.dim[d]] * (int64_t)sizeof(float) > most) return false;
     return true;
 }
 
-/* Offsets in memory, where all lanes are one row without borders. */
-static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int64_t m)
+/* Offsets in memory, where all lanes are one row without borders; they go on with the next nr lanes. */
+static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int64_t m, int nr)
 {
     const gale__nest_access *a = w->access;
     bool near = gale__cpu_window_is_near(w);
@@ -293,14 +295,15 @@ static gale_status make_direct(gale__cpu_window *w, const gale__cpu_span *k, int
         if (a->stride[k->dim[d]] < 0) return GALE_OK;
         w->direct_most += (k->extent[d] - 1) * a->stride[k->dim[d]];
     }
-    if (w->direct_most > INT32_MAX) return GALE_OK;
-    w->direct = gale__alloc((size_t)k->count * sizeof *w->direct);
+    if (w->direct_most > INT32_MAX - nr) return GALE_OK;
+    w->direct = gale__alloc((size_t)(k->count + GALE__SIMD_AHEAD) * sizeof *w->direct);
     if (!w->direct) return GALE_NO_MEMORY;
     for (int64_t i = 0; i < k->count; i++) {
         int64_t left = i, at = 0;
         for (int d = k->n - 1; d >= 0; d--, left /= k->extent[d + 1]) at += left % k->extent[d] * a->stride[k->dim[d]];
         w->direct[i] = (int32_t)at;
     }
+    for (int64_t i = 0; i < GALE__SIMD_AHEAD; i++) w->direct[k->count + i] = w->direct[i % k->count] + nr;
     return GALE_OK;
 }
 
@@ -368,7 +371,7 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
     *gemm = chosen;
     w->temp_bytes = w->steps > 1 ? gale__cpu_window_units_temp(w) : (size_t)w->phase * 8;
     if (w->flat && gemm->slim) GALE_TRY(make_panel_offsets(w, kc, gemm->nr));
-    GALE_TRY(make_direct(w, w->sparse ? &w->rest : k, m));
+    GALE_TRY(make_direct(w, w->sparse ? &w->rest : k, m, gemm->nr));
     share_bands(w, batches, w->units ? w->units : k->count, size);
     return make_offsets(w, k);
 }

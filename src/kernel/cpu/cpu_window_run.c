@@ -73,16 +73,16 @@ static void finish_tile(const gale__cpu_contract *c, const block *b, int64_t m, 
     gale__simd_done d = b->done;
     d.rows = least(c->gemm.mr, b->m - m);
     d.lanes = least(c->gemm.nr, lanes);
-    bool fetch = !m && lanes > c->gemm.nr && b->offset == c->window.direct && !gale__cpu_window_is_near(&c->window);
-    d.next = fetch ? c->gemm.nr : 0;
+    d.ahead = b->offset == c->window.direct; /* steps of k are far apart there: the processor does not follow them */
     gale__cpu_finish_tile(&c->gemm, d, b->m0 + m, lane, kn < c->k.count ? sums : NULL, pitch, a, from, offset, kn);
 }
 
 /* The activation of tiles [first, end) of rows from m on. */
 static void activate_tiles(const gale__cpu_contract *c, const block *b, int64_t m, int64_t first, int64_t end)
 {
+    if (!c->finish.activate) return;
     int64_t nr = c->gemm.nr, across = parts(b->columns, nr);
-    for (int64_t row = first / across; c->finish.activate && row * across < end; row++) {
+    for (int64_t row = first / across; row * across < end; row++) {
         int64_t from = row * across < first ? first % across * nr : 0,
                 to = least(b->columns, (end - row * across) * nr);
         gale__cpu_finish_activate(
@@ -90,30 +90,40 @@ static void activate_tiles(const gale__cpu_contract *c, const block *b, int64_t 
     }
 }
 
+/* One tile of rows from m on: at a row of the block and a column of its lanes. */
+static void multiply_tile(const gale__cpu_contract *c, const block *b, int64_t m, int64_t row, int64_t column,
+    const char *a, const char *band, char *sums, int64_t pitch, int64_t k0, int64_t kn)
+{
+    const gale__cpu_window *w = &c->window;
+    const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
+    char *to = sums + (size_t)(m * pitch + row * w->padded + column) * c->size;
+    const char *from = band + (size_t)(row * w->y.step * w->pitch + column) * c->unit;
+    if (b->known && !b->at_once && !k0)
+        fetch_out(b, m, least(c->gemm.mr, b->m - m), row * w->x.lanes + column, c->gemm.nr);
+    if (b->at_once && k0 + kn == c->k.count)
+        finish_tile(c, b, m, row * w->x.lanes + column, b->columns - column, to, pitch, a, from, b->offset + k0, kn);
+    else
+        (b->columns - column <= c->gemm.slim ? part->slim_at : part->tile_at)(
+            to, (size_t)pitch, a, from, b->offset + k0, (size_t)gale__cpu_contract_units(c, kn));
+}
+
 /* sums += a times the band, kn steps from k0 on. */
 static void multiply(const gale__cpu_contract *c, const block *b, const char *a, const char *band, char *sums,
     int64_t pitch, int64_t k0, int64_t kn)
 {
-    const gale__cpu_window *w = &c->window;
-    int64_t mr = c->gemm.mr, nr = c->gemm.nr, across = parts(b->columns, nr), tiles = b->rows * across;
-    for (int64_t t0 = 0; t0 < tiles; t0 += PANELS)
+    int64_t mr = c->gemm.mr, nr = c->gemm.nr, tiles = b->rows * parts(b->columns, nr), row = 0, column = 0;
+    size_t steps = gale__cpu_contract_steps(c, kn);
+    for (int64_t t0 = 0; t0 < tiles; t0 += PANELS) {
+        int64_t end = least(t0 + PANELS, tiles), row0 = row, column0 = column;
         for (int64_t m = 0; m < b->m; m += mr) {
-            const gale__simd_part *part = gale__simd_part_for(&c->gemm, b->m - m);
-            for (int64_t t = t0; t < least(t0 + PANELS, tiles); t++) {
-                int64_t row = t / across, column = t % across * nr;
-                if (b->known && !b->at_once && !k0) fetch_out(b, m, least(mr, b->m - m), row * w->x.lanes + column, nr);
-                char *to = sums + (size_t)(m * pitch + row * w->padded + column) * c->size;
-                const char *rows = a + (size_t)(b->m0 + m) * gale__cpu_contract_steps(c, kn),
-                           *from = band + (size_t)(row * w->y.step * w->pitch + column) * c->unit;
-                if (b->at_once && k0 + kn == c->k.count)
-                    finish_tile(c, b, m, row * w->x.lanes + column, b->columns - column, to, pitch, rows, from,
-                        b->offset + k0, kn);
-                else
-                    (b->columns - column <= c->gemm.slim ? part->slim_at : part->tile_at)(
-                        to, (size_t)pitch, rows, from, b->offset + k0, (size_t)gale__cpu_contract_units(c, kn));
+            row = row0, column = column0;
+            for (int64_t t = t0; t < end; t++) {
+                multiply_tile(c, b, m, row, column, a + (size_t)(b->m0 + m) * steps, band, sums, pitch, k0, kn);
+                if ((column += nr) >= b->columns) row++, column = 0;
             }
-            if (b->at_once && k0 + kn == c->k.count) activate_tiles(c, b, m, t0, least(t0 + PANELS, tiles));
+            if (b->at_once && k0 + kn == c->k.count) activate_tiles(c, b, m, t0, end);
         }
+    }
 }
 
 /* The same where panels cross rows: a few are packed, and stay in the first cache while the rows go by.  ready: they
@@ -170,7 +180,7 @@ static upright_tile upright_at(
     bool direct = b->offset == w->direct; /* in memory, not in a band */
     int64_t down = w->y.step * (direct ? w->y.unit : w->pitch), along = w->x.step * (direct ? w->x.unit : 1);
     upright_tile x = {.from = (const float *)(const void *)band + row * down + column * along,
-        .u = {.step = along, .a_pitch = mr},
+        .u = {.step = along, .a_pitch = mr, .ahead = direct && !w->sparse},
         .d = {.out = sums, .out_pitch = pitch, .lo = -INFINITY, .hi = INFINITY}};
     if (b->at_once) x.d = b->done, first = b->m0 + m, at = row * w->x.lanes + column;
     gale__cpu_finish_advance(&x.d, first, at);

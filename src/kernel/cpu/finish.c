@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { PART = 256 }; /* results that another sum follows */
+
 static const gale__nest_instr *instr(const gale__nest *nest, int i) { return &nest->code[i]; }
 
 /* x of max(x, number) or min(x, number), in either order. */
@@ -151,15 +153,17 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
         if (q->activate) q->activate(out + n0, (size_t)n);
         return;
     }
+    float part[PART];
     for (int64_t i = 0, count; i < n; i += count) {
         int64_t left = q->run - (n0 + i) % q->run;
         count = left < n - i ? left : n - i;
+        if (also && count > PART) count = PART;
         float *to = out + gale__cpu_lane_address(q->out, lanes, n0 + i);
         const float *from = sums + i;
-        if (also) {
-            simd->rows.finish(to, from, also + gale__cpu_lane_address(q->also, lanes, n0 + i), bias, scale, -INFINITY,
+        if (also) { /* not to the result, which may be the place of `other` */
+            simd->rows.finish(part, from, also + gale__cpu_lane_address(q->also, lanes, n0 + i), bias, scale, -INFINITY,
                 INFINITY, (size_t)count);
-            from = to;
+            from = part;
         }
         simd->rows.finish(to, from, other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL,
             also ? -0.0f : bias, also ? 1 : scale, q->lo, q->hi, (size_t)count);

@@ -74,18 +74,26 @@ static bool same_place(const gale__nest *nest, const gale__nest_access *a, const
     return !memcmp(a->stride, b->stride, sizeof *a->stride * (size_t)(nest->n_outer + nest->n_inner));
 }
 
+/* Values that are added to finished sums, as these are stored. */
+static bool is_finish_load(const gale__cpu_kernel *k, const gale__nest_access *a)
+{
+    const gale__cpu_finish *q = &k->contract.finish;
+    return k->contracts && q->out && (a == q->other || a == q->also);
+}
+
 /* An output is memory that the nest also reads, or another output's, in a way that element by element does not cover:
  * what is read then must be copied before anything is written. */
-static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
+static bool outputs_aliased(const gale__cpu_kernel *k, void *const *buffers)
 {
+    const gale__nest *nest = &k->nest;
     for (int s = 0; s < nest->n_stores; s++) {
         const gale__nest_access *out = &nest->accesses[nest->stores[s].access];
         for (int i = 0; i < nest->n_code; i++) {
             if (nest->code[i].op != GALE__NEST_LOAD && nest->code[i].op != GALE__NEST_TAKE) continue;
             const gale__nest_access *in = &nest->accesses[nest->code[i].access];
             if (buffers[in->buffer] != buffers[out->buffer]) continue;
-            if (nest->n_stores > 1 || nest->n_inner || nest->code[i].op == GALE__NEST_TAKE ||
-                !same_place(nest, in, out))
+            if (nest->n_stores > 1 || nest->code[i].op == GALE__NEST_TAKE || !same_place(nest, in, out) ||
+                (nest->n_inner && !is_finish_load(k, in)))
                 return true;
         }
     }
@@ -94,10 +102,19 @@ static bool outputs_aliased(const gale__nest *nest, void *const *buffers)
 
 void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
 {
-    bool aliased = outputs_aliased(&k->nest, buffers);
+    bool aliased = outputs_aliased(k, buffers);
     if (k->last.kind) gale__cpu_last_run(&k->last, buffers);
     else if (k->contracts) gale__cpu_contract_run(&k->contract, buffers, aliased);
     else gale__cpu_direct_run(&k->direct, buffers, aliased);
+}
+
+bool gale__cpu_kernel_in_place(const gale__cpu_kernel *k, int buffer)
+{
+    if (k->nest.n_stores != 1) return false;
+    if (k->last.kind) return k->last.finish.other && k->last.finish.other->buffer == buffer;
+    for (int i = 0; i < k->nest.n_accesses && k->contracts; i++)
+        if (k->nest.accesses[i].buffer == buffer && !is_finish_load(k, &k->nest.accesses[i])) return false;
+    return k->contracts || !k->nest.n_inner;
 }
 
 gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)

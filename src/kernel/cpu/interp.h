@@ -10,6 +10,8 @@ gale_status gale__cpu_kernel_create(const gale__nest *nest, gale__cpu_kernel **o
 /* buffers: in the order of nest.buffers.  Allocates nothing and cannot fail; several threads may run one kernel.
  * An output may be the very memory of an input that is read at the same places. */
 void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers);
+/* Whether such an input may be overwritten without loss of time: the kernel then runs as it would otherwise. */
+bool gale__cpu_kernel_in_place(const gale__cpu_kernel *k, int buffer);
 /* A product by a buffer that the nest calls constant may want it laid out once, as panels, which then replace it when
  * the kernel runs.  They depend on that buffer and its use alone, not on what it is multiplied by: kernels whose key is
  * the same take the same panels. */

@@ -13,11 +13,13 @@ enum {
     PIXELS = GALE__POINT_PIXELS,
     CHANNELS = GALE__POINT_CHANNELS,
     VECTOR = 16,
-    K_STEPS = 768,      /* that are summed in registers */
+    K_STEPS = 768, /* that are summed in registers */
+    TILE_SUMS = GALE__UPRIGHT_SUMS,
     BLOCK_TILES = 8,    /* that a panel serves while it is near */
     NEAR_BYTES = 32768, /* of the rows of a map that taps down share */
     TASK_ROWS = 8,
-    SETS_FLOATS = 256, /* steps of k that are a multiple apart */
+    SETS_FLOATS = 256,  /* steps of k that are a multiple apart meet in a few sets of the first cache */
+    MEET_FLOATS = 1024, /* and pixels in one */
     TASKS_EACH = 4,
     TAPS_MOST = 49,
     POINT_COLUMNS = 256, /* of a map whose rows are one: as declared, wider ones are better */
@@ -202,9 +204,11 @@ static void divide_points(gale__cpu_last *l)
         l->groups = width < 2 ? 1 : least(panels, parts(TASKS_EACH * width, l->blocks));
         if (width < 2 || l->block == 1 || l->blocks * l->groups >= 2 * width) break;
     }
-    l->copies = l->x->stride[l->nest->n_outer] % SETS_FLOATS == 0 && step_of(l, l->x) == 1;
-    l->private_bytes =
-        (size_t)(GALE__UPRIGHT_SUMS + (l->copies ? l->block * PIXELS * l->k : 0) + VECTOR) * sizeof(float);
+    int64_t k_step = l->x->stride[l->nest->n_outer], step = step_of(l, l->x);
+    bool often = l->tiles * l->rows.count >= BLOCK_TILES; /* else weights take longer to arrive */
+    l->copies = (k_step % SETS_FLOATS == 0 && step == 1) || (k_step == 1 && step % MEET_FLOATS == 0 && often);
+    l->pitch = round_up(l->k, VECTOR) | VECTOR; /* an odd number of cache lines */
+    l->private_bytes = (size_t)(l->block * (TILE_SUMS + (l->copies ? PIXELS * l->pitch : 0)) + VECTOR) * sizeof(float);
 }
 
 /* Channels whose rows, as many as there are taps down, stay in the first cache. */
@@ -350,23 +354,6 @@ static void open_row(const run *r, int64_t index, line *to)
         .hi = q->hi};
 }
 
-/* Sums of up to K_STEPS at a time. */
-static void sum_tile(gale__simd_point d, gale__simd_point_sum *sum, float *sums)
-{
-    int64_t k = d.k, width = d.lanes > VECTOR ? CHANNELS : VECTOR, most = parts(k, parts(k, K_STEPS));
-    d.out = sums;
-    d.out_pitch = d.other_pitch = CHANNELS;
-    d.other = NULL;
-    d.lo = -INFINITY;
-    d.hi = INFINITY;
-    for (; k > 0; k -= most, d.x += most * d.k_step, d.w += most * width, d.ahead += most * (CHANNELS / 4)) {
-        d.k = least(most, k);
-        sum(&d);
-        d.other = sums;
-        d.start = NULL;
-    }
-}
-
 /* Lines of memory that a tile leads to, or is added to, are fetched while it is computed. */
 static void fetch(const float *at, int64_t pitch, int64_t rows, int64_t lanes)
 {
@@ -374,54 +361,110 @@ static void fetch(const float *at, int64_t pitch, int64_t rows, int64_t lanes)
         for (int64_t j = 0; j < lanes; j += VECTOR) __builtin_prefetch(at + i * pitch + j, 1);
 }
 
-/* Pixels [first, first + pixels) of a row by channels from c on.  With each turn a part of the next panel is fetched.
- * band: where the tile is, or goes to, if it is turned. */
-static void run_tile(const gale__cpu_last *l, const line *w, int64_t first, int64_t pixels, int64_t c, int64_t turn,
-    float *sums, float *band, bool fresh)
+/* Some pixels of a row. */
+typedef struct tile {
+    line w;
+    int64_t first, pixels;
+    float *sums, *band; /* band: where it goes if it is copied */
+} tile;
+
+/* Pixels whose elements meet in a few sets of the first cache go to a band where they do not. */
+static void copy_tile(const gale__cpu_last *l, tile *x)
+{
+    gale__simd_point *d = &x->w.point;
+    const float *from = d->x + x->first * d->step;
+    if (d->k_step == 1)
+        for (int64_t i = 0; i < x->pixels; i++)
+            memcpy(x->band + i * l->pitch, from + i * d->step, (size_t)l->k * sizeof *from);
+    else
+        gale__simd_get()->interleave[0](
+            x->band, from, (size_t)d->k_step, (size_t)l->k, (size_t)l->pitch, (size_t)x->pixels);
+    d->x = x->band - x->first * l->pitch;
+    d->step = l->pitch;
+    d->k_step = 1;
+}
+
+static void open_tiles(const run *r, int64_t t0, int64_t t1, float *memory, tile *out)
+{
+    const gale__cpu_last *l = r->l;
+    int64_t base = l->columns / l->tiles, more = l->columns % l->tiles;
+    line row;
+    for (int64_t t = t0; t < t1; t++, out++) {
+        int64_t at = t % l->tiles;
+        if (t == t0 || !at) open_row(r, t / l->tiles, &row);
+        out->w = row;
+        out->first = at * base + least(at, more);
+        out->pixels = base + (at < more);
+        out->sums = memory + (t - t0) * TILE_SUMS;
+        out->band = memory + l->block * TILE_SUMS + (t - t0) * PIXELS * l->pitch;
+        if (l->copies) copy_tile(l, out);
+    }
+}
+
+/* The last steps of a tile: its sums go on to memory. */
+static void finish_point(const gale__cpu_last *l, const tile *x, gale__simd_point d, int64_t c)
 {
     const gale__cpu_finish *q = &l->finish;
-    const gale__simd *simd = gale__simd_get();
-    gale__simd_point d = w->point;
-    d.x += first * d.step;
-    if (l->copies) {
-        if (fresh) simd->interleave[0](band, d.x, (size_t)d.k_step, (size_t)d.k, (size_t)d.k, (size_t)pixels);
-        d.x = band;
-        d.step = d.k;
-        d.k_step = 1;
-    }
-    d.w += c * d.k;
-    d.next = d.x + pixels * d.step;
-    d.ahead = d.w + (CHANNELS + turn * (CHANNELS / 4)) * d.k;
-    d.lanes = least(CHANNELS, l->channels - c);
-    gale__simd_point_sum *sum = simd->point[d.k_step == 1][d.lanes > VECTOR][pixels];
     if (l->to_last) {
-        d.out += first * d.out_pitch + c;
-        if (d.other) d.other += first * d.other_pitch + c;
-        if (d.start) d.start += c;
-        if (d.k <= K_STEPS && !q->activate) {
+        finish_tile(q, &d, x->pixels, x->sums);
+        return;
+    }
+    gale__simd_done done = x->w.done;
+    gale__cpu_finish_advance(&done, c, x->first);
+    done.rows = d.lanes;
+    done.lanes = x->pixels;
+    if (l->early) done.bias = NULL;
+    if (l->early) q->activate(x->sums, (size_t)(x->pixels * CHANNELS));
+    gale__simd_get()->upright_done(&done, x->sums); /* turns it */
+    if (!l->early) gale__cpu_finish_activate(q, &done, 0, d.lanes, 0, x->pixels);
+}
+
+/* kn steps from k0 on of a tile by channels from c on.  With each turn a quarter of the weights that follow is fetched.
+ */
+static void sum_point(const gale__cpu_last *l, const tile *x, int64_t c, int64_t k0, int64_t kn, int64_t turn)
+{
+    const gale__cpu_finish *q = &l->finish;
+    gale__simd_point d = x->w.point;
+    d.lanes = least(CHANNELS, l->channels - c);
+    int64_t width = d.lanes > VECTOR ? CHANNELS : VECTOR;
+    bool last = k0 + kn == l->k;
+    d.x += x->first * d.step + k0 * d.k_step;
+    d.w += c * l->k + k0 * width;
+    d.next = d.x + (l->copies ? PIXELS : x->pixels) * d.step;
+    d.ahead = d.w + kn * width + turn * (kn * (CHANNELS / 4));
+    d.k = kn;
+    gale__simd_point_sum *sum = gale__simd_get()->point[d.k_step == 1][d.lanes > VECTOR][x->pixels];
+    if (d.start) d.start += c;
+    if (!l->to_last && l->early && x->w.done.bias) d.start = x->w.done.bias + c * x->w.done.bias_pitch;
+    if (l->to_last) {
+        d.out += x->first * d.out_pitch + c;
+        if (d.other) d.other += x->first * d.other_pitch + c;
+        if (kn == l->k && !q->activate) {
             sum(&d);
             return;
         }
-        fetch(d.out, d.out_pitch, pixels, d.lanes);
-        fetch(d.other, d.other_pitch, pixels, d.lanes);
-        sum_tile(d, sum, sums);
-        finish_tile(q, &d, pixels, sums);
-        return;
     }
-    gale__simd_done done = w->done;
-    gale__cpu_finish_advance(&done, c, first);
-    done.rows = d.lanes;
-    done.lanes = pixels;
-    fetch(done.out, done.out_pitch, d.lanes, pixels);
-    fetch(done.other, done.other_pitch, d.lanes, pixels);
-    if (l->early && done.bias) d.start = done.bias, done.bias = NULL;
-    sum_tile(d, sum, sums);
-    if (l->early) q->activate(sums, (size_t)(pixels * CHANNELS));
-    simd->upright_done(&done, sums); /* turns it */
-    if (!l->early) gale__cpu_finish_activate(q, &done, 0, d.lanes, 0, pixels);
+    gale__simd_point part = d;
+    part.out = x->sums;
+    part.out_pitch = part.other_pitch = CHANNELS;
+    part.other = k0 ? x->sums : NULL;
+    if (k0) part.start = NULL;
+    part.lo = -INFINITY;
+    part.hi = INFINITY;
+    if (last && l->to_last) {
+        fetch(d.out, d.out_pitch, x->pixels, d.lanes);
+        fetch(d.other, d.other_pitch, x->pixels, d.lanes);
+    } else if (last) {
+        fetch(x->w.done.out + c * x->w.done.out_pitch + x->first, x->w.done.out_pitch, d.lanes, x->pixels);
+        if (x->w.done.other)
+            fetch(x->w.done.other + c * x->w.done.other_pitch + x->first, x->w.done.other_pitch, d.lanes, x->pixels);
+    }
+    sum(&part);
+    if (last) finish_point(l, x, d, c);
 }
 
-/* Task: a block of tiles, and some of the channels. */
+/* Task: a block of tiles, and some of the channels.  Steps of k are taken some at a time: their weights stay in the
+ * first cache while the tiles go by. */
 static void point_task(void *arg, size_t task, int worker)
 {
     const run *r = arg;
@@ -429,19 +472,16 @@ static void point_task(void *arg, size_t task, int worker)
     int64_t block = (int64_t)task / l->groups, group = (int64_t)task % l->groups,
             panels = parts(parts(l->channels, CHANNELS), l->groups), c0 = group * panels * CHANNELS,
             end = least(l->channels, c0 + panels * CHANNELS), t0 = block * l->block,
-            t1 = least(t0 + l->block, l->tiles * l->rows.count), base = l->columns / l->tiles,
-            more = l->columns % l->tiles;
+            n = least(l->block, l->tiles * l->rows.count - t0);
+    int64_t steps = parts(l->k, parts(l->k, K_STEPS));
     float *sums = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, l->private_bytes);
-    memset(sums, 0, GALE__UPRIGHT_SUMS * sizeof *sums);
-    line w;
+    tile x[BLOCK_TILES];
     (void)worker;
+    memset(sums, 0, (size_t)(n * TILE_SUMS) * sizeof *sums);
+    open_tiles(r, t0, t0 + n, sums, x);
     for (int64_t c = c0; c < end; c += CHANNELS)
-        for (int64_t t = t0; t < t1; t++) {
-            int64_t tile = t % l->tiles;
-            if (t == t0 ? c == c0 || l->rows.count > 1 : !tile) open_row(r, t / l->tiles, &w);
-            run_tile(l, &w, tile * base + least(tile, more), base + (tile < more), c, t - t0, sums,
-                sums + GALE__UPRIGHT_SUMS + (t - t0) * PIXELS * l->k, c == c0);
-        }
+        for (int64_t k = 0; k < l->k; k += steps)
+            for (int64_t t = 0; t < n; t++) sum_point(l, &x[t], c, k, least(steps, l->k - k), t);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, sums);
 }
 

@@ -38,8 +38,9 @@ typedef struct gale__simd_done {
     int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, also_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
-    int64_t next;        /* lanes so far ahead are fetched */
+    bool ahead; /* b is fetched GALE__SIMD_AHEAD steps before its use; there are offsets for as many more steps */
 } gale__simd_done;
+enum { GALE__SIMD_AHEAD = 32 };
 typedef void gale__simd_done_at(
     const gale__simd_done *d, const void *a, const void *b, const int32_t *offset, size_t k);
 /* The same of rows of a that are `pitch` elements apart and along k, as many as the part has, by a panel of nr lanes.
@@ -95,6 +96,7 @@ enum { GALE__UPRIGHT_ROWS = 32, GALE__UPRIGHT_LANES = 14, GALE__UPRIGHT_SUMS = 1
 typedef struct gale__simd_upright {
     int64_t step, jump, a_pitch; /* a_pitch: rows of a panel */
     const int32_t *offset;
+    bool ahead; /* as gale__simd_done's */
 } gale__simd_upright;
 /* more: the steps' sums are added to what is there. */
 typedef void gale__simd_upright_sum(

@@ -50,6 +50,10 @@ M_INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff 
         }                                                                                                        \
         for (; k > 0; k--, weights += 16 * V, ahead += 8) {                                                      \
             __builtin_prefetch(ahead);                                                                           \
+            if (!unit) {                                                                                         \
+                __builtin_prefetch(p[0] + 16 * k_step);                                                          \
+                __builtin_prefetch(p[(P - 1) / 3] + (P - 1) % 3 * step + 16 * k_step);                           \
+            }                                                                                                    \
             POINT_STEP(P, V, 0, weights)                                                                         \
             POINT_NEXT(k_step)                                                                                   \
         }                                                                                                        \

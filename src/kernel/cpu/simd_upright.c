@@ -17,6 +17,7 @@ enum { PITCH = GALE__UPRIGHT_ROWS, AHEAD = 4096 }; /* AHEAD: as in simd_gemm.inc
         __m512 acc[lanes][vectors];                                                                                 \
         int64_t step = u->step, pitch = u->a_pitch, jump = u->jump;                                                 \
         const int32_t *offset = u->offset;                                                                          \
+        const bool ahead = u->ahead;                                                                                \
         _Pragma("GCC unroll 14") for (int l = 0; l < lanes; l++)                                                    \
             _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) acc[l][v] = _mm512_setzero_ps();              \
         for (size_t i = 0; i < k; i++, a += pitch) {                                                                \
@@ -26,6 +27,15 @@ enum { PITCH = GALE__UPRIGHT_ROWS, AHEAD = 4096 }; /* AHEAD: as in simd_gemm.inc
             {                                                                                                       \
                 w[v] = _mm512_loadu_ps(a + 16 * v);                                                                 \
                 __builtin_prefetch((const char *)(a + 16 * v) + AHEAD);                                             \
+            }                                                                                                       \
+            if (ahead) {                                                                                            \
+                const float *f = b + offset[i + GALE__SIMD_AHEAD];                                                  \
+                __builtin_prefetch(f);                                                                              \
+                __builtin_prefetch(f + (HALF(lanes) - 1) * step);                                                   \
+                if (lanes % 2 == 0) {                                                                               \
+                    __builtin_prefetch(f + jump);                                                                   \
+                    __builtin_prefetch(f + jump + (HALF(lanes) - 1) * step);                                        \
+                }                                                                                                   \
             }                                                                                                       \
             _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++) _Pragma("GCC unroll 5") for (int q = 1; q < 5; q++) \
                 p[h][q] = p[h][q - 1] + 3 * step;                                                                   \

@@ -15,10 +15,12 @@
 #define ROWS_LEAST 16
 #define TILES_LEAST 4
 /* Measured, in multiply-adds of a lane: the transforms of one element of a tile, a weight that comes from far memory,
- * and what plain convolutions take for one multiply-add. */
-#define COST_IN 14.0
-#define COST_OUT 14.0
-#define COST_WEIGHT 6.0
+ * a lane of a slim tile, and what plain convolutions take for one multiply-add.  With vectors of 16 lanes (upright
+ * tiles), everything but the multiply-adds takes a larger share. */
+typedef struct costs {
+    double transform, weight, slim;
+} costs;
+static const costs usual_costs = {14, 6, 1}, wide_costs = {20, 24, 1.5};
 #define COST_PLAIN 1.2
 #define COST_HALF 1.25 /* upright tiles of one vector */
 #define COST_MAP 16.0  /* more of those by this over the lanes of a map: small ones fill panels poorly */
@@ -37,6 +39,8 @@ gale__cpu_winograd_panels gale__cpu_winograd_cover(const gale__simd_gemm *gemm, 
     return best;
 }
 
+static bool is_wide(void) { return gale__simd_get()->upright_done != NULL; }
+
 /* Work on one map. */
 static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const gale__simd_gemm *gemm)
 {
@@ -44,15 +48,19 @@ static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const 
     double points = (double)((m + 2) * (m + 2)), k = (double)w->rest.count, weights = points * k * (double)padded;
     int64_t vector = gemm->nr % 3 ? gemm->nr / 2 : gemm->nr / 3, across = parts(w->x.lanes, m);
     double empty = (double)(round_up(across, vector) - across) / (double)across; /* lanes of transforms, of one row */
-    return weights * (double)gale__cpu_winograd_cover(gemm, tiles).lanes + COST_WEIGHT * weights +
-           points * (double)tiles * (1 + empty / 2) * (COST_IN * k + COST_OUT * (double)padded);
+    gale__cpu_winograd_panels cover = gale__cpu_winograd_cover(gemm, tiles);
+    const costs *of = is_wide() ? &wide_costs : &usual_costs;
+    double lanes = (double)(cover.full * gemm->nr) + of->slim * (double)(cover.slim * gemm->slim);
+    return weights * (lanes + of->weight) +
+           points * (double)tiles * (1 + empty / 2) * of->transform * (k + (double)padded);
 }
 
 static double plain_cost(const gale__cpu_window *w, int64_t rows, const gale__simd_gemm *gemm)
 {
     double lanes = (double)(w->y.lanes * w->x.lanes);
-    if (gale__simd_get()->upright_done) /* whose tiles waste nothing */
-        return (rows > 16 ? 9.0 : 9.0 * COST_HALF) * lanes * (double)(w->rest.count * round_up(rows, 16));
+    if (is_wide()) /* upright tiles waste nothing */
+        return 9.0 * (double)(w->rest.count * round_up(rows, 16)) *
+               ((rows > 16 ? 1 : COST_HALF) * lanes + wide_costs.weight);
     return COST_PLAIN * 9.0 * (double)(w->rest.count * round_up(rows, gemm->mr)) * (lanes + COST_MAP);
 }
 
@@ -175,9 +183,10 @@ gale_status gale__cpu_winograd_init(gale__cpu_winograd *g, const gale__cpu_windo
     g->half = round_up(m * g->phase, GALE__SIMD_SLACK);
     (width < SPREAD_THREADS ? choose_tasks : spread_tasks)(g, rows, gemm, width);
     g->sums_pitch = g->task_rows * m * least(m * g->columns, w->x.lanes) + m * GALE__SIMD_SLACK;
-    g->offset = gale__alloc((size_t)kc * sizeof *g->offset);
+    g->offset = gale__alloc((size_t)(kc + GALE__SIMD_AHEAD) * sizeof *g->offset);
     if (!g->offset) return GALE_NO_MEMORY;
-    for (int64_t k = 0; k < kc; k++) g->offset[k] = (int32_t)(k * g->pitch);
+    for (int64_t k = 0; k < kc + GALE__SIMD_AHEAD; k++)
+        g->offset[k] = (int32_t)(k % kc * g->pitch + k / kc * gemm->nr); /* the next lanes follow the last step */
     return GALE_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
+#include <math.h>
 #include <string.h>
 
 enum { SIDE = 6 }; /* most elements of a tile along an axis */
@@ -28,6 +29,7 @@ typedef struct line {
 typedef struct bench {
     line *lines;
     float *row, *band, *half;
+    int64_t place[SIDE]; /* of each element of a tile in a row of the half */
     int64_t at[GALE__NEST_DIMS];
 } bench;
 
@@ -50,6 +52,7 @@ static int64_t open_bench(const gale__cpu_winograd *g, bench *b, char *scratch)
     b->row = (float *)(void *)carve(&at, (band_row + GALE__SIMD_SLACK) * 4);
     b->band = (float *)(void *)carve(&at, (rows * band_row + GALE__SIMD_SLACK) * 4);
     b->half = (float *)(void *)carve(&at, ((g->m + 2) * g->half + GALE__SIMD_SLACK) * 4);
+    for (int64_t j = 0; j < g->m + 2; j++) b->place[j] = j % g->m * g->phase + j / g->m;
     return at - scratch;
 }
 
@@ -111,7 +114,7 @@ static void transform_row(const run *r, const bench *b, int64_t row, float *to)
     for (int64_t i = 0; i < side; i++) s[i] = b->band + (row * g->m + i) * n;
     t->in(b->half, g->half, s, (size_t)n);
     for (int64_t i = 0; i < side; i++) {
-        for (int64_t j = 0; j < side; j++) s[j] = b->half + i * g->half + j % g->m * g->phase + j / g->m;
+        for (int64_t j = 0; j < side; j++) s[j] = b->half + i * g->half + b->place[j];
         t->in(to + i * side * g->point, g->point, s, (size_t)r->columns);
     }
 }
@@ -177,31 +180,51 @@ static int64_t open_desk(const gale__cpu_contract *c, desk *d, char *scratch)
     return at - scratch;
 }
 
+/* What becomes of a tile of products: it is stored, or added to those of the steps before. */
+static gale__simd_done plain_done(const gale__cpu_winograd *g, bool first)
+{
+    static const float no_bias = -0.0f;
+    return (gale__simd_done){.bias = &no_bias,
+        .start_pitch = first ? 0 : g->products,
+        .out_pitch = g->products,
+        .lo = -INFINITY,
+        .hi = INFINITY,
+        .ahead = true};
+}
+
 /* One panel of rows by all lanes, which stay in the first cache while the weights go by. */
-static void multiply_rows(const gale__cpu_contract *c, const gale__cpu_winograd_panels *cover,
-    const gale__simd_part *part, const float *a, const float *b, float *to, int64_t kn)
+static void multiply_rows(const gale__cpu_contract *c, const gale__cpu_winograd_panels *cover, int64_t rows,
+    const float *a, const float *b, float *to, int64_t kn, bool first)
 {
     const gale__cpu_winograd *g = &c->winograd;
-    for (int64_t i = 0; i < cover->full; i++, b += c->gemm.nr, to += c->gemm.nr)
-        part->tile_at(to, (size_t)g->products, a, b, g->offset, (size_t)kn);
-    for (int64_t i = 0; i < cover->slim; i++, b += c->gemm.slim, to += c->gemm.slim)
-        part->slim_at(to, (size_t)g->products, a, b, g->offset, (size_t)kn);
+    const gale__simd_part *part = gale__simd_part_for(&c->gemm, rows);
+    gale__simd_done d = plain_done(g, first);
+    d.rows = least(c->gemm.mr, rows);
+    for (int64_t i = 0; i < cover->full + cover->slim; i++) {
+        bool slim = i >= cover->full;
+        d.lanes = slim ? c->gemm.slim : c->gemm.nr;
+        d.out = to;
+        d.start = first ? NULL : to;
+        if (part->done_at[0]) part->done_at[slim ? GALE__DONE_SLIM : GALE__DONE_FULL](&d, a, b, g->offset, (size_t)kn);
+        else (slim ? part->slim_at : part->tile_at)(to, (size_t)g->products, a, b, g->offset, (size_t)kn);
+        b += d.lanes, to += d.lanes;
+    }
 }
 
 /* to = weights by lanes from `lane` on, at one point. */
-static void multiply(const run *r, int64_t p, int64_t lane, int64_t lanes, int64_t m0, int64_t rows, float *to)
+static void multiply(
+    const run *r, const gale__cpu_winograd_panels *cover, int64_t p, int64_t lane, int64_t m0, int64_t rows, float *to)
 {
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_winograd *g = &c->winograd;
     int64_t padded = gale__cpu_contract_padded_rows(c), mr = c->gemm.mr;
-    gale__cpu_winograd_panels cover = gale__cpu_winograd_cover(&c->gemm, lanes);
-    memset(to, 0, (size_t)(parts(rows, mr) * mr * g->products) * sizeof(float));
+    if (!c->gemm.part[0].done_at[0]) memset(to, 0, (size_t)(parts(rows, mr) * mr * g->products) * sizeof(float));
     for (int64_t k = 0; k < g->channels; k += c->kc) {
         int64_t kn = least(c->kc, g->channels - k);
         const float *a = (const float *)(const void *)r->weights + p * padded * g->channels + k * padded + m0 * kn,
                     *b = r->block + p * g->point + k * g->pitch + lane;
         for (int64_t i = 0; i < rows; i += mr)
-            multiply_rows(c, &cover, gale__simd_part_for(&c->gemm, rows - i), a + i * kn, b, to + i * g->products, kn);
+            multiply_rows(c, cover, rows - i, a + i * kn, b, to + i * g->products, kn, !k);
     }
 }
 
@@ -259,8 +282,9 @@ static void multiply_task(void *arg, size_t i, int worker)
     open_desk(c, &d, scratch);
     gale__cpu_frame_init(&d.f, &c->tail, r->buffers, scratch, c->tail.block, r->aliased);
     gale__cpu_frame_seek(&d.f, &c->batch, r->batch);
+    gale__cpu_winograd_panels cover = gale__cpu_winograd_cover(&c->gemm, rows * r->columns);
     for (int64_t p = 0; p < g->points; p++)
-        multiply(r, p, row * r->columns, rows * r->columns, m0, n, d.products + p * g->part * g->products);
+        multiply(r, &cover, p, row * r->columns, m0, n, d.products + p * g->part * g->products);
     for (int64_t j = 0; j < n; j++) transform_back(r, &d, j, j, r->row + row, rows);
     finish(r, &d, m0, n, r->row + row, rows);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, scratch);
@@ -273,8 +297,9 @@ static void point_task(void *arg, size_t i, int worker)
     const gale__cpu_contract *c = r->contract;
     const gale__cpu_winograd *g = &c->winograd;
     int64_t p = (int64_t)i / g->parts, m0 = (int64_t)i % g->parts * g->part;
+    gale__cpu_winograd_panels cover = gale__cpu_winograd_cover(&c->gemm, r->rows * r->columns);
     (void)worker;
-    multiply(r, p, 0, r->rows * r->columns, m0, least(g->part, c->a.rows.count - m0),
+    multiply(r, &cover, p, 0, m0, least(g->part, c->a.rows.count - m0),
         r->products + (p * gale__cpu_contract_padded_rows(c) + m0) * g->products);
 }
 
