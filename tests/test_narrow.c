@@ -118,8 +118,8 @@ static int64_t window_sum(
     int64_t sum = 0, from = x0 < 0 ? -x0 : 0, to = W - x0 < K ? W - x0 : K;
     for (int64_t c = 0; c < each; c++)
         for (int64_t i = 0; i < K; i++) {
-            const int16_t *row = x + (c * H + y0 + i) * W + x0, *taps = w + (c * K + i) * K;
-            for (int64_t k = from; y0 + i >= 0 && y0 + i < H && k < to; k++) sum += row[k] * taps[k];
+            int64_t row = (c * H + y0 + i) * W + x0, taps = (c * K + i) * K;
+            for (int64_t k = from; y0 + i >= 0 && y0 + i < H && k < to; k++) sum += x[row + k] * w[taps + k];
         }
     return sum;
 }
