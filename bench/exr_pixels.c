@@ -188,7 +188,7 @@ static gale_status measure(const char *name, gale_status (*make)(gale_program **
         GALE_GO(show_plan(program, in, floor_bytes));
         goto done;
     }
-    GALE_GO(gale__program_time(program, &in, 40, &t));
+    GALE_GO(gale__program_time(program, &in, 40, UINT64_MAX, &t));
     printf("%-30s %2d kernels %7.1f us, in a row %7.1f, floor %6.1f us: %5.2fx, %5.2fx, %5.0f GB/s, moved %.2fx\n",
         name, t.kernels, t.median_us, t.row_us, floor_us, t.median_us / floor_us, t.row_us / floor_us,
         floor_bytes / t.row_us / 1e3, t.bytes / floor_bytes);

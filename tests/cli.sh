@@ -165,7 +165,7 @@ GALE_POOL_LIMIT_MB=-1 expect 0 'GALE_POOL_LIMIT_MB=-1 is negative and is ignored
 echo in the way >"$folder/file"
 none=/nonexistent # software drivers are slow to measure
 OCL_ICD_VENDORS=$none VK_DRIVER_FILES=$none VK_ICD_FILENAMES=$none GALE_CACHE="$folder/file" expect 0 'measured rates of cpu:0 are not stored: .*file: exists, but is not a folder' devices --measure
-OCL_ICD_VENDORS=$none VK_DRIVER_FILES=$none VK_ICD_FILENAMES=$none GALE_CACHE="$folder/file" expect 0 'ceilings  copy [0-9.]* GB/s, upload' devices --measure
+also 'ceilings  copy [0-9.]* GB/s, upload'
 GALE_CACHE="$folder/file" expect 0 '^kernels  0$' cache
 GALE_CACHE="$folder/file" expect 0 '^[0-9]* passed, 0 failed' check --provider cpu --filter Relu
 [ "$(cat "$folder/file")" = 'in the way' ] && passed=$((passed + 1)) || { echo 'FAIL the file in the way was changed'; failed=$((failed + 1)); }

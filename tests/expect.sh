@@ -17,3 +17,8 @@ expect() {
     else passed=$((passed + 1))
     fi
 }
+
+# also PATTERN: so has the last output this pattern.
+also() {
+    if printf '%s\n' "$output" | grep -q -e "$1"; then passed=$((passed + 1)); else fail "no '$1' in: $output"; fi
+}

@@ -253,6 +253,28 @@ static inline void eval_row_begin(const eval *e, eval_row *r)
     for (int g = 0; g < a->n_guards; g++) r->guard[g] = eval_affine(e, a->guards[g].c0, a->guards[g].coef);
 }
 
+/* n steps along a dimension. */
+static inline void eval_row_move(eval_row *r, int d, int64_t n)
+{
+    const gale__nest_access *a = r->access;
+    r->address += a->stride[d] * n;
+    for (int g = 0; g < a->n_guards; g++) r->guard[g] += a->guards[g].coef[d] * n;
+}
+
+/* To the next row of [first, across); false at the end. */
+static inline bool eval_rows_next(eval *e, int first, int across, eval_row *x, eval_row *y)
+{
+    for (int d = across - 1; d >= first; d--) {
+        bool more = ++e->at[d] < e->nest->extent[d];
+        int64_t n = more ? 1 : 1 - e->nest->extent[d];
+        if (!more) e->at[d] = 0;
+        eval_row_move(x, d, n);
+        eval_row_move(y, d, n);
+        if (more) return true;
+    }
+    return false;
+}
+
 static inline float eval_row_at(const eval_row *r, int across, int64_t at)
 {
     const gale__nest_access *a = r->access;
@@ -275,12 +297,12 @@ static inline bool eval_products(eval *e, const gale__nest_instr *in, eval_value
         !eval_row_of(e, &code[product->b], &y))
         return false;
     double sum = -0.0;
-    do {
-        eval_row_begin(e, &x);
-        eval_row_begin(e, &y);
+    eval_row_begin(e, &x);
+    eval_row_begin(e, &y);
+    do
         for (int64_t i = 0; i < e->nest->extent[across]; i++)
             sum += eval_row_at(&x, across, i) * eval_row_at(&y, across, i); /* rounded once, as in double */
-    } while (eval_next(e, first, across));
+    while (eval_rows_next(e, first, across, &x, &y));
     out->f = (float)sum;
     return true;
 }

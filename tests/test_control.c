@@ -236,7 +236,7 @@ static void many_callers_with_a_thread_each(void)
     _Atomic int bad = 0;
     gale__thread *threads[CALLERS] = {0};
     if (!device->info.caps.host_functions) return;
-    if (!begin(&s, NULL)) return end(&s);
+    if (!begin_with(&s, NULL, LAYERS, test_light() ? 32 : ROWS)) return end(&s);
     caller c = {&s, &bad};
     for (int i = 0; i < CALLERS; i++) CHECK_OK(gale__thread_start(call, &c, &threads[i]));
     for (int i = 0; i < CALLERS; i++) gale__thread_join(&threads[i]);

@@ -65,6 +65,17 @@ typedef struct block {
     size_t n;
 } block;
 
+/* The next tag of a directory; 65536: there is none. */
+static uint32_t tag_after(int which, int32_t tag)
+{
+    uint32_t next = which == OUTER && tag < 0x112 ? 0x112 : 65536;
+    for (int i = 0; i < 3; i++)
+        if (inner[i].in == which && (int32_t)inner[i].tag > tag && inner[i].tag < next) next = inner[i].tag;
+    for (int i = 0; i < NOTES; i++)
+        if (notes[i].directory == which && (int32_t)notes[i].tag > tag && notes[i].tag < next) next = notes[i].tag;
+    return next;
+}
+
 /* Writes directory `which` at the block's end, with those in it behind it; returns its place. */
 static size_t write_directory(block *b, int which, bool big, int orientation)
 {
@@ -76,11 +87,10 @@ static size_t write_directory(block *b, int which, bool big, int orientation)
     b->n += 2 + 12 * count + 4;
     put(b->d + start, 2, (uint32_t)count, big);
     at = start + 2;
-    bool placed = which != OUTER;
-    for (uint32_t tag = 0; tag < 65536; tag++) {
-        if (!placed && tag == 0x112)
+    for (uint32_t tag = tag_after(which, -1); tag < 65536; tag = tag_after(which, (int32_t)tag)) {
+        if (which == OUTER && tag == 0x112)
             put(b->d + at, 2, 0x112, big), put(b->d + at + 2, 2, 3, big), put(b->d + at + 4, 4, 1, big),
-                put(b->d + at + 8, 2, (uint32_t)orientation, big), at += 12, placed = true;
+                put(b->d + at + 8, 2, (uint32_t)orientation, big), at += 12;
         for (int i = 0; i < 3; i++)
             if (inner[i].in == which && inner[i].tag == tag) {
                 put(b->d + at, 2, tag, big), put(b->d + at + 2, 2, 4, big), put(b->d + at + 4, 4, 1, big);

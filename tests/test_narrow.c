@@ -103,6 +103,27 @@ TEST(products)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_product(&rows[i]);
 }
 
+/* Bytes minus their zero point. */
+static int16_t *without_zero(const uint8_t *bytes, int64_t n, gale_type type, uint8_t zero)
+{
+    int16_t *out = gale__alloc((size_t)n * sizeof *out);
+    for (int64_t i = 0; out && i < n; i++) out[i] = (int16_t)(at(bytes, i, type) - at(&zero, 0, type));
+    return out;
+}
+
+/* One window: `each` channels of x [.., H, W] from (y0, x0) on, by weights of K x K; what is outside counts as 0. */
+static int64_t window_sum(
+    const int16_t *x, const int16_t *w, int64_t each, int64_t H, int64_t W, int64_t K, int64_t y0, int64_t x0)
+{
+    int64_t sum = 0, from = x0 < 0 ? -x0 : 0, to = W - x0 < K ? W - x0 : K;
+    for (int64_t c = 0; c < each; c++)
+        for (int64_t i = 0; i < K; i++) {
+            int64_t row = (c * H + y0 + i) * W + x0, taps = (c * K + i) * K;
+            for (int64_t k = from; y0 + i >= 0 && y0 + i < H && k < to; k++) sum += x[row + k] * w[taps + k];
+        }
+    return sum;
+}
+
 /* x [2, c, 13, W] by w [o, c / groups, K, K], stride s, so much padding that the map stays as it is with stride 1. */
 static void check_any_convolution(
     int64_t c, int64_t o, int64_t groups, int64_t s, gale_type xt, gale_type wt, int w_zero, int64_t W, int64_t K)
@@ -120,22 +141,18 @@ static void check_any_convolution(
         og_data(&t, wt, 0, NULL, &wz)};
     bool good = run(&t, og_op(&t, "ConvInteger", in, 4, attrs, 3), &y);
     const int32_t *have = good ? gale_tensor_data(y) : NULL;
+    int16_t *plain_x = without_zero(x, N * c * H * W, xt, xz), *plain_w = without_zero(w, o * each * K * K, wt, wz);
+    good = good && CHECK(plain_x && plain_w);
     for (int64_t i = 0; good && i < N * o * rows * columns; i++) {
         int64_t column = i % columns, row = i / columns % rows, out = i / columns / rows % o,
-                n = i / columns / rows / o, sum = 0;
-        for (int64_t k = 0; k < each * K * K; k++) {
-            int64_t yy = row * s + k / K % K - edge, xx = column * s + k % K - edge,
-                    channel = out / (o / groups) * each + k / K / K;
-            if (yy < 0 || yy >= H || xx < 0 || xx >= W) continue;
-            sum += (at(x, ((n * c + channel) * H + yy) * W + xx, xt) - at(&xz, 0, xt)) *
-                   (at(w, out * each * K * K + k, wt) - at(&wz, 0, wt));
-        }
-        wrong += sum != have[i];
+                n = i / columns / rows / o, channel = out / (o / groups) * each;
+        wrong += have[i] != window_sum(plain_x + (n * c + channel) * H * W, plain_w + out * each * K * K, each, H, W, K,
+                                row * s - edge, column * s - edge);
     }
     CHECK(wrong == 0);
     gale_tensor_destroy(&y);
     og_end(&t);
-    gale__free(x), gale__free(w);
+    gale__free(x), gale__free(w), gale__free(plain_x), gale__free(plain_w);
 }
 
 static void check_convolution(int64_t c, int64_t o, int64_t groups, int64_t s, gale_type xt, gale_type wt, int w_zero)

@@ -91,17 +91,30 @@ static const uint32_t category_rows[] = {
 #undef X
 };
 
-gale__category gale__char_category(int32_t c)
+/* The last row that begins at c or before. */
+static size_t category_row(int32_t c)
 {
-    size_t low = 0, high = sizeof category_rows / sizeof *category_rows; /* the last row that begins at c or before */
+    size_t low = 0, high = sizeof category_rows / sizeof *category_rows;
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
         if ((int32_t)(category_rows[middle] >> 8) <= c) low = middle;
         else high = middle;
     }
-    uint32_t row = category_rows[low];
+    return low;
+}
+
+gale__category gale__char_category(int32_t c)
+{
+    uint32_t row = category_rows[category_row(c)];
     if ((row & 255) != GALE__LuLl) return (gale__category)(row & 255);
     return (c - (int32_t)(row >> 8)) & 1 ? GALE__Ll : GALE__Lu;
+}
+
+int32_t gale__char_category_end(int32_t c)
+{
+    size_t row = category_row(c), count = sizeof category_rows / sizeof *category_rows;
+    if ((category_rows[row] & 255) == GALE__LuLl) return c;
+    return row + 1 < count ? (int32_t)(category_rows[row + 1] >> 8) - 1 : 0x10ffff;
 }
 
 uint32_t gale__category_mask(const char *name, size_t size)

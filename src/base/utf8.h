@@ -49,6 +49,8 @@ typedef enum gale__category {
     GALE__CATEGORIES
 } gale__category;
 gale__category gale__char_category(int32_t c); /* 0 <= c <= 0x10ffff */
+/* The last of the characters from c on that are known to have its category. */
+int32_t gale__char_category_end(int32_t c);
 /* A bit per category: "Lu", or "L" for all with this prefix, or "Any"; 0 for an unknown name. */
 uint32_t gale__category_mask(const char *name, size_t size);
 #endif

@@ -25,6 +25,8 @@ static gale_status refuse(const char *what)
 /* White space: what \s is, and PCRE2's \s but for U+180E. */
 #define WHITE "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
+static uint32_t end_of(uint32_t c) { return (uint32_t)gale__char_category_end((int32_t)c); }
+
 /* Characters of a kind that PCRE2's older tables do not count among it, as ranges of a class. */
 static void add_newer(gale__str *out, uint32_t bit, const char *const *categories)
 {
@@ -32,9 +34,9 @@ static void add_newer(gale__str *out, uint32_t bit, const char *const *categorie
     for (; *categories; categories++) known |= gale__category_mask(*categories, strlen(*categories));
     for (; gale__unicode_next_run(bit, &first, &last); first = last + 1)
         for (uint32_t c = first, begin; c <= last; c++) {
-            if (known >> gale__char_category((int32_t)c) & 1) continue;
-            for (begin = c; c < last && !(known >> gale__char_category((int32_t)c + 1) & 1);) c++;
-            gale__str_addf(out, "\\x{%x}-\\x{%x}", begin, c);
+            for (begin = c; c <= last && !(known >> gale__char_category((int32_t)c) & 1);) c = end_of(c) + 1;
+            if (c > begin) gale__str_addf(out, "\\x{%x}-\\x{%x}", begin, c > last ? last : c - 1);
+            if (c <= last) c = end_of(c);
         }
 }
 

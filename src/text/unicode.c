@@ -48,14 +48,26 @@ static void fill(void)
 
 void gale__unicode_init(void) { gale__once_run(&once, fill); }
 
+/* The last row that begins at c or before. */
+static size_t row_of(const row *rows, size_t n, uint32_t c)
+{
+    size_t low = 0, high = n;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (rows[middle].first <= c) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
 bool gale__unicode_next_run(uint32_t bits, uint32_t *first, uint32_t *last)
 {
-    uint32_t at = *first;
-    while (at < 0x110000 && (gale__unicode_bits(at) & bits) != bits) at++;
-    if (at == 0x110000) return false;
-    *first = at;
-    while (at < 0x110000 && (gale__unicode_bits(at) & bits) == bits) at++;
-    *last = at - 1;
+    size_t count = sizeof bit_rows / sizeof *bit_rows, i = row_of(bit_rows, count, *first);
+    while (i < count && (bit_rows[i].value & bits) != bits) i++;
+    if (i == count || *first > 0x10ffff) return false;
+    if (bit_rows[i].first > *first) *first = bit_rows[i].first;
+    while (i < count && (bit_rows[i].value & bits) == bits) i++;
+    *last = i < count ? bit_rows[i].first - 1 : 0x10ffff;
     return true;
 }
 
@@ -79,13 +91,7 @@ uint32_t gale__unicode_lower(uint32_t c)
 
 int gale__unicode_script(uint32_t c)
 {
-    size_t low = 0, high = sizeof script_rows / sizeof *script_rows; /* the last row that begins at c or before */
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if (script_rows[middle].first <= c) low = middle;
-        else high = middle;
-    }
-    return (int)script_rows[low].value;
+    return (int)script_rows[row_of(script_rows, sizeof script_rows / sizeof *script_rows, c)].value;
 }
 
 size_t gale__ascii_length(const char *text, size_t size)

@@ -2,8 +2,10 @@
  * OpenCL has no wait with a timeout and a hung device must be distinguished from a busy one. */
 #include "device/opencl/opencl.h"
 
-#define SPIN_NS 50000u /* short waits: no sleep at all */
-#define SLEEP_MAX_NS 1000000u
+#define SPIN_NS 50000u        /* short waits: no sleep at all */
+#define SLEEP_MAX_NS 1000000u /* in waits of up to 0.128 s */
+/* Longer ones look less often, since software drivers compile for seconds, and each look takes their processor. */
+#define SLEEP_LONG_NS 20000000u
 
 static cl_command_queue queue_of(const gale_stream *stream) { return stream->impl; }
 
@@ -31,7 +33,9 @@ gale_status gale__cl_wait(const gale_device *device, cl_event event)
         if (limit_ns && waited > limit_ns)
             return gale__fail(GALE_TIMEOUT, "%s: no response from the device for %.0f s (GALE_WATCHDOG_S)", what,
                 (double)limit_ns * 1e-9);
-        if (waited > SPIN_NS) gale__sleep_ns(waited / 8 < SLEEP_MAX_NS ? waited / 8 : SLEEP_MAX_NS);
+        uint64_t most = waited / 128 < SLEEP_LONG_NS ? waited / 128 : SLEEP_LONG_NS;
+        if (most < SLEEP_MAX_NS) most = SLEEP_MAX_NS;
+        if (waited > SPIN_NS) gale__sleep_ns(waited / 8 < most ? waited / 8 : most);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define WARM_NS 200000000
+enum { FEW = 3 };
 
 typedef struct clock_pair {
     gale_event *from, *to;
@@ -27,12 +28,15 @@ uint64_t gale__warm_ns(const gale_device *device)
     return device->info.caps.software || device->info.caps.in_place ? 0 : WARM_NS;
 }
 
-static gale_status warm_up(
-    gale_device *device, gale_stream *stream, const clock_pair *c, gale_status (*send)(void *), void *arg)
+static gale_status warm_up(gale_device *device, gale_stream *stream, const clock_pair *c, uint64_t enough_ns,
+    gale_status (*send)(void *), void *arg)
 {
-    uint64_t end = gale__time_ns() + gale__warm_ns(device);
+    uint64_t begin = gale__time_ns(), end = begin + gale__warm_ns(device), passed = 0;
     double us;
-    for (int i = 0; i < 3 || gale__time_ns() < end; i++) GALE_TRY(time_one(stream, c, send, arg, &us));
+    for (int i = 0; (i < FEW && passed < enough_ns) || gale__time_ns() < end; i++) {
+        GALE_TRY(time_one(stream, c, send, arg, &us));
+        passed = gale__time_ns() - begin;
+    }
     return GALE_OK;
 }
 
@@ -48,17 +52,21 @@ static gale_status time_row(
     return GALE_OK;
 }
 
-/* row: NULL if not wanted. */
-static gale_status time_many(gale_device *device, gale_stream *stream, int repeats, gale_status (*send)(void *),
-    void *arg, double *median, double *least, double *row)
+/* enough_ns: then a few runs will do.  row: NULL if not wanted. */
+static gale_status time_many(gale_device *device, gale_stream *stream, int repeats, uint64_t enough_ns,
+    gale_status (*send)(void *), void *arg, double *median, double *least, double *row)
 {
     clock_pair c = {0};
     double *us = gale__calloc((size_t)repeats + 1, sizeof *us);
     gale_status status = us ? GALE_OK : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale_event_create(device, &c.from);
     if (status == GALE_OK) status = gale_event_create(device, &c.to);
-    if (status == GALE_OK) status = warm_up(device, stream, &c, send, arg);
-    for (int i = 0; i < repeats && status == GALE_OK; i++) status = time_one(stream, &c, send, arg, &us[i]);
+    if (status == GALE_OK) status = warm_up(device, stream, &c, enough_ns, send, arg);
+    uint64_t begin = gale__time_ns();
+    int n = 0;
+    while (status == GALE_OK && n < repeats && (n < FEW || gale__time_ns() - begin < enough_ns))
+        status = time_one(stream, &c, send, arg, &us[n++]);
+    repeats = n;
     if (status == GALE_OK && row) status = time_row(stream, &c, repeats, send, arg, row);
     if (status == GALE_OK) {
         qsort(us, (size_t)repeats, sizeof *us, gale__by_value);
@@ -97,7 +105,8 @@ static gale_status capture_plan(sender *s)
     return status != GALE_OK ? status : ended;
 }
 
-gale_status gale__program_time(gale_program *p, gale_tensor *const *inputs, int repeats, gale__timing *out)
+gale_status gale__program_time(
+    gale_program *p, gale_tensor *const *inputs, int repeats, uint64_t enough_ns, gale__timing *out)
 {
     sender s = {.n_inputs = p->graph->n_inputs};
     gale_buffer **made = NULL;
@@ -120,7 +129,7 @@ gale_status gale__program_time(gale_program *p, gale_tensor *const *inputs, int 
     }
     GALE_GO(gale__run_context_seed(p, plan, s.context));
     if (p->device->info.caps.capture && !p->device->info.caps.in_place) GALE_GO(capture_plan(&s));
-    GALE_GO(time_many(p->device, s.context->stream, repeats, send_plan, &s, &out->median_us, &out->least_us,
+    GALE_GO(time_many(p->device, s.context->stream, repeats, enough_ns, send_plan, &s, &out->median_us, &out->least_us,
         p->device->info.caps.in_place ? NULL : &out->row_us));
     out->bytes = plan->bytes;
     out->operations = plan->operations;
@@ -159,7 +168,7 @@ gale_status gale__copy_time(gale_device *device, size_t size, int repeats, doubl
     GALE_GO(gale_buffer_create(device, size, &c.to));
     GALE_GO(gale_buffer_create(device, size, &c.from));
     GALE_GO(gale_fill(c.stream, c.from, 0, size, &pattern, sizeof pattern));
-    status = time_many(device, c.stream, repeats, send_copy, &c, median_us, &least, NULL);
+    status = time_many(device, c.stream, repeats, UINT64_MAX, send_copy, &c, median_us, &least, NULL);
 done:
     gale_buffer_destroy(&c.to);
     gale_buffer_destroy(&c.from);

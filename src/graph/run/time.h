@@ -14,9 +14,10 @@ typedef struct gale__timing {
 /* How long to run before times count: until a card's clock has risen (one that has waited for a compiler was seen at a
  * quarter of its speed for that long); 0 elsewhere. */
 uint64_t gale__warm_ns(const gale_device *device);
-/* Runs `repeats` times on tensors of the device (outputs made here), each run between two events, after warming up;
- * then as often in a row. */
-gale_status gale__program_time(gale_program *program, gale_tensor *const *inputs, int repeats, gale__timing *out);
+/* Runs `repeats` times, of a slow program three times at least and until enough_ns are over, on tensors of the device
+ * (outputs made here), each run between two events, after warming up; then as often in a row. */
+gale_status gale__program_time(
+    gale_program *program, gale_tensor *const *inputs, int repeats, uint64_t enough_ns, gale__timing *out);
 /* Median device time of a copy of `size` bytes. */
 gale_status gale__copy_time(gale_device *device, size_t size, int repeats, double *median_us);
 #endif

@@ -194,7 +194,7 @@ static gale_status bench_item(
     for (int i = 0; i < it->rank; i++) n *= dims[i];
     GALE_GO(make_input(device, it, dims, &x));
     GALE_GO(make_program(device, it, dims, fast, &p));
-    GALE_GO(gale__program_time(p, &x, repeats, t));
+    GALE_GO(gale__program_time(p, &x, repeats, UINT64_MAX, t));
     *needed = (double)n * it->bytes_per_element;
 done:
     gale_program_destroy(&p);

@@ -22,7 +22,7 @@ static gale_status time_program(
 {
     const gale_device_caps *caps = &device->info.caps;
     gale__timing t = {0};
-    GALE_TRY(gale__program_time(program, in, caps->software || caps->host_functions ? 7 : 51, &t));
+    GALE_TRY(gale__program_time(program, in, caps->software || caps->host_functions ? 7 : 51, UINT64_MAX, &t));
     gale_check_time row = {gale__arena_strdup(c->arena, name), t.median_us, t.bytes / t.median_us / 1e3,
         t.operations / t.median_us / 1e3, 0, t.kernels};
     gale_check_time *to = row.name ? gale__arena_add(c->arena, &c->times, &c->out->n_times, sizeof *to) : NULL;

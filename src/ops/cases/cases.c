@@ -248,6 +248,15 @@ static const gale__op *find_op(const char *name)
     return NULL;
 }
 
+const char *gale__case_name(const gale__case *c, int variant, gale__arena *arena)
+{
+    char type[24];
+    gale_type unused;
+    find_variant(c, variant, type, &unused);
+    return gale__arena_printf(
+        arena, "%s%s%s%s%s: %s", c->op, *type ? " " : "", type, *c->attrs ? " " : "", c->attrs, c->inputs);
+}
+
 gale_status gale__case_open(const gale__case *c, int variant, gale__case_run *run)
 {
     char type[24];
@@ -255,8 +264,7 @@ gale_status gale__case_open(const gale__case *c, int variant, gale__case_run *ru
     memset(run, 0, sizeof *run);
     bool known = find_variant(c, variant, type, &r.variant);
     run->op = find_op(c->op);
-    run->name = gale__arena_printf(
-        &run->arena, "%s%s%s%s%s: %s", c->op, *type ? " " : "", type, *c->attrs ? " " : "", c->attrs, c->inputs);
+    run->name = gale__case_name(c, variant, &run->arena);
     read_attributes(&r, c->attrs);
     if (!r.failed) run->n_in = read_values(&r, c->inputs, run->in);
     if (!r.failed) run->n_out = read_values(&r, *c->expected ? c->expected : "_", run->out);

@@ -53,6 +53,8 @@ typedef struct gale__case_run {
 } gale__case_run;
 
 int gale__case_variants(const gale__case *c); /* how many types: at least 1 */
+/* The name that the opened case has; NULL: out of memory. */
+const char *gale__case_name(const gale__case *c, int variant, gale__arena *arena);
 gale_status gale__case_open(const gale__case *c, int variant, gale__case_run *run);
 void gale__case_close(gale__case_run *run);
 /* Lowers the case into g (made by the caller); out[] as many as run->n_out. */
