@@ -208,8 +208,8 @@ typedef struct gale_exr_usage {
     bool measured;
     double transfer_seconds, kernel_seconds; /* sums over all streams */
     double busy_seconds;                     /* in which there was either */
-    double occupancy; /* mean over the kernels' time: the share of all threads the device can hold at once that a kernel
-                         fills at most; 0: the driver does not tell */
+    double occupancy; /* mean while kernels ran: the share of all threads the device can hold at once that they fill at
+                         most; 0: the driver does not tell */
 } gale_exr_usage;
 typedef struct gale_exr_batch {
     gale_exr_item *items; /* those of the shard */
