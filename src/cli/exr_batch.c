@@ -45,7 +45,8 @@ gale_status gale__exr_shard(const gale__args *a, int *shard, int *shards)
     char *end = NULL;
     if (!text) return GALE_OK;
     if (!strcmp(text, "auto")) {
-        shard_of_environment(shard, shards); /* on a single machine all files are its own */
+        if (!shard_of_environment(shard, shards)) /* on a single machine all files are its own */
+            gale__log(GALE__WARN, "--shard auto: not running under MPI or Slurm; all files are processed here");
         return GALE_OK;
     }
     long k = strtol(text, &end, 10), n = *end == '/' && end[1] ? strtol(end + 1, &end, 10) : 0;

@@ -113,7 +113,7 @@ static part find_part(gale__ir *ir)
         .begin = mul(ir, row, n),
         .from = add(ir, from, thread_id(ir)),
         .to = bin(ir, GALE__IR_MIN, add(ir, from, each), n),
-        .last = bin(ir, GALE__SUB, n, u32(ir, 1)),
+        .last = bin(ir, GALE__SUB, bin(ir, GALE__IR_MIN, add(ir, from, each), n), u32(ir, 1)),
         .ahead = array(ir, GALE__IR_ARRAY, GALE_U32, AT_ONCE * EACH / 2)};
 }
 
