@@ -82,7 +82,7 @@ typedef struct gale_exr_target {
     void *data;
     size_t pixel_bytes, row_bytes; /* from sample to sample, from row to row; 0: without gaps */
 } gale_exr_target;
-/* Pixels of a level: those of the data window at level 0. */
+/* Pixels of a level: those of the data window at level 0.  GALE_LIMIT if there are more than the file's limit. */
 GALE_API gale_status gale_exr_level_size(
     const gale_exr *file, int part, int level_x, int level_y, int64_t *width, int64_t *height);
 /* Samples of a channel at a level, fewer if it is subsampled. */

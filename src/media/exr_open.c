@@ -20,8 +20,7 @@ static const char *in_plain_words(exr_result_t r, const char *said)
 {
     if (strstr(said, "not an OpenEXR file")) return NULL;
     if (r == EXR_ERR_READ_IO) return "the file ends too early";
-    if (r == EXR_ERR_BAD_CHUNK_LEADER || r == EXR_ERR_CORRUPT_CHUNK)
-        return "the file is damaged, or it ends too early";
+    if (r == EXR_ERR_BAD_CHUNK_LEADER || r == EXR_ERR_CORRUPT_CHUNK) return "the file is damaged, or it ends too early";
     return NULL;
 }
 
