@@ -67,7 +67,7 @@ def thumbs(gale, folder, name, count, sizes, runs):
 
 
 def levels(gale, folder, runs):
-    """A tiled file with levels; maketx has the box filter, as gale and exrmaketiled."""
+    """A tiled file with levels; maketx has the box filter, as gale; exrmaketiled has four taps."""
     make(folder / "levels", 1, [(2048, 1556)])
     source, out = folder / "levels/00.exr", folder / "levels-out"
     out.mkdir()

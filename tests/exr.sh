@@ -33,15 +33,27 @@ expect 1 'cut.exr: EXR: .* (in the chunk at 0, [0-9]*)' exr thumbs "$folder/in" 
 expect 1 "^$count pictures in .*; 1 failed" exr thumbs "$folder/in" -O "$folder/small" --size 8 --format png
 holds ! -e "$folder/small/cut.png"
 expect 1 'cut.exr: EXR: ' exr mip "$folder/in/cut.exr" -o "$folder/m.exr"
-expect 1 'first file: EXR: ' exr diff "$folder/in/cut.exr" "$seeds/zip.exr"
+expect 1 'cut.exr, .*zip.exr: first file: EXR: the file is damaged, or it ends too early' exr diff "$folder/in/cut.exr" "$seeds/zip.exr"
 expect 1 '"error": ".*cut.exr: EXR: ' exr stats "$folder/in" --json
 rm "$folder/in/cut.exr"
+: >"$folder/nothing.exr"
+expect 1 'nothing.exr: EXR: the file ends too early' exr info "$folder/nothing.exr"
+# A window of 65536 x 65536 pixels: refused before there is memory for them.
+window=$(LC_ALL=C grep -abo dataWindow "$seeds/none.exr" | cut -d: -f1)
+cp "$seeds/none.exr" "$folder/huge.exr" && chmod u+w "$folder/huge.exr"
+printf '\0\0\0\0\0\0\0\0\377\377\0\0\377\377\0\0' |
+    dd of="$folder/huge.exr" bs=1 seek=$((window + 21)) conv=notrunc 2>"$folder/dd.txt"
+for action in stats histogram 'diff '"$folder/huge.exr" 'layers --split -O '"$folder/huge" 'mip -o '"$folder/h.exr" 'depth --layer R -o '"$folder/h.png"; do
+    # shellcheck disable=SC2086
+    expect 1 'huge.exr.*: EXR: 65536 x 65536 pixels exceed the limit' exr $action "$folder/huge.exr"
+done
 mkfifo "$folder/pipe.exr"
 expect 1 'pipe.exr: is a pipe or a device' exr convert "$folder/pipe.exr" -o "$folder/pipe.png"
 expect 0 '"uploads": 0' exr thumbs "$folder/in" -O "$folder/small" --json
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/a" --shard 1/2
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2
 SLURM_PROCID=1 SLURM_NTASKS=2 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
+expect 0 'not running under MPI or Slurm' exr thumbs "$folder/in" -O "$folder/c" --shard auto
 expect 1 'shard: .3/2. is neither' exr thumbs "$folder/in" -O "$folder/c" --shard 3/2
 expect 2 'sepia' exr convert "$seeds/zip.exr" --tone sepia -o "$folder/x.png"
 expect 1 'channel "nix"' exr convert "$seeds/zip.exr" --layer nix -o "$folder/x.png"

@@ -178,6 +178,16 @@ def lost_marks(program, path, folder):
     return [f"rewritten without {n}" for a, b in pairs for n in names if str(a.header.get(n)) != str(b.header.get(n))]
 
 
+def views_differ(program, path, folder):
+    """The multi-part file names views by part, the other by channel: --layer finds the same pictures."""
+    pictures = []
+    for view in ("left", "right"):
+        for source in (path, path.replace("multipart", "singlepart")):
+            run(program, "exr", "convert", source, "--layer", view, "--width", "64", "-f", "bmp", "-o", f"{folder}/view.bmp")
+            pictures.append(pathlib.Path(f"{folder}/view.bmp").read_bytes())
+    return [] if pictures[0] == pictures[1] != pictures[2] == pictures[3] else ["views differ from the other file's"]
+
+
 def work(library, words):
     gale, failed, passed = Gale(library), 0, 0
     program = pathlib.Path(library).with_name("gale")
@@ -192,6 +202,8 @@ def work(library, words):
                 problems = compare(gale, path)
                 if program.exists() and os.path.basename(path).startswith(("Beachball", "MultiResolution", "Chromaticities-XYZ.")):
                     problems += lost_marks(program, path, folder)
+                if program.exists() and "Beachball-multipart" in path:
+                    problems += views_differ(program, path, folder)
                 if program.exists() and "_YC" in path:
                     problems += differs_rewritten(program, path, folder)
             except Exception as error:  # a file that one of them cannot read at all

@@ -75,7 +75,7 @@ F(cuDeviceGetUuid, hipDeviceGetUuid, uint8_t id[16], int d) { return memset(id, 
 F(cuDeviceGetAttribute, hipDeviceGetAttribute, int *v, int a, int d)
 {
     static const int rows[][3] = {{1, 56, 1024}, {5, 29, 2147483647}, {6, 30, 65535}, {7, 31, 65535}, {8, 74, 49152},
-        {10, 87, HIP ? 64 : 32}, {13, 5, 1980000}, {16, 63, 132}, {18, 16, 0}, {95, -2, 1}};
+        {10, 87, HIP ? 64 : 32}, {13, 5, 1980000}, {16, 63, 132}, {39, 57, 2048}, {18, 16, 0}, {95, -2, 1}};
     int arch = (int)setting("FAKE_ARCH", 90);
     (void)d;
     if (a == N(75, 23)) return *v = arch / 10, OK;
@@ -411,6 +411,11 @@ F(cuModuleGetFunction, hipModuleGetFunction, void **f, void *m, const char *name
     return *f = (void *)(uintptr_t)(GENERATED + pointers), pointers <= 64 ? OK : NOT_FOUND;
 }
 F(cuFuncGetAttribute, hipFuncGetAttribute, int *v, int a, void *f) { return (void)f, *v = 512, a ? INVALID : OK; }
+F(cuOccupancyMaxActiveBlocksPerMultiprocessor, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor, int *groups, void *f,
+    int threads, size_t shared)
+{
+    return *groups = 4, f && threads > 0 && !shared ? state() : INVALID;
+}
 #ifndef FAKE_BROKEN /* a library that lacks something needed */
 F(cuLaunchKernel, hipModuleLaunchKernel, void *f, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y,
     unsigned z, unsigned shared, void *s, void **p, void **extra)

@@ -4,7 +4,8 @@
 #include "base/access.h"
 #include "base/file.h"
 #include "base/thread.h"
-#include "device/device.h"
+#include "device/profiler.h"
+#include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -313,6 +314,54 @@ CHILD_TEST(groups_wait_for_each_other)
     CHECK_EQ(fake_live(m), 0);
 }
 
+/* 1000 groups of 64 threads, of which each of 132 processors holds four and 2048 threads in all; 2 groups in captures.
+ */
+static void check_occupancy(const gale_profiler *p)
+{
+    CHECK(p->count == 2 && fabs(p->records[0].occupancy - 0.125) < 1e-9);
+    CHECK(p->records[1].kind == GALE__SPAN_REPLAY);
+    CHECK(fabs(p->records[1].occupancy - 2 * 64 / 2048. / 132) < 1e-9);
+    char *text = NULL;
+    if (CHECK_OK(gale_profiler_to_text(p, "table", &text))) CHECK(strstr(text, "occup.") && strstr(text, "12.5%"));
+    gale_free(text);
+    if (CHECK_OK(gale_profiler_to_text(p, "json", &text))) CHECK(strstr(text, "\"occupancy\": 0.125"));
+    gale_free(text);
+}
+
+CHILD_TEST(occupancy_is_told)
+{
+    gale_device *device = NULL;
+    gale_stream *stream = NULL;
+    gale_kernel *kernel = NULL;
+    gale_buffer *abc[3] = {0};
+    gale_capture *capture = NULL;
+    gale_profiler *p = NULL;
+    const uint32_t words[] = {100};
+    gale_status status;
+    GALE_GO(gale__device_open_one(m->backend, 0, NULL, &device));
+    GALE_GO(gale_stream_create(device, &stream));
+    GALE_GO(build(device, true, "block_add", "", "block_add", &kernel));
+    for (int i = 0; i < 3; i++) GALE_GO(gale_buffer_create(device, 400, &abc[i]));
+    GALE_GO(gale_capture_begin(stream));
+    GALE_GO(gale_kernel_launch(stream, kernel, (uint32_t[]){2, 1, 1}, abc, 3, words, 1));
+    GALE_GO(gale_capture_end(stream, &capture));
+    GALE_GO(gale_profiler_start(device, &p));
+    GALE_GO(gale_kernel_launch(stream, kernel, (uint32_t[]){100, 10, 1}, abc, 3, words, 1));
+    GALE_GO(gale_capture_replay(stream, capture));
+    GALE_GO(gale_stream_sync(stream));
+    GALE_GO(gale_profiler_stop(p));
+    check_occupancy(p);
+done:
+    CHECK_OK(status);
+    gale_profiler_destroy(&p);
+    gale_capture_destroy(&capture);
+    for (int i = 0; i < 3; i++) gale_buffer_destroy(&abc[i]);
+    gale_kernel_destroy(&kernel);
+    gale_stream_destroy(&stream);
+    gale_device_close(&device);
+    CHECK_EQ(fake_live(m), 0);
+}
+
 /* Everything once. */
 static gale_status ride(const maker *m)
 {
@@ -560,7 +609,7 @@ CHILD_TEST(host_allocations_may_fail)
 TESTS(ROW(a_missing_library_is_a_reason), ROW(a_damaged_library_is_a_reason), ROW(a_missing_symbol_is_named),
     ROW(an_old_version_is_named), ROW(a_driver_that_does_not_start_is_a_reason), ROW(no_device_is_a_reason),
     ROW(groups_of_device_nodes), ROW(devices_are_described), ROW(everything_once), ROW(groups_wait_for_each_other),
-    ROW(threads_work_side_by_side), ROW(ours_are_built_once_and_kept), ROW(mistakes_in_kernels_are_told),
-    ROW(a_missing_compiler_is_told), ROW(old_and_new_devices), ROW(a_driver_without_capture),
-    ROW(a_lost_device_is_told), ROW(a_hung_device_times_out), ROW(device_allocations_may_fail),
-    ROW(host_allocations_may_fail))
+    ROW(occupancy_is_told), ROW(threads_work_side_by_side), ROW(ours_are_built_once_and_kept),
+    ROW(mistakes_in_kernels_are_told), ROW(a_missing_compiler_is_told), ROW(old_and_new_devices),
+    ROW(a_driver_without_capture), ROW(a_lost_device_is_told), ROW(a_hung_device_times_out),
+    ROW(device_allocations_may_fail), ROW(host_allocations_may_fail))

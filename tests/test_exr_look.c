@@ -50,7 +50,7 @@ static double filter_of(gale_exr_filter f, double x)
     const double pi = acos(-1);
     double a = fabs(x);
     if (f == GALE_EXR_TRIANGLE) return fmax(0, 1 - a);
-    if (f == GALE_EXR_BOX) return x >= -0.5 && x < 0.5;
+    if (f == GALE_EXR_BOX) return fabs(x) <= 0.5 + 1e-9; /* a pixel at the edge of two counts for both */
     if (f == GALE_EXR_LANCZOS) return a < 1e-9 ? 1 : a < 3 ? 3 * sin(pi * a) * sin(pi * a / 3) / (pi * pi * a * a) : 0;
     double b = f == GALE_EXR_MITCHELL ? 1.0 / 3 : 0, c = f == GALE_EXR_MITCHELL ? 1.0 / 3 : 0.5;
     if (a < 1) return ((12 - 9 * b - 6 * c) * a * a * a + (-18 + 12 * b + 6 * c) * a * a + (6 - 2 * b)) / 6;

@@ -82,7 +82,7 @@ typedef struct gale_exr_target {
     void *data;
     size_t pixel_bytes, row_bytes; /* from sample to sample, from row to row; 0: without gaps */
 } gale_exr_target;
-/* Pixels of a level: those of the data window at level 0. */
+/* Pixels of a level: those of the data window at level 0.  GALE_LIMIT if there are more than the file's limit. */
 GALE_API gale_status gale_exr_level_size(
     const gale_exr *file, int part, int level_x, int level_y, int64_t *width, int64_t *height);
 /* Samples of a channel at a level, fewer if it is subsampled. */
@@ -208,6 +208,8 @@ typedef struct gale_exr_usage {
     bool measured;
     double transfer_seconds, kernel_seconds; /* sums over all streams */
     double busy_seconds;                     /* in which there was either */
+    double occupancy; /* mean while kernels ran: the share of all threads the device can hold at once that they fill at
+                         most; 0: the driver does not tell */
 } gale_exr_usage;
 typedef struct gale_exr_batch {
     gale_exr_item *items; /* those of the shard */

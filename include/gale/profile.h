@@ -8,7 +8,9 @@
  *     gale_profiler_destroy(&p);
  *
  * One profiler at a time per device.  There is no overhead while none is active.  Times are measured on the device with
- * events around each launch and transfer; commands inside a capture are recorded as one replay. */
+ * events around each launch and transfer; commands inside a capture are recorded as one replay.  Occupancy is the share
+ * of all threads the device can hold that a launch fills at most, by its groups, registers and work-group memory; only
+ * CUDA and HIP tell. */
 #ifndef GALE_PROFILE_H
 #define GALE_PROFILE_H
 

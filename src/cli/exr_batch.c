@@ -7,6 +7,7 @@
 #include "base/thread.h"
 #include "jobs/batch/folder_watch.h"
 #include "media/picture.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,8 @@ gale_status gale__exr_shard(const gale__args *a, int *shard, int *shards)
     char *end = NULL;
     if (!text) return GALE_OK;
     if (!strcmp(text, "auto")) {
-        shard_of_environment(shard, shards); /* on a single machine all files are its own */
+        if (!shard_of_environment(shard, shards)) /* on a single machine all files are its own */
+            gale__log(GALE__WARN, "--shard auto: not running under MPI or Slurm; all files are processed here");
         return GALE_OK;
     }
     long k = strtol(text, &end, 10), n = *end == '/' && end[1] ? strtol(end + 1, &end, 10) : 0;
@@ -176,6 +178,7 @@ static void json_batch(const job *j, const char *device, gale__str *text)
     gale__json_object(&o);
     gale__json_put_text(&o, "device", device);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) json_number(&o, numbers[i].key, numbers[i].value);
+    json_number(&o, "occupancy", b->usage.occupancy > 0 ? b->usage.occupancy : NAN);
     gale__json_open(&o, "items", '[');
     for (size_t i = 0; i < b->count; i++) json_item(&o, &b->items[i]);
     gale__json_close(&o, ']');
@@ -209,6 +212,8 @@ static void text_batch(const job *j, const char *device, gale__str *text)
     if (b->usage.measured)
         gale__str_addf(text, "\n%s was busy for %.0f %% of the time, with transfers for %.0f %% of that", device,
             100 * share(b->usage.busy_seconds, b->total.seconds), 100 * transfer_share(b));
+    if (b->usage.occupancy > 0) gale__str_addf(text, "; occupancy of its kernels %.0f %%", 100 * b->usage.occupancy);
+    else if (b->usage.measured) gale__str_add(text, "; its driver does not tell the occupancy");
     gale__str_add(text, "\n");
 }
 

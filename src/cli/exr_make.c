@@ -45,7 +45,10 @@ static gale_status split_layer(const gale__args *a, const char *path, gale_exr *
         status = gale__output_name(path, gale__args_text(a, "output-dir"), suffix.text, "exr", &name);
     if (status == GALE_OK && gale__file_same(name.text, path))
         status = gale__fail(GALE_INVALID, "%s: a layer would overwrite this file; use --output-dir", path);
-    if (status == GALE_OK) status = gale_exr_layer_write(f, l, name.text, gale__args_text(a, "compression"));
+    if (status == GALE_OK) {
+        status = gale_exr_layer_write(f, l, name.text, gale__args_text(a, "compression"));
+        if (status != GALE_OK) gale__fail_within(status, "%s", path);
+    }
     if (status == GALE_OK && !gale__args_flag(a, "json")) printf("%s\n", name.text);
     gale__str_finish(&suffix);
     gale__str_finish(&name);

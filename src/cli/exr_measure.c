@@ -237,7 +237,8 @@ int gale__exr_diff(const gale__args *a)
     if (!second || gale__args_item(a, "INPUT", 2)) return gale__usage("exr", "diff needs two input files");
     GALE_GO(gale_exr_open(first, NULL, &f));
     GALE_GO(gale_exr_open(second, NULL, &g));
-    GALE_GO(gale_exr_compare(f, g, path ? GALE_EXR_COMPARE_PICTURE : 0, &c));
+    status = gale_exr_compare(f, g, path ? GALE_EXR_COMPARE_PICTURE : 0, &c);
+    if (status != GALE_OK) GALE_GO(gale__fail_within(status, "%s, %s", first, second));
     if (path) GALE_GO(gale_picture_write(c.picture, path, NULL));
     GALE_GO(print_comparison(&c, gale__args_flag(a, "json")));
 done:;

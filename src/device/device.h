@@ -143,7 +143,8 @@ struct gale_stream {
     void *impl;
     struct gale__staging *staging;
     bool capturing, late;
-}; /* late: the watchdog gave up on it, and its work may still complete */
+    double weight, filled; /* of the launches of a capture so far: bytes, and bytes times occupancy */
+};                         /* late: the watchdog gave up on it, and its work may still complete */
 struct gale_event {
     gale_device *device;
     void *impl;
@@ -154,7 +155,8 @@ struct gale_event {
 struct gale_capture {
     gale_device *device;
     void *impl;
-    void *graph; /* what impl was made of, where launches in it can change; else NULL */
+    void *graph;      /* what impl was made of, where launches in it can change; else NULL */
+    double occupancy; /* mean of its launches by the bytes they move; < 0: not known */
 };
 
 /* One device as probe finds it, and the reason when there is none. */
@@ -191,6 +193,9 @@ struct gale__backend {
         gale_module *module, gale_kernel *kernel); /* entry, group, block_bytes and shared_bytes are set */
     void (*kernel_destroy)(gale_kernel *kernel);
     gale_status (*launch)(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
+    /* The share of all threads that the device can hold at once which this launch fills at most: as many groups as its
+     * registers and work-group memory let a compute unit hold.  NULL, or below 0: not known. */
+    double (*occupancy)(const gale_device *device, const gale_kernel *kernel, const gale__launch *launch);
     gale_status (*event_create)(gale_device *device, gale_event *event);
     void (*event_destroy)(gale_event *event);
     gale_status (*event_record)(gale_event *event, gale_stream *stream);

@@ -101,6 +101,7 @@ gale_status gale_capture_begin(gale_stream *stream)
     if (stream->capturing) return gale__fail(GALE_INVALID, "the stream is already being captured");
     GALE_TRY(b->capture_begin(stream));
     stream->capturing = true;
+    stream->weight = stream->filled = 0;
     return GALE_OK;
 }
 
@@ -117,6 +118,7 @@ gale_status gale_capture_end(gale_stream *stream, gale_capture **out)
         gale__free(c);
         return c ? status : gale__fail(GALE_NO_MEMORY, "out of memory for the capture");
     }
+    c->occupancy = stream->weight > 0 ? stream->filled / stream->weight : -1;
     gale__device_attach(stream->device);
     *out = c;
     return GALE_OK;
@@ -134,7 +136,9 @@ gale_status gale_capture_replay(gale_stream *stream, gale_capture *capture)
         span = gale__profiler_span_begin(stream, GALE__SPAN_REPLAY, &t);
     }
     gale_status status = stream->device->backend->capture_replay(stream, capture);
-    if (span.profiler) gale__profiler_span_end(stream, span);
+    if (!span.profiler) return status;
+    gale__profiler_span_end(stream, span);
+    gale__profiler_span_occupancy(span, capture->occupancy);
     return status;
 }
 

@@ -62,6 +62,7 @@ typedef struct gale__profiler_span {
     size_t record;
 } gale__profiler_span;
 gale__profiler_span gale__profiler_span_begin(gale_stream *stream, gale__profiler_span_kind kind, const gale__tag *tag);
+void gale__profiler_span_occupancy(gale__profiler_span span, double occupancy);
 void gale__profiler_span_end(gale_stream *stream, gale__profiler_span span);
 #define GALE__PROFILER(device) atomic_load_explicit(&(device)->profiler, memory_order_acquire)
 #endif

@@ -11,6 +11,7 @@ typedef struct group {
     const char *op, *name;
     uint64_t calls;
     double total_us, min_us, max_us, bytes, operations;
+    double known_us, filled_us; /* where the occupancy is known, and its sum over that time */
 } group;
 typedef struct groups {
     group *items;
@@ -25,6 +26,7 @@ static void add_to(group *g, const gale__profiler_record *r)
     g->calls++;
     g->total_us += r->time_us;
     g->bytes += r->bytes;
+    if (r->occupancy >= 0) g->known_us += r->time_us, g->filled_us += r->time_us * r->occupancy;
     g->operations += r->operations;
 }
 
@@ -82,8 +84,10 @@ static void table_row(gale__str *s, const gale_profiler *p, const group *g, doub
         (unsigned long long)g->calls, g->total_us / 1e3,
         g->kind == GALE__SPAN_RANGE ? 0 : 100 * ratio(g->total_us, total_us), g->total_us / (double)g->calls,
         rate(g->bytes, g->total_us), rate(g->operations, g->total_us));
-    if (part > 0) gale__str_addf(s, "%7.1f%%\n", 100 * part);
-    else gale__str_add(s, "      --\n");
+    const double last[] = {part, ratio(g->filled_us, g->known_us)};
+    for (int i = 0; i < 2; i++)
+        if (last[i] > 0) gale__str_addf(s, "%7.1f%%%s", 100 * last[i], i ? "\n" : " ");
+        else gale__str_addf(s, "      --%s", i ? "\n" : " ");
 }
 
 static gale_status write_table(const gale_profiler *p, gale__str *s)
@@ -94,8 +98,8 @@ static gale_status write_table(const gale_profiler *p, gale__str *s)
     if (status == GALE_OK) {
         gale__str_addf(s, "%s:%d %s: %.3f ms on the device\n\n", p->device->info.backend, p->device->info.index,
             p->device->info.name, all.total_us / 1e3);
-        gale__str_addf(s, "%-24s %-28s %8s %11s %7s %11s %9s %10s %8s\n", "operator", "kernel or transfer", "calls",
-            "total ms", "share", "mean us", "GB/s", "GFLOP/s", "ceiling");
+        gale__str_addf(s, "%-24s %-28s %8s %11s %7s %11s %9s %10s %8s %8s\n", "operator", "kernel or transfer", "calls",
+            "total ms", "share", "mean us", "GB/s", "GFLOP/s", "ceiling", "occup.");
         for (size_t i = 0; i < all.count; i++) table_row(s, p, &all.items[i], all.total_us);
         if (operators.count > 1) gale__str_add(s, "\nby operator\n");
         for (size_t i = 0; operators.count > 1 && i < operators.count; i++)
@@ -128,6 +132,7 @@ static void json_groups(gale__json_out *j, const gale_profiler *p, const char *k
         gale__json_put_f64(j, "gflops", rate(g->operations, g->total_us));
         gale__json_put_f64(
             j, "ceiling_share", share(&p->device->info.ceilings, g->kind, g->bytes, g->operations, g->total_us));
+        if (g->known_us > 0) gale__json_put_f64(j, "occupancy", ratio(g->filled_us, g->known_us));
         gale__json_close(j, '}');
     }
     gale__json_close(j, ']');
@@ -198,6 +203,7 @@ static void trace_record(gale__json_out *j, const gale_profiler *p, const gale__
     gale__json_put_f64(j, "GB/s", rate(r->bytes, r->time_us));
     gale__json_put_f64(
         j, "ceiling_share", share(&p->device->info.ceilings, r->kind, r->bytes, r->operations, r->time_us));
+    if (r->occupancy >= 0) gale__json_put_f64(j, "occupancy", r->occupancy);
     gale__json_close(j, '}');
     gale__json_close(j, '}');
 }

@@ -78,7 +78,8 @@ static gale_status add_record(
 {
     if (p->count - p->settled >= OUTSTANDING_MAX) read_ended(p);
     GALE_TRY(gale__grow((void **)&p->records, &p->capacity, p->count + 1, sizeof *p->records));
-    gale__profiler_record r = {.kind = kind, .bytes = tag->bytes, .operations = tag->operations, .time_us = -1};
+    gale__profiler_record r = {.kind = kind, .bytes = tag->bytes, .operations = tag->operations};
+    r.time_us = r.occupancy = -1;
     r.name = intern(p, tag->name);
     r.op = intern(p, tag->op);
     r.nodes = intern(p, tag->nodes ? tag->nodes : "");
@@ -106,6 +107,13 @@ gale__profiler_span gale__profiler_span_begin(gale_stream *stream, gale__profile
     else p->lost++;
     gale__mutex_unlock(&p->lock);
     return span;
+}
+
+void gale__profiler_span_occupancy(gale__profiler_span span, double occupancy)
+{
+    gale__mutex_lock(&span.profiler->lock);
+    span.profiler->records[span.record].occupancy = occupancy;
+    gale__mutex_unlock(&span.profiler->lock);
 }
 
 void gale__profiler_span_end(gale_stream *stream, gale__profiler_span span)

@@ -9,6 +9,7 @@ typedef struct gale__profiler_record {
     gale__profiler_span_kind kind;
     const char *name, *op, *nodes; /* interned: equal texts are equal pointers */
     double bytes, operations;
+    double occupancy;         /* of a kernel; < 0: not known */
     double start_us, time_us; /* since the profiler started; time_us < 0: not known */
     gale_event *from, *to;    /* until the times are taken */
     bool ended;

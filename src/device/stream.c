@@ -298,19 +298,34 @@ static gale_status check_launch(const gale_device *device, const gale_kernel *ke
     return GALE_OK;
 }
 
+/* For the occupancy of a capture, whose launches have no times of their own. */
+static void weigh(gale_stream *stream, const gale_kernel *kernel, const gale__launch *launch)
+{
+    const gale__backend *backend = stream->device->backend;
+    double occupancy = backend->occupancy ? backend->occupancy(stream->device, kernel, launch) : -1;
+    double weight = 1 + (launch->tag ? launch->tag->bytes : 0);
+    if (occupancy < 0) return;
+    stream->weight += weight;
+    stream->filled += weight * occupancy;
+}
+
 gale_status gale__launch_run(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch)
 {
     GALE_TRY(check_launch(stream->device, kernel, launch));
     if (!launch->groups[0] || !launch->groups[1] || !launch->groups[2]) return GALE_OK;
     gale__launch l = *launch;
     if (!l.group[0]) memcpy(l.group, kernel->group, sizeof l.group);
+    if (stream->capturing) weigh(stream, kernel, &l);
     if (!GALE__PROFILER(stream->device)) return stream->device->backend->launch(stream, kernel, &l);
     gale__tag t = l.tag ? *l.tag : (gale__tag){0};
     if (!t.name) t.name = kernel->entry;
     if (!t.op) t.op = "";
+    const gale__backend *backend = stream->device->backend;
     gale__profiler_span span = gale__profiler_span_begin(stream, GALE__SPAN_KERNEL, &t);
-    gale_status status = stream->device->backend->launch(stream, kernel, &l);
-    if (span.profiler) gale__profiler_span_end(stream, span);
+    gale_status status = backend->launch(stream, kernel, &l);
+    if (!span.profiler) return status;
+    gale__profiler_span_end(stream, span);
+    if (backend->occupancy) gale__profiler_span_occupancy(span, backend->occupancy(stream->device, kernel, &l));
     return status;
 }
 

@@ -26,8 +26,10 @@ gale_exr_box gale__exr_frame(const gale_exr_part *p)
 static void tell_cut(const gale_exr_box *d, const gale_exr_box *s)
 {
     if (s->x0 > d->x0 || s->x1 < d->x1 || s->y0 > d->y0 || s->y1 < d->y1)
-        gale__log(GALE__WARN, "EXR: %lld x %lld pixels are cropped to the display window of %lld x %lld",
-            (long long)box_width(d), (long long)box_height(d), (long long)box_width(s), (long long)box_height(s));
+        gale__log(GALE__WARN,
+            "EXR: %lld x %lld pixels at %d, %d are cropped to the display window of %lld x %lld at %d, %d",
+            (long long)box_width(d), (long long)box_height(d), d->x0, d->y0, (long long)box_width(s),
+            (long long)box_height(s), s->x0, s->y0);
 }
 
 static gale_status read_notes(const gale_exr *f, int part, gale_picture *p)

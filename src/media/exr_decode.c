@@ -69,6 +69,9 @@ gale_status gale_exr_level_size(const gale_exr *f, int part, int level_x, int le
         return gale__fail(GALE_FORMAT, "EXR: invalid data window of %lld x %lld", (long long)w, (long long)h);
     int64_t up_x = p->round_up ? ((int64_t)1 << level_x) - 1 : 0, up_y = p->round_up ? ((int64_t)1 << level_y) - 1 : 0;
     w = (w + up_x) >> level_x, h = (h + up_y) >> level_y;
+    if ((uint64_t)w * (uint64_t)h > f->limits.max_pixels)
+        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels exceed the limit of %llu", (long long)w, (long long)h,
+            (unsigned long long)f->limits.max_pixels);
     *width = w < 1 ? 1 : w;
     *height = h < 1 ? 1 : h;
     return GALE_OK;
@@ -248,9 +251,6 @@ gale_status gale_exr_read(gale_exr *f, int part, int level_x, int level_y, const
     reading r = {.f = f, .part = part, .level_x = level_x, .level_y = level_y, .count = count};
     GALE_TRY(find_level(f, part, level_x, level_y, &r.about));
     GALE_TRY(gale_exr_level_size(f, part, level_x, level_y, &r.width, &r.height));
-    if ((uint64_t)r.width * (uint64_t)r.height > f->limits.max_pixels)
-        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels exceed the limit of %llu", (long long)r.width,
-            (long long)r.height, (unsigned long long)f->limits.max_pixels);
     gale__exr_hush();
     r.places = gale__calloc((size_t)count + 1, sizeof *r.places);
     gale_status status = r.places ? set_places(&r, targets) : GALE_NO_MEMORY;

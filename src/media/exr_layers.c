@@ -8,7 +8,8 @@ typedef struct layer {
     const exr_attr_chlist_t *list;
     int part;
     const char *part_name, *prefix;
-    size_t length; /* of the prefix, with its dot */
+    const char *view; /* of channels without a prefix; NULL: none is named */
+    size_t length;    /* of the prefix, with its dot */
     bool deep;
 } layer;
 
@@ -68,6 +69,7 @@ static bool is_wanted(const layer *l, const char *wanted)
 {
     size_t n = strlen(wanted), part = strlen(l->part_name), own = l->length ? l->length - 1 : 0;
     if (n == part && !strcmp(wanted, l->part_name)) return true;
+    if (!own && l->view && !strcmp(wanted, l->view)) return true;
     if (own && n == own && !memcmp(wanted, l->prefix, own)) return true;
     return own && n == part + 1 + own && !memcmp(wanted, l->part_name, part) && wanted[part] == '.' &&
            !memcmp(wanted + part + 1, l->prefix, own);
@@ -103,10 +105,23 @@ static bool is_deep(exr_const_context_t file, int part)
     return exr_get_storage(file, part, &s) != EXR_ERR_SUCCESS || (s != EXR_STORAGE_SCANLINE && s != EXR_STORAGE_TILED);
 }
 
+/* That of the part, or the first of several in one part. */
+static const char *find_view(exr_const_context_t file, int part)
+{
+    const exr_attribute_t *a = NULL;
+    if (exr_get_attribute_by_name(file, part, "view", &a) == EXR_ERR_SUCCESS && a->type == EXR_ATTR_STRING)
+        return a->string->str;
+    if (exr_get_attribute_by_name(file, part, "multiView", &a) == EXR_ERR_SUCCESS &&
+        a->type == EXR_ATTR_STRING_VECTOR && a->stringvector->n_strings > 0)
+        return a->stringvector->strings[0].str;
+    return NULL;
+}
+
 static bool open_part(exr_const_context_t file, int part, layer *l)
 {
     *l = (layer){.part = part, .part_name = ""};
     if (exr_get_name(file, part, &l->part_name) != EXR_ERR_SUCCESS || !l->part_name) l->part_name = "";
+    l->view = find_view(file, part);
     return exr_get_channels(file, part, &l->list) == EXR_ERR_SUCCESS && l->list;
 }
 

@@ -133,9 +133,6 @@ gale_status gale__exr_paint(
 {
     painting p = {.f = f, .c = c, .canvas = canvas};
     GALE_TRY(gale_exr_level_size(f, c->part, level_x, level_y, &p.width, &p.height));
-    if ((uint64_t)p.width * (uint64_t)p.height > f->limits.max_pixels)
-        return gale__fail(GALE_LIMIT, "EXR: %lld x %lld pixels exceed the limit of %llu", (long long)p.width,
-            (long long)p.height, (unsigned long long)f->limits.max_pixels);
     gale_status status = GALE_OK;
     bool by_planes = false;
     for (int k = 0; k < c->channels && status == GALE_OK; k++) {

@@ -40,7 +40,7 @@ static double filter(const gale__resize *r, double distance)
     const double pi = 3.14159265358979323846;
     double x = fabs(distance), a = r->cubic_a;
     if (r->mode == GALE__RESIZE_LINEAR) return x < 1 ? 1 - x : 0;
-    if (r->mode == GALE__RESIZE_BOX) return distance >= -0.5 && distance < 0.5 ? 1 : 0;
+    if (r->mode == GALE__RESIZE_BOX) return x <= 0.5 + 1e-9 ? 1 : 0; /* both of two at its edges */
     if (r->mode == GALE__RESIZE_LANCZOS)
         return x < 1e-9 ? 1 : x < 3 ? 3 * sin(pi * x) * sin(pi * x / 3) / (pi * pi * x * x) : 0;
     if (r->mode == GALE__RESIZE_MITCHELL)

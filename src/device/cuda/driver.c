@@ -40,6 +40,8 @@ static gale_status open_with(const gale__cu_maker *maker, gale_device *device)
     GALE_GO(gale__cu_load(maker, &d->api, &step, &code));
     GALE_GO(gale__cu_check(d->api, d->api->device_get(&d->ordinal, device->info.index), "finding the device"));
     snprintf(d->name, sizeof d->name, "%s", device->info.name);
+    if (d->api->device_attribute(&d->unit_threads, maker->attributes[GALE__CU_THREADS_PER_MULTIPROCESSOR], d->ordinal))
+        d->unit_threads = 0;
     if (!maker->hip)
         GALE_GO(gale__cu_check(d->api, d->api->context_retain(&d->context, d->ordinal), "creating a context"));
     status = gale__cu_enter(d);
@@ -351,19 +353,19 @@ static void capture_destroy(gale_capture *capture)
     capture->impl = capture->graph = NULL;
 }
 
-#define TABLE(label, probe_function, open_function, compile, dlpack)                                                 \
-    {                                                                                                                \
-        .name = label, .probe = probe_function, .open = open_function, .close = close_device, .alloc = alloc,        \
-        .free = free_mem, .memory_info = memory_info, .stream_create = stream_create,                                \
-        .stream_destroy = stream_destroy, .sync = sync, .upload = upload, .download = download, .copy = copy,        \
-        .fill = fill, .build = gale__cu_build, .unbuild = gale__cu_unbuild, .kernel = gale__cu_kernel,               \
-        .kernel_destroy = gale__cu_kernel_destroy, .launch = gale__cu_launch, .event_create = event_create,          \
-        .event_destroy = event_destroy, .event_record = event_record, .event_wait = event_wait,                      \
-        .event_poll = event_poll, .stream_wait = stream_wait, .event_elapsed = event_elapsed,                        \
-        .capture_begin = capture_begin, .capture_end = capture_end, .capture_replay = capture_replay,                \
-        .capture_destroy = capture_destroy, .capture_last = capture_last, .capture_change = gale__cu_capture_change, \
-        .product = gale__cu_product, .call_run = gale__cu_call_run, .call_destroy = gale__cu_call_destroy,           \
-        .selftest_kernels = 4, .compile_file = compile, .dlpack_type = dlpack,                                       \
+#define TABLE(label, probe_function, open_function, compile, dlpack)                                                  \
+    {                                                                                                                 \
+        .name = label, .probe = probe_function, .open = open_function, .close = close_device, .alloc = alloc,         \
+        .free = free_mem, .memory_info = memory_info, .stream_create = stream_create,                                 \
+        .stream_destroy = stream_destroy, .sync = sync, .upload = upload, .download = download, .copy = copy,         \
+        .fill = fill, .build = gale__cu_build, .unbuild = gale__cu_unbuild, .kernel = gale__cu_kernel,                \
+        .kernel_destroy = gale__cu_kernel_destroy, .launch = gale__cu_launch, .occupancy = gale__cu_occupancy,        \
+        .event_create = event_create, .event_destroy = event_destroy, .event_record = event_record,                   \
+        .event_wait = event_wait, .event_poll = event_poll, .stream_wait = stream_wait,                               \
+        .event_elapsed = event_elapsed, .capture_begin = capture_begin, .capture_end = capture_end,                   \
+        .capture_replay = capture_replay, .capture_destroy = capture_destroy, .capture_last = capture_last,           \
+        .capture_change = gale__cu_capture_change, .product = gale__cu_product, .call_run = gale__cu_call_run,        \
+        .call_destroy = gale__cu_call_destroy, .selftest_kernels = 4, .compile_file = compile, .dlpack_type = dlpack, \
     }
 const gale__backend gale__backend_cuda = TABLE("cuda", gale__cu_probe_cuda, open_cuda, gale__cu_compile_file, 2);
 const gale__backend gale__backend_hip = TABLE("hip", gale__cu_probe_hip, open_hip, NULL, 10);

@@ -131,6 +131,7 @@ typedef struct gale__cu_device {
     void *blas;    /* cuBLASLt's handle; NULL: products are ours so far */
     bool blas_missing;
     int ordinal;
+    int unit_threads; /* that a multiprocessor holds; 0: not known */
     char name[128];
     _Atomic bool hung; /* the watchdog gave up on it: no blocking function is called any more */
 } gale__cu_device;
@@ -153,6 +154,7 @@ void gale__cu_unbuild(gale_module *module);
 gale_status gale__cu_kernel(gale_module *module, gale_kernel *kernel);
 void gale__cu_kernel_destroy(gale_kernel *kernel);
 gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale__launch *launch);
+double gale__cu_occupancy(const gale_device *device, const gale_kernel *kernel, const gale__launch *launch);
 gale_status gale__cu_capture_change(
     gale_capture *capture, void *launched, gale_kernel *kernel, const gale__launch *launch);
 #endif

@@ -2,6 +2,7 @@
  * compiler is loaded only on a miss. */
 #include "device/binary_cache.h"
 #include "device/cuda/nvrtc.h"
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -264,6 +265,18 @@ gale_status gale__cu_launch(gale_stream *stream, gale_kernel *kernel, const gale
     if (!stream->device->debug_layer || stream->capturing) return GALE_OK;
     gale_status status = gale__cu_stream_sync(d, stream->impl);
     return status == GALE_OK ? status : gale__fail_within(status, "kernel \"%s\"", kernel->entry);
+}
+
+double gale__cu_occupancy(const gale_device *device, const gale_kernel *kernel, const gale__launch *launch)
+{
+    gale__cu_device *d = of(device);
+    const uint32_t *n = launch->groups, *g = launch->group;
+    double threads = (double)g[0] * g[1] * g[2], groups = (double)n[0] * n[1] * n[2],
+           units = device->info.caps.compute_units;
+    int resident = 0;
+    if (!d->api->groups_resident || d->unit_threads <= 0 || units <= 0 || gale__cu_enter(d) != GALE_OK) return -1;
+    if (d->api->groups_resident(&resident, kernel->impl, (int)threads, kernel->shared_bytes)) return -1;
+    return fmin(groups, resident * units) * threads / (d->unit_threads * units);
 }
 
 gale_status gale__cu_capture_change(

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define WARM_NS 200000000
-enum { FEW = 3 };
+enum { FEW = 3, ROW = 40 };
 
 typedef struct clock_pair {
     gale_event *from, *to;
@@ -40,21 +40,9 @@ static gale_status warm_up(gale_device *device, gale_stream *stream, const clock
     return GALE_OK;
 }
 
-static gale_status time_row(
-    gale_stream *stream, const clock_pair *c, int repeats, gale_status (*send)(void *), void *arg, double *us)
-{
-    GALE_TRY(gale_event_record(c->from, stream));
-    for (int i = 0; i < repeats; i++) GALE_TRY(send(arg));
-    GALE_TRY(gale_event_record(c->to, stream));
-    GALE_TRY(gale_stream_sync(stream));
-    GALE_TRY(gale_event_elapsed(c->from, c->to, us));
-    *us /= repeats;
-    return GALE_OK;
-}
-
-/* enough_ns: then a few runs will do.  row: NULL if not wanted. */
+/* enough_ns: then a few runs will do. */
 static gale_status time_many(gale_device *device, gale_stream *stream, int repeats, uint64_t enough_ns,
-    gale_status (*send)(void *), void *arg, double *median, double *least, double *row)
+    gale_status (*send)(void *), void *arg, double *median, double *least)
 {
     clock_pair c = {0};
     double *us = gale__calloc((size_t)repeats + 1, sizeof *us);
@@ -67,7 +55,6 @@ static gale_status time_many(gale_device *device, gale_stream *stream, int repea
     while (status == GALE_OK && n < repeats && (n < FEW || gale__time_ns() - begin < enough_ns))
         status = time_one(stream, &c, send, arg, &us[n++]);
     repeats = n;
-    if (status == GALE_OK && row) status = time_row(stream, &c, repeats, send, arg, row);
     if (status == GALE_OK) {
         qsort(us, (size_t)repeats, sizeof *us, gale__by_value);
         *median = us[repeats / 2];
@@ -96,13 +83,34 @@ static gale_status send_plan(void *arg)
     return gale__plan_send(s->instance->plan, s->context->stream, &memory, false);
 }
 
-static gale_status capture_plan(sender *s)
+static gale_status capture_plan(sender *s, int repeats)
 {
+    gale_capture *capture = NULL;
+    gale_capture_destroy(&s->capture);
     GALE_TRY(send_plan(s)); /* once plainly, so that everything is loaded */
     GALE_TRY(gale_capture_begin(s->context->stream));
-    gale_status status = send_plan(s);
-    gale_status ended = gale_capture_end(s->context->stream, &s->capture);
+    gale_status status = GALE_OK;
+    for (int i = 0; i < repeats && status == GALE_OK; i++) status = send_plan(s);
+    gale_status ended = gale_capture_end(s->context->stream, &capture);
+    s->capture = capture;
     return status != GALE_OK ? status : ended;
+}
+
+static gale_status send_row(void *arg)
+{
+    sender *s = arg;
+    for (int i = 0; i < (s->capture ? 1 : ROW); i++) GALE_TRY(send_plan(arg));
+    return GALE_OK;
+}
+
+/* All of them are one capture, since a run begins while the one before ends in captures only. */
+static gale_status time_row(gale_device *device, sender *s, uint64_t enough_ns, double *us)
+{
+    double least;
+    if (s->capture) GALE_TRY(capture_plan(s, ROW));
+    GALE_TRY(time_many(device, s->context->stream, 5, enough_ns, send_row, s, us, &least));
+    *us /= ROW;
+    return GALE_OK;
 }
 
 gale_status gale__program_time(
@@ -128,14 +136,15 @@ gale_status gale__program_time(
         s.bound[s.n_inputs + i] = gale__buffer_ref(made[i], 0);
     }
     GALE_GO(gale__run_context_seed(p, plan, s.context));
-    if (p->device->info.caps.capture && !p->device->info.caps.in_place) GALE_GO(capture_plan(&s));
-    GALE_GO(time_many(p->device, s.context->stream, repeats, enough_ns, send_plan, &s, &out->median_us, &out->least_us,
-        p->device->info.caps.in_place ? NULL : &out->row_us));
+    if (p->device->info.caps.capture && !p->device->info.caps.in_place) GALE_GO(capture_plan(&s, 1));
+    GALE_GO(
+        time_many(p->device, s.context->stream, repeats, enough_ns, send_plan, &s, &out->median_us, &out->least_us));
+    out->replayed = s.capture != NULL;
+    if (!p->device->info.caps.in_place) GALE_GO(time_row(p->device, &s, enough_ns, &out->row_us));
     out->bytes = plan->bytes;
     out->operations = plan->operations;
     out->kernels = plan->kernels;
     out->predicted_us = plan->predicted_us;
-    out->replayed = s.capture != NULL;
 done:
     gale_capture_destroy(&s.capture);
     for (int i = 0; made && i < plan->n_outputs; i++) gale_buffer_destroy(&made[i]);
@@ -168,7 +177,7 @@ gale_status gale__copy_time(gale_device *device, size_t size, int repeats, doubl
     GALE_GO(gale_buffer_create(device, size, &c.to));
     GALE_GO(gale_buffer_create(device, size, &c.from));
     GALE_GO(gale_fill(c.stream, c.from, 0, size, &pattern, sizeof pattern));
-    status = time_many(device, c.stream, repeats, UINT64_MAX, send_copy, &c, median_us, &least, NULL);
+    status = time_many(device, c.stream, repeats, UINT64_MAX, send_copy, &c, median_us, &least);
 done:
     gale_buffer_destroy(&c.to);
     gale_buffer_destroy(&c.from);

@@ -5,7 +5,7 @@
 
 typedef struct gale__timing {
     double median_us, least_us; /* one run, by the device's own clock */
-    double row_us;              /* one of many in a row, which begin while the run before ends; 0 on the CPU */
+    double row_us;              /* one of many in a row, each of which begins while the one before ends; 0 on the CPU */
     double bytes, operations;   /* of one run, as planned */
     double predicted_us;        /* at least, by the device's ceilings */
     int kernels;

@@ -6,7 +6,7 @@
 #include "kernel/schedule/special_ir.h"
 #include <stdio.h>
 
-enum { CODES = 65536, KEPT = 0x7c00, EACH = 8, AT_ONCE = 2, THREADS = 1024, FEW_THREADS = 256 };
+enum { CODES = 65536, KEPT = 0x7c00, EACH = 8, AT_ONCE = 4, THREADS = 1024, FEW_THREADS = 256 };
 enum { RESULT, SOURCE };
 enum { W_SAMPLES, WORDS };
 
@@ -113,32 +113,29 @@ static part find_part(gale__ir *ir)
         .begin = mul(ir, row, n),
         .from = add(ir, from, thread_id(ir)),
         .to = bin(ir, GALE__IR_MIN, add(ir, from, each), n),
-        .last = bin(ir, GALE__SUB, n, u32(ir, 1)),
+        .last = bin(ir, GALE__SUB, bin(ir, GALE__IR_MIN, add(ir, from, each), n), u32(ir, 1)),
         .ahead = array(ir, GALE__IR_ARRAY, GALE_U32, AT_ONCE * EACH / 2)};
 }
 
-/* Those after the first may be past the end. */
-static void fetch(gale__ir *ir, const part *p, uint32_t threads, gale__ir_val at)
+/* One vector, which may be past the end. */
+static void fetch(gale__ir *ir, const part *p, uint32_t i, gale__ir_val at)
 {
-    gale__ir_val vector[AT_ONCE];
-    for (uint32_t i = 0; i < AT_ONCE; i++) {
-        gale__ir_val safe = bin(ir, GALE__IR_MIN, add(ir, at, u32(ir, i * threads)), p->last);
-        vector[i] = gale__ir_load(ir, SOURCE, GALE_U32, 4, mul(ir, add(ir, p->begin, safe), u32(ir, 4)));
-    }
-    for (uint32_t i = 0; i < AT_ONCE * EACH / 2; i++)
-        set(ir, p->ahead, u32(ir, i), gale__ir_lane(ir, vector[i / 4], (int)(i % 4)));
+    gale__ir_val safe = bin(ir, GALE__IR_MIN, at, p->last),
+                 vector = gale__ir_load(ir, SOURCE, GALE_U32, 4, mul(ir, add(ir, p->begin, safe), u32(ir, 4)));
+    for (uint32_t k = 0; k < EACH / 2; k++)
+        set(ir, p->ahead, u32(ir, i * EACH / 2 + k), gale__ir_lane(ir, vector, (int)k));
 }
 
-/* While AT_ONCE vectors are counted, the next are on their way. */
+/* A vector is fetched where one has just been counted, so that compilers need no copy, which would wait for it. */
 static void count_all(gale__ir *ir, const part *p, uint32_t threads, gale__ir_val kept)
 {
-    gale__ir_val at = begin_for(ir, p->from, p->to, threads * AT_ONCE), words[AT_ONCE * EACH / 2];
-    for (uint32_t i = 0; i < AT_ONCE * EACH / 2; i++) words[i] = get(ir, p->ahead, u32(ir, i));
-    fetch(ir, p, threads, add(ir, at, u32(ir, threads * AT_ONCE)));
+    gale__ir_val at = begin_for(ir, p->from, p->to, threads * AT_ONCE), words[EACH / 2];
     for (uint32_t i = 0; i < AT_ONCE; i++) {
+        for (uint32_t k = 0; k < EACH / 2; k++) words[k] = get(ir, p->ahead, u32(ir, i * EACH / 2 + k));
         if (i) begin_if(ir, test(ir, GALE__LT, add(ir, at, u32(ir, i * threads)), p->to));
-        count_vector(ir, kept, p->row, words + i * EACH / 2);
+        count_vector(ir, kept, p->row, words);
         if (i) end(ir);
+        fetch(ir, p, i, add(ir, at, u32(ir, (AT_ONCE + i) * threads)));
     }
     end(ir);
 }
@@ -155,7 +152,7 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     ir->group[0] = threads;
     ir->readonly = 1u << SOURCE;
     part p = find_part(ir);
-    fetch(ir, &p, threads, p.from);
+    for (uint32_t k = 0; k < AT_ONCE; k++) fetch(ir, &p, k, add(ir, p.from, u32(ir, k * threads)));
     if (keeps(caps)) {
         kept = array(ir, GALE__IR_SHARED, GALE_U32, KEPT);
         set(ir, kept, begin_for(ir, tid, u32(ir, KEPT), threads), zero);
@@ -165,7 +162,12 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     count_all(ir, &p, threads, kept);
     if (!kept) return;
     barrier(ir);
-    gale__ir_val code = begin_for(ir, tid, u32(ir, KEPT), threads), count = get(ir, kept, code);
+    /* Groups begin at different codes, since additions to the same ones would wait for each other. */
+    gale__ir_val from = mul(ir, bin(ir, GALE__IR_REM, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, KEPT / THREADS)),
+                     u32(ir, THREADS)),
+                 code = add(ir, begin_for(ir, tid, u32(ir, KEPT), threads), from);
+    code = bin(ir, GALE__IR_MIN, code, bin(ir, GALE__SUB, code, u32(ir, KEPT)));
+    gale__ir_val count = get(ir, kept, code);
     begin_if(ir, test(ir, GALE__NE, count, zero));
     count_in_result(ir, add(ir, p.row, code), count);
     end(ir);
