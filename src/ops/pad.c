@@ -48,7 +48,7 @@ static gale__node pad_constant(gale__lower *L, gale__node x, const sides *s)
     return gale__prim_select(g, inside, y, gale__prim_reshape(g, fill, 0, NULL));
 }
 
-/* Where the element at distance i - low comes from, for an axis of n. */
+/* Where the element at distance i comes from, for an axis of n. */
 static gale__node source(gale__lower *L, gale__node i, int64_t n, const char *mode)
 {
     gale__prim_graph *g = L->g;
@@ -72,9 +72,13 @@ static gale__node pad_by_place(gale__lower *L, gale__node x, const sides *s, con
     gale__node at = gale__lower_index(L, 0);
     for (int d = p.rank - 1; d >= 0; stride *= p.dims[d--]) {
         if (p.dims[d] == 0 && dims[d] != 0) return gale__lower_refuse(L, "axis %d has no element to repeat", d);
-        gale__node i = gale__prim_iota(g, p.rank, dims, d);
+        /* along one axis, so that the places of all but the longest are constants */
+        int64_t line[GALE_MAX_RANK];
+        for (int k = 0; k < p.rank; k++) line[k] = k == d ? dims[d] : 1;
+        gale__node i = gale__prim_iota(g, p.rank, line, d);
         if (dims[d] != p.dims[d]) i = source(L, gale__prim_sub(g, i, gale__lower_index(L, s->low[d])), p.dims[d], mode);
-        at = gale__prim_add(g, at, gale__prim_mul(g, i, gale__lower_index(L, stride)));
+        i = gale__prim_mul(g, i, gale__lower_index(L, stride));
+        at = gale__prim_add(g, gale__prim_expand(g, at, p.rank, dims), gale__prim_expand(g, i, p.rank, dims));
     }
     return gale__prim_take(g, x, gale__prim_expand(g, at, p.rank, dims));
 }
