@@ -170,8 +170,7 @@ static void f32_to_f16(void *d, const void *a, const void *b, const void *c, siz
     size_t i = 0;
 #if defined(__F16C__)
     for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(
-            (float *)d + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps((const float *)a + i), 0)));
+        _mm256_storeu_ps((float *)d + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps((const float *)a + i), 0)));
 #endif
     f32_to_f16_tail((float *)d + i, (const float *)a + i, b, c, n - i);
 }
