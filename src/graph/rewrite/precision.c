@@ -190,9 +190,10 @@ gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, ga
     s->readers = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->readers);
     s->multiplied = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->multiplied);
     s->normed = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->normed);
-    if (!s->narrow || !s->readers || !s->multiplied || !s->normed) return GALE_NO_MEMORY;
+    s->shown = gale__arena_alloc(&g->arena, (size_t)graph->n_values + 1);
+    if (!s->narrow || !s->readers || !s->multiplied || !s->normed || !s->shown) return GALE_NO_MEMORY;
     for (int i = 0; i < graph->n_nodes; i++) count_readers(s, &graph->nodes[i]);
-    for (int i = 0; i < graph->n_outputs; i++) s->readers[graph->outputs[i]]++;
+    for (int i = 0; i < graph->n_outputs; i++) s->readers[graph->outputs[i]]++, s->shown[graph->outputs[i]] = 1;
     return GALE_OK;
 }
 
@@ -329,10 +330,16 @@ static int widen_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *
     return type ? MADE_WIDE + type : AS_MADE;
 }
 
-static void note_wide(gale__narrowing *s, const gale__op_node *n, int type, const gale__node *out)
+/* A result that is an output is rounded for whoever else reads it, too: where all values are outputs, as when devices
+ * are compared node by node, each node is what the graph says. */
+static void note_wide(gale__narrowing *s, const gale__op_node *n, int type, gale__node *out)
 {
     int count = class_of(n->op) == NORM ? 1 : n->n_out; /* further ones are statistics in f32 */
-    for (int i = 0; i < count; i++) s->narrow[n->out[i]] = is_f32(s, out[i]) ? (uint8_t)type : 0;
+    for (int i = 0; i < count; i++) {
+        if (!is_f32(s, out[i])) continue;
+        if (s->shown[n->out[i]]) out[i] = gale__prim_cast(s->g, out[i], (gale_type)type);
+        else s->narrow[n->out[i]] = (uint8_t)type;
+    }
 }
 
 int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in)

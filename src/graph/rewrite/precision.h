@@ -18,8 +18,8 @@ typedef struct gale__narrowing {
     uint8_t *narrow;  /* by value: f32 in the graph, narrow here, or a sum that is not scaled yet; NULL: nothing is;
                          where the graph is widened, the type in the graph of what is f32 here */
     int32_t *readers; /* by value */
-    uint8_t *multiplied, *normed; /* by value: a contraction, a norm reads it */
-    bool off;                     /* operators stay in f32 for now */
+    uint8_t *multiplied, *normed, *shown; /* by value: a contraction, a norm reads it; it is an output */
+    bool off;                             /* operators stay in f32 for now */
 } gale__narrowing;
 gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__prim_graph *g);
 /* Converts the inputs of an operator to the types it will be lowered in; returns the argument of
