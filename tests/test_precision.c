@@ -1,5 +1,6 @@
 /* Half precision as a pass: which values become narrow, that sums and integers do not, how near results are, and what
  * an H200 would run of two networks' parts. */
+#include "base/num.h"
 #include "device/null/null.h"
 #include "device/registry.h"
 #include "graph/rewrite/precision.h"
@@ -392,6 +393,39 @@ static bool run_faulty(uint64_t n)
     return over;
 }
 
+/* --- Graphs of halves on a device that has no arithmetic of them. --- */
+
+/* 300 * 300 is infinite as a half; outputs are halves all the same, and what only moves elements leaves them so. */
+TEST(halves_are_held_in_f32)
+{
+    static const uint16_t x[4] = {0x5cb0, 0x3c00, 0xdcb0, 0x4000}, small[1] = {0x1419}; /* 300 1 -300 2; 0.001 */
+    static const float expected[4] = {90, 0.001f, 90, 0.004f};
+    og t;
+    og_begin(&t);
+    gale_value v = og_given(&t, GALE_F16, 1, (const int64_t[]){4}, x), moved = og_op1(&t, "Identity", v);
+    gale_value y = op(&t, "Mul", op(&t, "Mul", moved, v), og_data(&t, GALE_F16, 0, NULL, small));
+    og_output(&t, og_op1(&t, "Identity", y));
+    og_output(&t, moved);
+    gale_program *p = NULL;
+    gale_tensor *out[2] = {NULL};
+    if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p))) {
+        if (!p->graph->widened) CHECK_OK(gale__precision_widen(p->graph, 1u << GALE_F16)); /* CPUs that have it */
+        CHECK_OK(gale_program_run(p, t.inputs, out, GALE_RUN_ON_HOST));
+    }
+    uint16_t got[2][4] = {{0}};
+    for (int i = 0; i < 2 && out[i]; i++) {
+        CHECK_EQ(gale_tensor_type(out[i]), GALE_F16);
+        CHECK_OK(gale_tensor_to_cpu(out[i], got[i], sizeof got[i]));
+        gale_tensor_destroy(&out[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK(fabsf(gale__f16_to_f32(got[0][i]) - expected[i]) <= 1e-3f * expected[i]);
+        CHECK_EQ(got[1][i], x[i]);
+    }
+    gale_program_destroy(&p);
+    og_end(&t);
+}
+
 TEST(every_allocation_may_fail)
 {
     run_faulty(1 << 30); /* pools and tables that stay */
@@ -415,6 +449,7 @@ int main(int argc, char **argv)
         ROW(results_are_near),
         ROW(gradients_are_the_same),
         ROW(contractions_run_on_matrix_units),
+        ROW(halves_are_held_in_f32),
         ROW(every_allocation_may_fail),
     };
     return test_main_on("cpu", &device, rows, sizeof rows / sizeof *rows, argc, argv);

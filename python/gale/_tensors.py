@@ -3,6 +3,7 @@
 Nothing is copied where the host sees the memory: tensors of inputs look at the arrays, and arrays of results at the tensors, and each holds the other.
 """
 import ctypes as c
+import functools
 import itertools
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -29,6 +30,7 @@ def onnx_name(number: int) -> str:
     return ONNX[TYPES[number]]
 
 
+@functools.lru_cache(maxsize=None)
 def dtype_of(number: int) -> np.dtype:
     """NumPy's type for the library's.  Without ml_dtypes, numbers that NumPy has not got come as the bits that they are."""
     kind = TYPES[number]
@@ -42,6 +44,7 @@ def dtype_of(number: int) -> np.dtype:
         return np.dtype(instead)
 
 
+@functools.lru_cache(maxsize=None)
 def type_of(dtype: np.dtype) -> int:
     number = _BY_DTYPE.get(dtype.newbyteorder("="), _BY_NAME.get(dtype.name))
     if number is None:
@@ -53,8 +56,10 @@ class Tensor:
     """A tensor of the library's that arrays may look at."""
 
     def __init__(self, address: int):
-        self.handle = Handle(address, lib.gale_tensor_destroy)
         self.address = address
+
+    def __del__(self, byref: Any = c.byref, pointer: Any = c.c_void_p, library: Any = lib) -> None:  # names that outlast the module's
+        library.gale_tensor_destroy(byref(pointer(self.address)))
 
 
 class _Memory:
@@ -82,6 +87,9 @@ def _let_go(number: int) -> None:  # by whichever thread drops the last view
     _lent.pop(number, None)
 
 
+_LET_GO = c.cast(_let_go, c.c_void_p)
+
+
 def _as_array(value: Any) -> np.ndarray:
     """Without a copy where the value's memory is the host's: arrays, and tensors of other libraries by DLPack."""
     if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
@@ -98,11 +106,13 @@ def tensor_from(value: Any) -> Tensor:
     if array.dtype.kind in "OSU":
         return tensor_from_strings(array)
     type_number = type_of(array.dtype)
-    dense = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+    flags, dense = array.flags, array
+    if not (flags.c_contiguous and flags.aligned and array.dtype.isnative):
+        dense = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
     out, number = c.c_void_p(), next(_numbers)
     _lent[number] = dense
     try:
-        check(lib.gale_tensor_wrap(type_number, array.ndim, (c.c_int64 * array.ndim)(*array.shape), dense.ctypes.data, True, c.cast(_let_go, c.c_void_p), number, c.byref(out)))
+        check(lib.gale_tensor_wrap(type_number, array.ndim, (c.c_int64 * array.ndim)(*array.shape), dense.ctypes.data, True, _LET_GO, number, c.byref(out)))
     except BaseException:
         _lent.pop(number, None)
         raise
@@ -179,4 +189,7 @@ class _Borrowed(Tensor):
     """A tensor that belongs to an object."""
 
     def __init__(self, address: int, owner: Any):  # pylint: disable=super-init-not-called
-        self.handle, self.address = owner, address
+        self.owner, self.address = owner, address
+
+    def __del__(self) -> None:  # type: ignore[override]
+        pass

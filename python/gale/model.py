@@ -1,7 +1,8 @@
 """ONNX models on NumPy arrays."""
 import ctypes as c
+import functools
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -59,6 +60,8 @@ class Model(Closing):
         self.inputs = self._values(lib.gale_model_inputs, lib.gale_model_input)
         self.outputs = self._values(lib.gale_model_outputs, lib.gale_model_output)
         self.defaults = self._values(lib.gale_model_defaults, lib.gale_model_default)
+        values = [*self.inputs, *self.outputs, *self.defaults]
+        self._others = {value.name for value in values if value.kind != "tensor" or value.optional}
 
     def _values(self, count: Any, get: Any) -> List[Value]:
         found, raw = [], gale_model_value()
@@ -71,8 +74,7 @@ class Model(Closing):
     def run(self, inputs: Mapping[str, Any], outputs: Optional[Sequence[str]] = None) -> Dict[str, Any]:
         """Results by name, of all outputs or of those named.  Arrays for tensors, lists for sequences, dicts for maps."""
         names = [value.name for value in self.outputs] if outputs is None else list(outputs)
-        kinds = {value.name: value for value in [*self.inputs, *self.outputs, *self.defaults]}
-        plain = all(kinds[name].kind == "tensor" and not kinds[name].optional for name in [*inputs, *names] if name in kinds)
+        plain = not self._others or self._others.isdisjoint([*inputs, *names])
         return self._run_tensors(inputs, names) if plain else self._run_objects(inputs, names)
 
     def _run_tensors(self, inputs: Mapping[str, Any], names: List[str]) -> Dict[str, np.ndarray]:
@@ -80,7 +82,7 @@ class Model(Closing):
         given = (c.c_void_p * len(tensors))(*[tensor.address for tensor in tensors])
         made = (c.c_void_p * len(names))()
         with self._handle as address:
-            check(lib.gale_model_run_named(address, texts(inputs), given, len(tensors), texts(names), made, len(names), True))
+            check(lib.gale_model_run_named(address, _names(tuple(inputs)), given, len(tensors), _names(tuple(names)), made, len(names), True))
         results = [_tensors.Tensor(pointer) for pointer in made]
         return {name: _tensors.array_of(tensor) for name, tensor in zip(names, results)}
 
@@ -110,6 +112,11 @@ class Model(Closing):
         with self._handle as address:
             check(lib.gale_model_report(address, False, c.byref(out)))
         return take_text(out)
+
+
+@functools.lru_cache(maxsize=256)
+def _names(names: Tuple[str, ...]) -> Any:
+    return texts(names)
 
 
 def texts(names: Any) -> Any:

@@ -273,6 +273,7 @@ gale__prim_graph *gale__lower_body_begin(gale__lower *L)
     gale__prim_init(body);
     body->fold_max = L->g->fold_max;
     body->integer_products = L->g->integer_products;
+    body->row_products = L->g->row_products;
     body->zero_points_outside = L->g->zero_points_outside;
     body->pixel_blocks = L->g->pixel_blocks;
     body->inner = true;

@@ -1,4 +1,4 @@
-/* Pad: a view for constants; otherwise indices computed from indices, read by one TAKE. */
+/* Pad: a view for constants; otherwise a table of places for each axis, whose sum one TAKE reads. */
 #include "ops/lower.h"
 #include <string.h>
 
@@ -48,19 +48,26 @@ static gale__node pad_constant(gale__lower *L, gale__node x, const sides *s)
     return gale__prim_select(g, inside, y, gale__prim_reshape(g, fill, 0, NULL));
 }
 
-/* Where the element at distance i - low comes from, for an axis of n. */
-static gale__node source(gale__lower *L, gale__node i, int64_t n, const char *mode)
+/* Where element i of an axis of n comes from, before its first one or after its last one, too. */
+static int64_t source(int64_t i, int64_t n, const char *mode)
 {
-    gale__prim_graph *g = L->g;
-    gale__node zero = gale__lower_index(L, 0), last = gale__lower_index(L, n - 1);
-    if (!strcmp(mode, "edge")) return gale__prim_binary(g, GALE__MIN, gale__prim_binary(g, GALE__MAX, i, zero), last);
+    if (!strcmp(mode, "edge")) return i < 0 ? 0 : i < n ? i : n - 1;
     /* wrap repeats after n places, reflect after 2 (n - 1), the second half mirrored */
-    int64_t period = !strcmp(mode, "wrap") ? n : n > 1 ? 2 * (n - 1) : 1;
-    gale__node r = gale__prim_binary(g, GALE__REM, i, gale__lower_index(L, period));
-    r = gale__prim_select(
-        g, gale__prim_binary(g, GALE__LT, r, zero), gale__prim_add(g, r, gale__lower_index(L, period)), r);
-    if (!strcmp(mode, "wrap")) return r;
-    return gale__prim_sub(g, last, gale__prim_unary(g, GALE__ABS, gale__prim_sub(g, last, r)));
+    int64_t period = !strcmp(mode, "wrap") ? n : n > 1 ? 2 * (n - 1) : 1, r = i % period;
+    if (r < 0) r += period;
+    return r < n ? r : period - r;
+}
+
+/* The places of a padded axis, `stride` elements apart, as a constant. */
+static gale__node places(
+    gale__lower *L, const gale__prim_node *p, int d, int64_t low, int64_t count, int64_t stride, const char *mode)
+{
+    int64_t line[GALE_MAX_RANK],
+        *at = count < INT64_C(1) << 32 ? gale__arena_alloc(&L->g->arena, ((size_t)count + 1) * sizeof *at) : NULL;
+    if (!at) return gale__prim_fail(L->g, GALE_NO_MEMORY, "Pad: out of memory for %lld places", (long long)count);
+    for (int64_t i = 0; i < count; i++) at[i] = source(i - low, p->dims[d], mode) * stride;
+    for (int k = 0; k < p->rank; k++) line[k] = k == d ? count : 1;
+    return gale__prim_const(L->g, GALE_I64, p->rank, line, at);
 }
 
 static gale__node pad_by_place(gale__lower *L, gale__node x, const sides *s, const char *mode)
@@ -72,9 +79,9 @@ static gale__node pad_by_place(gale__lower *L, gale__node x, const sides *s, con
     gale__node at = gale__lower_index(L, 0);
     for (int d = p.rank - 1; d >= 0; stride *= p.dims[d--]) {
         if (p.dims[d] == 0 && dims[d] != 0) return gale__lower_refuse(L, "axis %d has no element to repeat", d);
-        gale__node i = gale__prim_iota(g, p.rank, dims, d);
-        if (dims[d] != p.dims[d]) i = source(L, gale__prim_sub(g, i, gale__lower_index(L, s->low[d])), p.dims[d], mode);
-        at = gale__prim_add(g, at, gale__prim_mul(g, i, gale__lower_index(L, stride)));
+        gale__node i = dims[d] == p.dims[d] ? gale__lower_walk(L, p.rank, dims, d, stride)
+                                            : places(L, &p, d, s->low[d], dims[d], stride, mode);
+        at = gale__prim_add(g, gale__prim_expand(g, at, p.rank, dims), gale__prim_expand(g, i, p.rank, dims));
     }
     return gale__prim_take(g, x, gale__prim_expand(g, at, p.rank, dims));
 }

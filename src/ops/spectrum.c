@@ -223,12 +223,16 @@ LOWER(DFT)
     if (gale__lower_good(L)) L->out[0] = along_axis(L, L->in[0], axis, &j);
 }
 
-/* Frames are windows over the signal. */
+/* Frames are windows over the signal.  PyTorch writes a real signal without the axis of parts. */
 LOWER(STFT)
 {
     gale__prim_graph *g = L->g;
     gale__prim_node p = gale__lower_peek(g, L->in[0]);
-    gale__node weights = gale__lower_arg(L, 2);
+    gale__node weights = gale__lower_arg(L, 2), x = L->in[0];
+    if (p.rank == 2) {
+        p.dims[p.rank++] = 1;
+        x = gale__prim_reshape(g, x, p.rank, p.dims);
+    }
     if (p.rank != 3 || p.dims[2] < 1 || p.dims[2] > 2)
         gale__lower_refuse(L, "the signal has rank %d, or its last axis is not 1 or 2", p.rank);
     if (!gale__lower_good(L)) return;
@@ -239,7 +243,7 @@ LOWER(STFT)
         gale__lower_refuse(L, "a frame of %lld is longer than the signal of %lld", (long long)n, (long long)p.dims[1]);
     if (!gale__lower_good(L)) return;
     gale__node frames = gale__prim_window(
-        g, gale__prim_cast(g, L->in[0], gale__lower_precise(L)), 1, 1 + (p.dims[1] - n) / step, size, step, 1, 0, 0);
+        g, gale__prim_cast(g, x, gale__lower_precise(L)), 1, 1 + (p.dims[1] - n) / step, size, step, 1, 0, 0);
     if (weights >= 0)
         frames =
             gale__prim_mul(g, frames, gale__lower_along(L, gale__prim_cast(g, weights, gale__lower_precise(L)), 4, 2));

@@ -88,6 +88,7 @@ struct gale_graph {
     size_t gradients_capacity;
     gale_type
         narrow; /* in a program: what f32 values are held in where operators allow (precision.h); F32: as they are */
+    uint32_t widened; /* in a program: half types that operators compute and hold in f32, flags by type (precision.h) */
     gale_tensor **narrow_constants; /* by value: the constant in that type, or NULL; owned */
     int depth;                      /* of bodies within bodies among its attributes */
     _Atomic int refs;               /* its maker and the programs made from it */

@@ -141,6 +141,17 @@ static bool over_window(const gale__prim_graph *g, gale__node n)
     return gale__prim_at(g, n)->op == GALE__PRIM_WINDOW;
 }
 
+/* One factor is a whole matrix that is known beforehand. */
+static bool by_weights(const gale__prim_graph *g, const gale__prim_node *m)
+{
+    for (int i = 0; i < 2; i++) {
+        const gale__prim_node *p = gale__prim_at(g, m->in[i]);
+        while (gale__prim_is_view(p->op) && p->op != GALE__PRIM_EXPAND) p = gale__prim_at(g, p->in[0]);
+        if (p->op == GALE__PRIM_CONST && !p->splat) return true;
+    }
+    return false;
+}
+
 bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce)
 {
     const gale__prim_node *r = gale__prim_at(g, reduce);
@@ -149,7 +160,8 @@ bool gale__fuse_is_contraction(const gale__prim_graph *g, gale__node reduce)
     if (m->op != GALE__MUL) return false;
     const gale__prim_node *a = gale__prim_at(g, m->in[0]), *b = gale__prim_at(g, m->in[1]);
     bool a_wide = a->op == GALE__PRIM_EXPAND, b_wide = b->op == GALE__PRIM_EXPAND;
-    bool whole = g->integer_products && m->type == GALE_I32; /* one row by a matrix of bytes is a product, too */
+    /* one row by a matrix of bytes is a product, too */
+    bool whole = (g->integer_products && m->type == GALE_I32) || (g->row_products && by_weights(g, m));
     if (!(a_wide && b_wide) && !(a_wide && (whole || over_window(g, m->in[1]))) &&
         !(b_wide && (whole || over_window(g, m->in[0]))))
         return false;

@@ -15,7 +15,8 @@
 
 enum { KEEP, CONTRACTION, MAP, WIDE, NORM, NARROW, LEVELS, SUMS };
 enum { AS_MADE, STAYS_F32, MADE_SUM, MADE_NARROW, TO_NARROW, TO_NARROW_CLAMPED }; /* what becomes of results */
-enum { IS_NARROW = 1, IS_SUM };                                                   /* marks of values */
+enum { MADE_WIDE = 64 };        /* and so much more: the type that results have in the graph */
+enum { IS_NARROW = 1, IS_SUM }; /* marks of values */
 
 typedef struct entry {
     const char *op;
@@ -117,6 +118,50 @@ gale_status gale__precision_apply(gale_graph *g, gale_type type)
     return GALE_OK;
 }
 
+static bool is_widened(const gale_graph *g, int type) { return g->widened >> type & 1; }
+
+static gale_status widen(const gale_tensor *from, gale_tensor **out)
+{
+    enum { PIECE = 1 << 14 };
+    size_t n = (size_t)gale__tensor_elements(from), count;
+    uint16_t *x = gale__alloc((n < PIECE ? n : PIECE) * sizeof *x + 1);
+    gale_tensor *t = NULL;
+    gale_status status = x ? gale_tensor_create(NULL, GALE_F32, from->rank, from->dims, &t) : GALE_NO_MEMORY;
+    for (size_t at = 0; status == GALE_OK && at < n; at += count) {
+        count = n - at < PIECE ? n - at : PIECE;
+        status = gale__tensor_read(from, at * sizeof *x, count * sizeof *x, x);
+        if (status == GALE_OK) gale__simd_get()->widen[from->type]((float *)t->host + at, x, NULL, NULL, count);
+    }
+    if (status == GALE_OK) *out = t;
+    else gale_tensor_destroy(&t);
+    gale__free(x);
+    return status;
+}
+
+static gale_status widen_constants(gale_graph *g, const gale__op_node *n)
+{
+    for (int i = 0; i < n->n_body; i++) GALE_TRY(widen_constants(g, &n->body[i]));
+    for (int i = 0; n->op && class_of(n->op) == CONTRACTION && i < n->n_in; i++) {
+        gale_value v = n->in[i];
+        if (v >= 0 && g->values[v].constant && is_widened(g, (int)g->values[v].type) && !g->narrow_constants[v])
+            GALE_TRY(widen(g->values[v].constant, &g->narrow_constants[v]));
+    }
+    return GALE_OK;
+}
+
+gale_status gale__precision_widen(gale_graph *g, uint32_t types)
+{
+    bool any = false;
+    for (int v = 0; v < g->n_values; v++)
+        any |= (g->values[v].constant || g->values[v].input >= 0) && types >> g->values[v].type & 1;
+    if (!any || g->n_gradients) return GALE_OK;
+    g->narrow_constants = gale__calloc((size_t)g->n_values + 1, sizeof *g->narrow_constants);
+    if (!g->narrow_constants) return GALE_NO_MEMORY;
+    g->widened = types;
+    for (int i = 0; i < g->n_nodes; i++) GALE_TRY(widen_constants(g, &g->nodes[i]));
+    return GALE_OK;
+}
+
 void gale__precision_finish(gale_graph *g)
 {
     for (int i = 0; g->narrow_constants && i < g->n_values; i++) gale_tensor_destroy(&g->narrow_constants[i]);
@@ -140,14 +185,15 @@ static void count_readers(gale__narrowing *s, const gale__op_node *n)
 gale_status gale__narrowing_init(gale__narrowing *s, const gale_graph *graph, gale__prim_graph *g)
 {
     *s = (gale__narrowing){.g = g, .graph = graph};
-    if (graph->narrow == GALE_F32) return GALE_OK;
+    if (graph->narrow == GALE_F32 && !graph->widened) return GALE_OK;
     s->narrow = gale__arena_alloc(&g->arena, (size_t)graph->n_values + 1);
     s->readers = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->readers);
     s->multiplied = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->multiplied);
     s->normed = gale__arena_alloc(&g->arena, ((size_t)graph->n_values + 1) * sizeof *s->normed);
-    if (!s->narrow || !s->readers || !s->multiplied || !s->normed) return GALE_NO_MEMORY;
+    s->shown = gale__arena_alloc(&g->arena, (size_t)graph->n_values + 1);
+    if (!s->narrow || !s->readers || !s->multiplied || !s->normed || !s->shown) return GALE_NO_MEMORY;
     for (int i = 0; i < graph->n_nodes; i++) count_readers(s, &graph->nodes[i]);
-    for (int i = 0; i < graph->n_outputs; i++) s->readers[graph->outputs[i]]++;
+    for (int i = 0; i < graph->n_outputs; i++) s->readers[graph->outputs[i]]++, s->shown[graph->outputs[i]] = 1;
     return GALE_OK;
 }
 
@@ -255,9 +301,51 @@ static bool makes_narrow(gale__narrowing *s, const gale__node *in)
            passes(s, in[1], scale_suits);
 }
 
+/* The half type of an input as the graph has it; 0 of a parameter, or of another type. */
+static int half_type(const gale__narrowing *s, const gale__op_node *n, const gale__node *in, int i)
+{
+    if (n->in[i] < 0 || in[i] < 0 || (n->op->plan_inputs | n->op->shape_inputs) >> (i < 31 ? i : 31) & 1) return 0;
+    int type = gale__prim_at(s->g, in[i])->type;
+    return s->narrow[n->in[i]] ? s->narrow[n->in[i]] : is_widened(s->graph, type) ? type : 0;
+}
+
+/* Operators that only move elements leave halves as they are until one has been computed with. */
+static int widen_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in)
+{
+    int class_ = s->off ? KEEP : class_of(n->op), type = 0;
+    bool computes = class_ == CONTRACTION || class_ == MAP || class_ == WIDE || class_ == NORM;
+    for (int i = 0; i < n->n_in && (computes || class_ == NARROW); i++) {
+        int half = half_type(s, n, in, i);
+        if (half && (computes || s->narrow[n->in[i]])) type = half;
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in[i] < 0 || in[i] < 0) continue;
+        if (!type || !half_type(s, n, in, i)) {
+            in[i] = gale__narrowing_declared(s, n->in[i], in[i]);
+        } else if (!is_f32(s, in[i])) {
+            gale_tensor *t = s->graph->narrow_constants[n->in[i]];
+            in[i] = t ? gale__prim_const_tensor(s->g, t) : gale__prim_cast(s->g, in[i], GALE_F32);
+        }
+    }
+    return type ? MADE_WIDE + type : AS_MADE;
+}
+
+/* A result that is an output is rounded for whoever else reads it, too: where all values are outputs, as when devices
+ * are compared node by node, each node is what the graph says. */
+static void note_wide(gale__narrowing *s, const gale__op_node *n, int type, gale__node *out)
+{
+    int count = class_of(n->op) == NORM ? 1 : n->n_out; /* further ones are statistics in f32 */
+    for (int i = 0; i < count; i++) {
+        if (!is_f32(s, out[i])) continue;
+        if (s->shown[n->out[i]]) out[i] = gale__prim_cast(s->g, out[i], (gale_type)type);
+        else s->narrow[n->out[i]] = (uint8_t)type;
+    }
+}
+
 int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__node *in)
 {
     if (!s->narrow || s->g->status != GALE_OK) return AS_MADE;
+    if (s->graph->widened) return widen_inputs(s, n, in);
     int class_ = s->off ? KEEP : class_of(n->op), how = STAYS_F32;
     if (class_ == NORM) class_ = WIDE;
     if (class_ == LEVELS) return makes_narrow(s, in) ? TO_NARROW : STAYS_F32;
@@ -285,6 +373,10 @@ int gale__narrowing_inputs(gale__narrowing *s, const gale__op_node *n, gale__nod
 void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how, gale__node *out)
 {
     if (!s->narrow || s->g->status != GALE_OK || how == AS_MADE) return;
+    if (how > MADE_WIDE) {
+        note_wide(s, n, how - MADE_WIDE, out);
+        return;
+    }
     for (int i = 0; i < n->n_out; i++) {
         bool narrows = how >= TO_NARROW && i == 0; /* further ones are statistics */
         if (out[i] < 0) continue;
@@ -300,5 +392,7 @@ void gale__narrowing_results(gale__narrowing *s, const gale__op_node *n, int how
 
 gale__node gale__narrowing_declared(gale__narrowing *s, gale_value value, gale__node x)
 {
-    return s->narrow && s->narrow[value] == IS_NARROW && x >= 0 ? gale__prim_cast(s->g, x, GALE_F32) : x;
+    if (!s->narrow || x < 0 || !s->narrow[value]) return x;
+    if (s->graph->widened) return gale__prim_cast(s->g, x, (gale_type)s->narrow[value]);
+    return s->narrow[value] == IS_NARROW ? gale__prim_cast(s->g, x, GALE_F32) : x;
 }

@@ -18,6 +18,12 @@ static gale_status check_options(const gale_program_options *o)
     return GALE_OK;
 }
 
+/* The half types, as flags, that a CPU computes in f32 anyway: what is rounded between operators there only costs. */
+static uint32_t slow_halves(const gale_device_caps *caps)
+{
+    return caps->host_functions ? (caps->f16 ? 0 : 1u << GALE_F16) | (caps->bf16 ? 0 : 1u << GALE_BF16) : 0;
+}
+
 gale_status gale_program_create(
     const gale_graph *graph, gale_device *device, const gale_program_options *options, gale_program **out)
 {
@@ -40,6 +46,8 @@ gale_status gale_program_create(
     if (status == GALE_OK && units) status = gale__merge_groups(p->graph, narrow, &p->arena);
     if (status == GALE_OK && options && options->precision)
         status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
+    else if (status == GALE_OK && !(options && options->no_recognise))
+        status = gale__precision_widen(p->graph, slow_halves(&device->info.caps));
     if (status != GALE_OK) {
         gale__precision_finish(p->graph);
         gale__merge_finish(p->graph, graph);

@@ -16,13 +16,21 @@
 #define GROUPS_MOST 64
 #define TURN_ROWS 32 /* of 4-byte elements: two cache lines */
 
-/* How many of the inner loads walk this dimension element by element, less those that jump. */
+static bool walks_outer(const gale__nest *nest, const gale__nest_access *a)
+{
+    for (int d = 0; d < nest->n_outer; d++)
+        if (a->stride[d] && nest->extent[d] > 1) return true;
+    return false;
+}
+
+/* How many of the inner loads walk this dimension element by element, less those that jump.  Those that every outer
+ * point repeats, such as a norm's weights, stay in the first cache either way. */
 static int contiguity(const gale__nest *nest, int dim)
 {
     int score = 0;
     for (int i = 0; i < nest->n_code; i++) {
         const gale__nest_instr *in = &nest->code[i];
-        if (!in->inner || in->op != GALE__NEST_LOAD) continue;
+        if (!in->inner || in->op != GALE__NEST_LOAD || !walks_outer(nest, &nest->accesses[in->access])) continue;
         int64_t s = nest->accesses[in->access].stride[dim];
         score += s == 1 ? 1 : s == 0 ? 0 : -1;
     }

@@ -238,10 +238,12 @@ static void run_take(gale__cpu_frame *f, const gale__cpu_step *s)
     mover m = {.frame = f, .step = s, .block = f->registers[s->b]};
     int64_t *places = f->registers[s->b], last = (int64_t)s->imm - 1;
     const int64_t *index = f->registers[s->a];
-    gale__cpu_walk(f, s->access, index_piece, &m);
+    gale__cpu_piece p;
+    bool same = gale__cpu_walk_plain(f, s->access, &p) && p.stride == 0; /* one table for all lanes */
+    if (!same) gale__cpu_walk(f, s->access, index_piece, &m);
     for (size_t i = 0; i < f->lanes; i++) {
         int64_t at = index[i] > last ? last : index[i];
-        places[i] += at < 0 ? 0 : at;
+        places[i] = (same ? p.address : places[i]) + (at < 0 ? 0 : at);
     }
     m.block = f->registers[s->fn ? s->c : s->d];
     if (s->access->n_guards) {

@@ -43,6 +43,16 @@ typedef struct gale__cpu_pool {
 gale__cpu_routine gale__cpu_pool_run;
 size_t gale__cpu_pool_scratch(const gale__cpu_pool *a);
 
+/* Averages of ratio x ratio samples in each bin of regions, f32: x [n, channels, height, width], regions [regions, 4],
+ * pictures (i64) [regions] to [regions, channels, bins]. */
+enum { GALE__CPU_ROI_RATIO = 16 };
+typedef struct gale__cpu_roi {
+    int64_t n, channels, extent[2], regions, bins[2], ratio, half; /* half: the first pixel's centre is at 0.5 */
+    double scale;
+} gale__cpu_roi;
+gale__cpu_routine gale__cpu_roi_run;
+size_t gale__cpu_roi_scratch(const gale__cpu_roi *a);
+
 /* How often each code of 16 bits occurs: [rows, samples] to u32 [rows, 65536]. */
 typedef struct gale__counts_args {
     int64_t rows, samples;

@@ -164,6 +164,16 @@ static void narrow_f16(void *d, const void *a, const void *b, const void *c, siz
 #endif
     narrow_f16_tail((uint16_t *)d + i, (const float *)a + i, b, c, n - i);
 }
+SIMD_FN1(f32_to_f16_tail, float, float, f16_up(f16_down(x)))
+static void f32_to_f16(void *d, const void *a, const void *b, const void *c, size_t n)
+{
+    size_t i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps((float *)d + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps((const float *)a + i), 0)));
+#endif
+    f32_to_f16_tail((float *)d + i, (const float *)a + i, b, c, n - i);
+}
 #endif
 
 /* Rounded, in the high half. */
@@ -203,9 +213,6 @@ SMALL_FLOATS(SMALL)
 SIMD_FN1(f32_to_bf16, float, float, m32_from((int32_t)bf16_bits(x)))
 SIMD_FN1(f64_to_bf16, float, double, gale__bf16_to_f32(gale__f64_to_bf16(x)))
 SIMD_FN1(f64_to_f16, float, double, gale__f16_to_f32(gale__f64_to_f16(x)))
-#if !defined(__aarch64__)
-SIMD_FN1(f32_to_f16, float, float, f16_up(f16_down(x)))
-#endif
 
 /* Integers to a small float: through f64, so that they are rounded once. */
 #define INT_TO_SMALL(N, T, to) SIMD_FN1(N##_to_##to, float, T, small_##to((double)x))
