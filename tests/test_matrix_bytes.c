@@ -16,8 +16,19 @@ static int n_cases;
 
 static int to_i32(nest_case *c, int v) { return nr_op(c, GALE__CAST, GALE_I32, v, 0, 0); }
 
-/* The sum as it is, or made a byte again: scaled, with a bias for each column, none below 0. */
-static void finish(nest_case *c, int p, int q, int column, bool narrow, int async)
+typedef enum ending { PLAIN, NARROW, RESIDUAL } ending;
+
+/* A byte for each result, less a zero point. */
+static int load_residual(nest_case *c)
+{
+    nr_axis x[3] = {nr_plain(0, c->nest.extent[0]), nr_plain(1, c->nest.extent[1]), nr_plain(2, c->nest.extent[2])};
+    int byte = to_i32(c, nr_load(c, nr_access(c, GALE_U8, x, 3, NULL, 0, 0)));
+    return nr_op(c, GALE__CAST, GALE_F32, nr_op(c, GALE__SUB, GALE_I32, byte, nr_const(c, GALE_I32, 7), 0), 0, 0);
+}
+
+/* The sum as it is, or made a byte again: scaled, with a bias for each column, none below 0; before that a RESIDUAL is
+ * added. */
+static void finish(nest_case *c, int p, int q, int column, ending narrow, int async)
 {
     int sum = nr_reduce(c, GALE__SUM, nr_op(c, GALE__MUL, GALE_I32, to_i32(c, p), to_i32(c, q), 0));
     if (narrow) {
@@ -25,6 +36,7 @@ static void finish(nest_case *c, int p, int q, int column, bool narrow, int asyn
         int by = nr_load(c, nr_access(c, GALE_I32, &bias, 1, NULL, 0, 0));
         sum = nr_op(c, GALE__CAST, GALE_F32, nr_op(c, GALE__ADD, GALE_I32, sum, by, 0), 0, 0);
         sum = nr_op(c, GALE__MUL, GALE_F32, sum, nr_const(c, GALE_F32, 1.0 / 512), 0);
+        if (narrow == RESIDUAL) sum = nr_op(c, GALE__ADD, GALE_F32, sum, load_residual(c), 0);
         sum = nr_op(c, GALE__MAX, GALE_F32, sum, nr_const(c, GALE_F32, 0), 0);
         sum = nr_op(c, GALE__CAST, GALE_U8, sum, 0, 0);
     }
@@ -35,8 +47,8 @@ static void finish(nest_case *c, int p, int q, int column, bool narrow, int asyn
 }
 
 /* turned: bit 0 the first operand lies as [k][m], bit 1 the second as [n][k]. */
-static void product(
-    const char *name, const int64_t size[4], gale_type a, gale_type b, int turned, int64_t lead, bool narrow, int async)
+static void product(const char *name, const int64_t size[4], gale_type a, gale_type b, int turned, int64_t lead,
+    ending narrow, int async)
 {
     nest_case *c = &cases[n_cases].c;
     nr_init(c, name, 3, 1, size);
@@ -66,26 +78,28 @@ static void convolution(const char *name, int64_t channels, int64_t out, int64_t
     int access = nr_access(c, GALE_U8, x, 4, NULL, 0, 0);
     c->accesses[access].fill = (uint64_t)zero;
     int p = nr_load(c, access), q = nr_load(c, nr_access(c, GALE_I8, w, 4, NULL, 0, 0));
-    finish(c, p, q, d_out, true, async);
+    finish(c, p, q, d_out, NARROW, async);
 }
 
 static void make_cases(void)
 {
 #define SIZE(...) (const int64_t[4]){__VA_ARGS__}
     cases = calloc(CASES, sizeof *cases);
-    product("s8 by s8, both along k", SIZE(1, 64, 64, 96), GALE_I8, GALE_I8, 2, 0, false, 3);
-    product("u8 by s8, both along k, longer", SIZE(1, 136, 72, 272), GALE_U8, GALE_I8, 2, 16, true, 3);
-    product("u8 by s8, columns along their side", SIZE(1, 64, 72, 96), GALE_U8, GALE_I8, 0, 0, true, 1);
-    product("u8 by u8, rows along their side", SIZE(2, 40, 72, 48), GALE_U8, GALE_U8, 3, 0, false, 2);
-    product("s8 by u8, both along their sides", SIZE(1, 36, 44, 40), GALE_I8, GALE_U8, 1, 0, false, 0);
-    product("u8 by s8, copied by fours", SIZE(1, 45, 48, 100), GALE_U8, GALE_I8, 2, 4, true, 3);
-    product("u8 by s8, odd sizes", SIZE(1, 45, 51, 37), GALE_U8, GALE_I8, 2, 3, true, 0);
+    product("s8 by s8, both along k", SIZE(1, 64, 64, 96), GALE_I8, GALE_I8, 2, 0, PLAIN, 3);
+    product("u8 by s8, both along k, longer", SIZE(1, 136, 72, 272), GALE_U8, GALE_I8, 2, 16, NARROW, 3);
+    product("u8 by s8, columns along their side", SIZE(1, 64, 72, 96), GALE_U8, GALE_I8, 0, 0, NARROW, 1);
+    product("u8 by u8, rows along their side", SIZE(2, 40, 72, 48), GALE_U8, GALE_U8, 3, 0, PLAIN, 2);
+    product("s8 by u8, both along their sides", SIZE(1, 36, 44, 40), GALE_I8, GALE_U8, 1, 0, PLAIN, 0);
+    product("u8 by s8, copied by fours", SIZE(1, 45, 48, 100), GALE_U8, GALE_I8, 2, 4, NARROW, 3);
+    product("u8 by s8, odd sizes", SIZE(1, 45, 51, 37), GALE_U8, GALE_I8, 2, 3, NARROW, 0);
     convolution("convolution, channels last", 16, 40, 6, 0, true, 3);
     convolution("convolution, channels last, zero point", 16, 40, 6, 113, true, 3);
     convolution("convolution, by eights, zero point", 24, 40, 6, 9, true, 3);
     convolution("convolution, by fours, zero point", 4, 40, 6, 113, true, 3);
     convolution("convolution, longer, zero point", 64, 72, 5, 3, true, 3);
     convolution("convolution as declared", 3, 40, 7, 128, false, -1);
+    product("u8 by s8, with a residual", SIZE(1, 264, 256, 64), GALE_U8, GALE_I8, 2, 0, RESIDUAL, 3);
+    convolution("convolution, maps of 64 bytes", 64, 64, 9, 0, true, 3);
 }
 
 /* --- running --- */
@@ -128,11 +142,13 @@ static void run_case(gale_device *device, gale_module *module, int i, const gale
     }
 }
 
-static void run_target(int target)
+/* units: as if the device had so many; 0: as it is. */
+static void run_target(int target, uint32_t units)
 {
     gale_device *device = ir_device(target);
     if (!device) return;
     gale_device_caps caps = gale_device_get_info(device)->caps;
+    if (units) caps.compute_units = units;
     if (!gale__ir_caps_have_matrix(&caps, GALE_I8)) caps.n_matrix = 0, caps.matrix_emulated = true;
     bool few = test_brief() && caps.software; /* two software drivers share the cases */
     int every = few ? 10 : test_light() ? 3 : 1;
@@ -149,9 +165,10 @@ static void run_target(int target)
     }
 }
 
-TEST(opencl) { run_target(0); }
-TEST(vulkan) { run_target(1); }
-TEST(cuda) { run_target(2); }
+TEST(opencl) { run_target(0, 0); }
+TEST(vulkan) { run_target(1, 0); }
+TEST(cuda) { run_target(2, 0); }
+TEST(cuda_one_unit) { run_target(2, 1); }
 
 /* --- printing --- */
 
@@ -217,6 +234,9 @@ TEST(texts)
         compiles ? "sm_80" : NULL);
     caps.arch = 90, caps.matrix_groups = caps.matrix_quads = true, caps.shared_most_bytes = 227 << 10;
     compile_cases(&caps, (const char *const[]){"m64n96k32.s32.u8.s8", NULL}, newer ? "sm_90a" : NULL);
+    caps.matrix_maps = caps.begins_early = true; /* windows of 64 bytes; three sets; a residual that is loaded ahead */
+    compile_cases(
+        &caps, (const char *const[]){"(group_part_half(&v", "__launch_bounds__(512,1)", NULL}, newer ? "sm_90a" : NULL);
     caps = with_units();
     caps.dialect = "opencl+ptx", caps.shared_most_bytes = caps.shared_bytes = 48 << 10;
     compile_cases(&caps, (const char *const[]){"sums_add_u8_s8(&v", "__local", NULL}, NULL);
@@ -250,7 +270,8 @@ TEST(close)
     ir_close_devices();
 }
 
-static const test_row rows[] = {ROW(texts), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(choices), ROW(close)};
+static const test_row rows[] = {
+    ROW(texts), ROW(opencl), ROW(vulkan), ROW(cuda), ROW(cuda_one_unit), ROW(choices), ROW(close)};
 int main(int argc, char **argv)
 {
     make_cases();

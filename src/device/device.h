@@ -69,12 +69,13 @@ typedef struct gale__matrix_axis {
 } gale__matrix_axis;
 
 /* A matrix that a kernel fetches parts of, where the device has matrix_maps: rows of `k` elements of 1 or 2 bytes,
- * `pitch` bytes from row to row, in boxes of rows that are 128 bytes long.  Or the pixels of pictures, of k elements
- * each and 0 outside, seen from windows: their rows follow each other along the width, the height, and the pictures. */
+ * `pitch` bytes from row to row, in boxes of rows that are `row` bytes long, 128 or 64.  Or the pixels of pictures, of
+ * k elements each and 0 outside, seen from windows: their rows follow each other along the width, the height, and the
+ * pictures. */
 typedef struct gale__matrix_map {
     int ref; /* of the launch */
     uint64_t offset, rows, k, pitch;
-    uint32_t box_rows, element;
+    uint32_t box_rows, element, row;
     bool spread; /* of each 32 rows of a box, those that differ in bits 3 and 4 lie where bits 1 and 2 would put them,
                     and the other way round */
     bool window; /* rows: pictures; pitch: from one to the next */

@@ -173,7 +173,9 @@ typedef struct parameters {
     void *list[MAX_PARAMETER_BYTES / 4];
 } parameters;
 
-enum { MAP_BYTES = 0, MAP_HALVES = 1, MAP_SWIZZLE_128 = 3, MAP_PROMOTE_256 = 3 };
+enum { MAP_BYTES = 0, MAP_HALVES = 1, MAP_SWIZZLE_64 = 2, MAP_SWIZZLE_128 = 3, MAP_PROMOTE_256 = 3 };
+
+static int swizzle_of(const gale__matrix_map *m) { return m->row == 64 ? MAP_SWIZZLE_64 : MAP_SWIZZLE_128; }
 
 /* Windows begin within a box whose corners are counted from those of the picture. */
 static int encode_window(const gale__cu_api *api, const gale__matrix_map *m, uint64_t address, void *out)
@@ -184,7 +186,7 @@ static int encode_window(const gale__cu_api *api, const gale__matrix_map *m, uin
     const int32_t upper[2] = {(int32_t)(x->last + 1 - (int64_t)x->extent), (int32_t)(y->last + 1 - (int64_t)y->extent)};
     const uint32_t step[4] = {1, x->step, y->step, 1};
     return api->map_encode_window(out, m->element == 1 ? MAP_BYTES : MAP_HALVES, 4, address, extent, pitch, lower,
-        upper, 128 / m->element, m->box_rows, step, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+        upper, m->row / m->element, m->box_rows, step, 0, swizzle_of(m), MAP_PROMOTE_256, 0);
 }
 
 /* The rows of a spread box are numbered by five bits: the order of the dimensions is that in work-group memory. */
@@ -193,11 +195,11 @@ static int encode_rows(const gale__cu_api *api, const gale__matrix_map *m, uint6
     uint64_t p = m->pitch;
     const uint64_t spread[5] = {m->k, 2, 4, 4, m->rows / 32}, plain[2] = {m->k, m->rows};
     const uint64_t spread_pitch[4] = {p, 8 * p, 2 * p, 32 * p};
-    const uint32_t box_k = 128 / m->element, spread_box[5] = {box_k, 2, 4, 4, m->box_rows / 32};
+    const uint32_t box_k = m->row / m->element, spread_box[5] = {box_k, 2, 4, 4, m->box_rows / 32};
     const uint32_t plain_box[2] = {box_k, m->box_rows}, step[5] = {1, 1, 1, 1, 1};
     return api->map_encode(out, m->element == 1 ? MAP_BYTES : MAP_HALVES, m->spread ? 5 : 2, address,
         m->spread ? spread : plain, m->spread ? spread_pitch : &p, m->spread ? spread_box : plain_box, step, 0,
-        MAP_SWIZZLE_128, MAP_PROMOTE_256, 0);
+        swizzle_of(m), MAP_PROMOTE_256, 0);
 }
 
 static gale_status encode_map(const gale__cu_api *api, const gale__launch *launch, const gale__matrix_map *m, void *out)

@@ -280,7 +280,7 @@ static gale_status send(run *r)
 {
     gale__run_memory memory = memory_of(r->program, r->instance, r->context);
     r->replayed = r->program->device->info.caps.capture && !r->program->options.no_capture && !r->in_place &&
-                  r->instance->plan->kernels > 1 && !r->program->device->profiler;
+                  r->instance->plan->kernels > 0 && !r->program->device->profiler;
     bool again = r->context->seen, same = note_bindings(r);
     return gale__run_send(r->instance, r->context, &memory, again, same, &r->replayed);
 }

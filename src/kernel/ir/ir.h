@@ -94,10 +94,11 @@ typedef enum gale__ir_op {
                              and in the upper half the row stride in elements (a multiple of 4) */
     GALE__IR_GROUP_ADD,   /* wgmma, on devices with matrix_groups: four subgroups multiply together. a: SUMS, of which
                              each subgroup uses n for 16 x (16 n) results; imm: n, and in the upper half the first of
-                             them; b: work-group array of U16; c, d: first elements of 64 x 16 [m][k] and (16 n) x 16
-                             [n][k], in rows of 64 with a swizzle: group g of 8 elements of row r is stored at group g ^
-                             (r & 7).  Bytes: an array of U8, 32 of k, rows of 128 in groups of 16; type is that of c, mem
-                             that of d.  Asynchronous: complete after GROUP_WAIT. */
+                             them; bit 16: rows are half as long, and their groups exchanged as g ^ (r / 2 & 3); b:
+                             work-group array of U16; c, d: first elements of 64 x 16 [m][k] and (16 n) x 16   [n][k], in
+                             rows of 64 with a swizzle: group g of 8 elements of row r is stored at group g ^   (r & 7).
+                             Bytes: an array of U8, 32 of k, rows of 128 in groups of 16; type is that of c, mem   that of
+                             d.  Asynchronous: complete after GROUP_WAIT. */
     GALE__IR_GROUP_BEGIN, /* opens a series of GROUP_ADD */
     GALE__IR_GROUP_END,   /* closes it */
     GALE__IR_GROUP_WAIT,  /* waits until at most imm series are in flight */
@@ -224,6 +225,13 @@ gale__ir_val gale__ir_encode(gale__ir *ir, gale_type to, gale__ir_val v);
 gale__ir_val gale__ir_decode(gale__ir *ir, gale_type from, gale__ir_val code);
 /* Loads `width` elements of any storage type into out[], as compute-type scalars; and the way back (narrowing). */
 void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *out);
+/* Eight values of 8 or 16 bits, as `load_as` loads them, in two steps: words in memory (how many; 0: not such values),
+ * and the values in them. */
+int gale__ir_word_count(gale_type storage);
+void gale__ir_load_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, gale__ir_val *words);
+/* The word that v is byte *number of; 0: it is none. */
+gale__ir_val gale__ir_word_of_byte(const gale__ir *ir, gale__ir_val v, unsigned *number);
+void gale__ir_from_words(gale__ir *ir, gale_type storage, const gale__ir_val *words, gale__ir_val *out);
 void gale__ir_store_as(
     gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, const gale__ir_val *values);
 /* The memory type a storage type travels in: F16 -> U16, BOOL -> U8, I4 -> I8 ... */

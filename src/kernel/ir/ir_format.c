@@ -246,12 +246,24 @@ static gale__ir_val word_index(gale__ir *ir, int each, gale__ir_val index)
     return op2(ir, GALE__IR_SHR, index, gale__ir_const(ir, gale__ir_type(ir, index), each == 4 ? 2 : 1));
 }
 
-static void load_words(gale__ir *ir, int pointer, gale_type storage, int each, gale__ir_val index, gale__ir_val *out)
+int gale__ir_word_count(gale_type storage)
 {
-    int bits = 32 / each;
+    int each = per_word(storage, 8);
+    return each ? 8 / each : 0;
+}
+
+void gale__ir_load_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, gale__ir_val *words)
+{
+    int each = per_word(storage, 8);
     gale__ir_val v = gale__ir_load(ir, pointer, GALE_U32, 8 / each, word_index(ir, each, index));
+    for (int i = 0; i < 8 / each; i++) words[i] = gale__ir_lane(ir, v, i);
+}
+
+void gale__ir_from_words(gale__ir *ir, gale_type storage, const gale__ir_val *words, gale__ir_val *out)
+{
+    int each = per_word(storage, 8), bits = 32 / each;
     for (int i = 0; i < 8; i++) {
-        gale__ir_val part = gale__ir_lane(ir, v, i / each);
+        gale__ir_val part = words[i / each];
         int at = i % each * bits;
         if (at) part = shift_right(ir, part, at);
         if (at + bits < 32) part = and_bits(ir, part, (1u << bits) - 1);
@@ -262,15 +274,34 @@ static void load_words(gale__ir *ir, int pointer, gale_type storage, int each, g
     }
 }
 
+gale__ir_val gale__ir_word_of_byte(const gale__ir *ir, gale__ir_val v, unsigned *number)
+{
+    uint64_t mask = 0, by = 0;
+    const gale__ir_instr *in = &ir->code[v];
+    bool masked = in->op == GALE__AND && gale__ir_is_const(ir, in->b, &mask) && mask == 255;
+    gale__ir_val word = masked ? in->a : v;
+    if (ir->code[word].op == GALE__IR_SHR && gale__ir_is_const(ir, ir->code[word].b, &by)) word = ir->code[word].a;
+    *number = (unsigned)by / 8;
+    return by % 8 == 0 && by < 32 && (masked || by == 24) ? word : 0;
+}
+
+/* A value with the same low byte, as U32: without what is subtracted from the bytes above it. */
+static gale__ir_val with_low_byte(gale__ir *ir, gale__ir_val v)
+{
+    uint64_t less;
+    if (ir->code[v].op == GALE__BITCAST && gale__ir_type(ir, ir->code[v].a) == GALE_I32) v = ir->code[v].a;
+    const gale__ir_instr x = ir->code[v];
+    if (x.op == GALE__SUB && x.type == GALE_I32 && gale__ir_is_const(ir, x.b, &less) && !(less & 255)) v = x.a;
+    return gale__ir_op1(ir, GALE__BITCAST, GALE_U32, v);
+}
+
 static void store_words(
     gale__ir *ir, int pointer, gale_type storage, int each, gale__ir_val index, const gale__ir_val *values)
 {
     gale__ir_val word[4] = {0};
     int bits = 32 / each;
     for (int i = 0; i < 8; i++) {
-        gale__ir_val part = each == 2            ? gale__ir_encode(ir, storage, values[i])
-                            : storage == GALE_I8 ? gale__ir_op1(ir, GALE__BITCAST, GALE_U32, values[i])
-                                                 : values[i];
+        gale__ir_val part = each == 2 ? gale__ir_encode(ir, storage, values[i]) : with_low_byte(ir, values[i]);
         int at = i % each * bits;
         if (each == 4 && at + bits < 32) part = and_bits(ir, part, (1u << bits) - 1);
         if (at) part = shift_left(ir, part, at);
@@ -285,7 +316,9 @@ void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, g
     int step = split_width(mem, width);
     int each = per_word(storage, width);
     if (each) {
-        load_words(ir, pointer, storage, each, index, out);
+        gale__ir_val words[4];
+        gale__ir_load_words(ir, pointer, storage, index, words);
+        gale__ir_from_words(ir, storage, words, out);
         return;
     }
     for (int at = 0; at < width; at += step) {

@@ -84,12 +84,41 @@ static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, gale__ir
     return is_signed ? bits : gale__ir_op1(ir, GALE__BITCAST, GALE_U32, bits);
 }
 
-static gale__ir_val to_float(gale__ir *ir, gale__ir_val a)
+/* The byte of a word that a is, converted; 0: it is not known to be one. */
+static gale__ir_val byte_in(const gale__ir *ir, gale__ir_val a)
 {
+    uint64_t n;
+    while (ir->code[a].op == GALE__IR_CONVERT || ir->code[a].op == GALE__BITCAST) a = ir->code[a].a;
+    const gale__ir_instr *in = &ir->code[a];
+    if (in->type != GALE_U32 || (in->op != GALE__AND && in->op != GALE__IR_SHR) || !gale__ir_is_const(ir, in->b, &n))
+        return 0;
+    return n == (in->op == GALE__AND ? 255 : 24) ? a : 0;
+}
+
+/* The float whose low bits are a small integer. */
+static gale__ir_val beside(gale__ir *ir, gale__ir_val a)
+{
+    if (byte_in(ir, a)) a = byte_in(ir, a);
     bool positive = gale__ir_type(ir, a) == GALE_U32; /* and beside it only zeros */
     gale__ir_val bits = positive ? op2(ir, GALE__OR, GALE_U32, a, gale__ir_u32(ir, BESIDE_BITS))
                                  : op2(ir, GALE__ADD, GALE_I32, a, gale__ir_i32(ir, BESIDE_BITS));
-    return op2(ir, GALE__SUB, GALE_F32, gale__ir_op1(ir, GALE__BITCAST, GALE_F32, bits), gale__ir_f32(ir, BESIDE));
+    return gale__ir_op1(ir, GALE__BITCAST, GALE_F32, bits);
+}
+
+/* A parameter or a constant, as it is or converted: what follows from it alone is computed once. */
+static bool is_uniform(const gale__ir *ir, gale__ir_val v)
+{
+    while (ir->code[v].op == GALE__IR_CONVERT || ir->code[v].op == GALE__BITCAST) v = ir->code[v].a;
+    return ir->code[v].op == GALE__IR_WORD || ir->code[v].op == GALE__IR_CONST;
+}
+
+/* Less a zero point, as floats: both are exact. */
+static gale__ir_val to_float(gale__ir *ir, gale__ir_val a)
+{
+    const gale__ir_instr x = ir->code[a];
+    bool moved = x.op == GALE__SUB && x.type == GALE_I32 && is_uniform(ir, x.b);
+    gale__ir_val less = moved ? beside(ir, x.b) : gale__ir_f32(ir, BESIDE);
+    return op2(ir, GALE__SUB, GALE_F32, beside(ir, moved ? x.a : a), less);
 }
 
 gale__ir_val gale__ir_level(

@@ -247,11 +247,12 @@ static gale_status check_matrix(const checker *c, gale__ir_val v, const gale__ir
         if (!is_index(c, in->b) || !in->imm || in->imm % 8) return bad(c, v, "invalid index or row stride");
         return GALE_OK;
     }
-    if (from->op != GALE__IR_SUMS || (uint32_t)in->imm >= from->imm + (in->op == GALE__IR_GROUP_ADD))
+    uint32_t which = in->op == GALE__IR_GROUP_ADD ? (uint16_t)in->imm : (uint32_t)in->imm;
+    if (from->op != GALE__IR_SUMS || which >= from->imm + (in->op == GALE__IR_GROUP_ADD))
         return bad(c, v, "no such sums");
     if (in->op == GALE__IR_GROUP_ADD)
-        return (uint32_t)in->imm && (uint32_t)in->imm + (in->imm >> 32) <= from->imm && threads == 32 &&
-                       c->ir->group[0] % 128 == 0 && is_shared(c, in->b) && is_index(c, in->c) && is_index(c, in->d) &&
+        return which && which + (in->imm >> 32) <= from->imm && threads == 32 && c->ir->group[0] % 128 == 0 &&
+                       is_shared(c, in->b) && is_index(c, in->c) && is_index(c, in->d) &&
                        summed(from, in->type, group_columns(in))
                    ? GALE_OK
                    : bad(c, v, "invalid array, index or type");

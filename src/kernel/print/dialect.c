@@ -195,12 +195,14 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 /* Operands of wgmma: rows of 128 bytes, groups of 16 bytes exchanged among eight rows, which are contiguous. */
 #define CUDA_GROUP \
     "static __device__ __forceinline__ u64 group_part(const void*p){return (u64)(shared_at(p)>>4&0x3fffu)|1ull<<16|64ull<<32|1ull<<62;}\n" \
+    "static __device__ __forceinline__ u64 group_part_half(const void*p){return (u64)(shared_at(p)>>4&0x3fffu)|1ull<<16|32ull<<32|2ull<<62;}\n" \
     "#define group_begin() asm volatile(\"wgmma.fence.sync.aligned;\":::\"memory\")\n" \
     "#define group_end() asm volatile(\"wgmma.commit_group.sync.aligned;\":::\"memory\")\n" \
     "#define group_wait(n) asm volatile(\"wgmma.wait_group.sync.aligned %0;\"::\"n\"(n):\"memory\")\n" \
     "#define group_fence() asm volatile(\"fence.proxy.async.shared::cta;\":::\"memory\")\n" \
     "#define gate_init(g,n) asm volatile(\"mbarrier.init.shared.b64 [%0],%1;fence.mbarrier_init.release.cluster;\"::\"r\"(shared_at(g)),\"r\"(n):\"memory\")\n" \
     "struct __align__(64) map{u64 v[16];};\n" \
+    "#define map_ahead(m) asm volatile(\"prefetch.tensormap [%0];\"::\"l\"((u64)(m)):\"memory\")\n" \
     "#define gate_expect(g,n) asm volatile(\"{.reg .b64 t;mbarrier.arrive.expect_tx.shared.b64 t,[%0],%1;}\"::\"r\"(shared_at(g)),\"r\"(n):\"memory\")\n" \
     "#define MAP_COPY(d,c) asm volatile(\"cp.async.bulk.tensor.\" d \".shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1,{\" c \"}],[%4];\"\n" \
     "#define MAP_PLACE(p,m,k,r,g) ::\"r\"(shared_at(p)),\"l\"((u64)(m)),\"r\"(k),\"r\"(r),\"r\"(shared_at(g)),\"r\"(0u):\"memory\")\n" \
@@ -298,7 +300,7 @@ const gale__dialect_table gale__dialects[] = {
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "LET_NEXT_BEGIN\n", .ready = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd",
-        .make_vector = "make_$0", .clamp = "__saturatef", .vector = C_VECTORS,
+        .make_vector = "make_$0", .clamp = "__saturatef", .join_byte = "__byte_perm", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
             [GALE__SQRT] = F32_F64("__fsqrt_rn($0)", "sqrt($0)"),

@@ -37,6 +37,7 @@ typedef struct gale__dialect_table {
     const char *atomic_add;                               /* adds a U32 to what a pointer points to */
     const char *make_vector;                              /* before (a,b,c,d); $0: the vector type */
     const char *clamp;                                    /* of a float between 0 and 1, NaN to 0; NULL */
+    const char *join_byte;                                /* two words and which bytes of both: function; NULL */
     const char
         *vector[GALE_TYPE_COUNT]; /* names of vector types by memory type, without the element count that ends them */
     gale__dialect_spelling rows[GALE__IR_COUNT];

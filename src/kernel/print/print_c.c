@@ -125,9 +125,22 @@ static gale__ir_val upper_half_of(const printer *p, gale__ir_val v)
     return shifted && !p->reads[in->a] ? in->a : 0;
 }
 
+/* A byte below the upper bytes of a constant is one instruction; false: this is none. */
+static bool print_joined_byte(const printer *p, gale__str *s, const gale__ir_instr *in)
+{
+    uint64_t upper = 255;
+    unsigned byte;
+    if (p->dialect->join_byte && in->type == GALE_U32) gale__ir_is_const(p->ir, in->b, &upper);
+    gale__ir_val word = upper & 255 ? 0 : gale__ir_word_of_byte(p->ir, in->a, &byte);
+    if (!word || p->reads[word]) return false;
+    gale__str_addf(s, "%s(%s,%s,0x765%u)", p->dialect->join_byte, p->text[word], p->text[in->b], byte);
+    return true;
+}
+
 static gale_status print_value(const printer *p, gale__str *s, const gale__ir_instr *in)
 {
     gale_type type = (gale_type)in->type;
+    if (in->op == GALE__OR && print_joined_byte(p, s, in)) return GALE_OK;
     switch (in->op) {
     case GALE__IR_CONST: gale__print_const(s, type, in->imm); return GALE_OK;
     case GALE__IR_WORD: gale__print_word(s, type, in->imm); return GALE_OK;
@@ -208,7 +221,6 @@ static gale_status emit_value(printer *p, gale__ir_val v)
     return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
 }
 
-/* The lanes of a vector as one. */
 static void print_pack(const printer *p, const gale__ir_instr *in, const gale__ir_instr *value)
 {
     char vector[32];
@@ -246,9 +258,10 @@ static void emit_group_adds(printer *p, const gale__ir_instr *in)
     gale__str *out = p->out;
     unsigned count = 0, all = (unsigned)p->ir->code[in->a].imm * 8;
     bool bytes = gale__ir_is_byte(in->type);
+    const char *part = in->imm >> 16 & 1 ? "group_part_half" : "group_part";
     gale__str_add(out, "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;");
     for (const gale__ir_instr *x = in; x->op == in->op && x->a == in->a; x++, count++) {
-        unsigned sums = (uint32_t)x->imm * 8, first = (unsigned)(x->imm >> 32) * 8, at = all + 2 * count;
+        unsigned sums = (uint16_t)x->imm * 8u, first = (unsigned)(x->imm >> 32) * 8, at = all + 2 * count;
         gale__str_addf(out, "wgmma.mma_async.sync.aligned.m64n%uk%s.%s.%s {", 2 * sums, bytes ? "32.s32" : "16.f32",
             operand_name(x->type), operand_name(bytes ? x->mem : x->type));
         for (unsigned i = 0; i < sums; i++) gale__str_addf(out, "%s%%%u", i ? "," : "", first + i);
@@ -257,8 +270,8 @@ static void emit_group_adds(printer *p, const gale__ir_instr *in)
     for (unsigned i = 0; i < all; i++)
         gale__str_addf(out, "%s\"+%c\"(v%u[%u].r[%u])", i ? "," : "}\":", bytes ? 'r' : 'f', in->a, i / 8, i % 8);
     for (unsigned i = 0; i < count; i++)
-        gale__str_addf(out, "%c\"l\"(group_part(&v%u[%s])),\"l\"(group_part(&v%u[%s]))", i ? ',' : ':', in->b,
-            p->text[in[i].c], in->b, p->text[in[i].d]);
+        gale__str_addf(out, "%c\"l\"(%s(&v%u[%s])),\"l\"(%s(&v%u[%s]))", i ? ',' : ':', part, in->b, p->text[in[i].c],
+            part, in->b, p->text[in[i].d]);
     gale__str_add(out, ");\n");
 }
 
@@ -491,6 +504,7 @@ static void open_kernel(printer *p)
         gale__str_add(out, "\n");
     }
     gale__str_add(out, d->begin);
+    if (ir->n_maps) gale__str_add(out, "if(threadIdx.x==0u){map_ahead(&M0);map_ahead(&M1);}\n");
     if (!gale__ir_has_ready(ir)) gale__str_add(out, d->ready);
     declare_shared(p);
 }
@@ -518,7 +532,6 @@ static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d
     return status;
 }
 
-/* Compilers of C fuse what they should; only division may be wanting. */
 static gale_status print_lowered(
     const gale__ir *ir, const gale__dialect_table *d, const gale_device_caps *caps, gale__str *out)
 {

@@ -164,7 +164,7 @@ void gale__schedule_group(const gale__schedule *s, uint32_t group[3])
         group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->steps;
     if (s->kind == GALE__SCHEDULE_MATRIX)
         group[0] = (uint32_t)(s->tile_m / s->micro_m) * (uint32_t)(s->tile_n / s->micro_n) * s->lanes * s->rows;
-    if (s->relay) group[0] = group[0] * (s->team ? 1 : 2) + gale__schedule_matrix_copiers(s);
+    if (s->relay) group[0] = group[0] * (s->team ? 1 : gale__relay_sets(s)) + gale__schedule_matrix_copiers(s);
     group[1] = group[2] = 1;
 }
 

@@ -80,13 +80,15 @@ typedef struct gale__schedule {
                        GALE__ASYNC_HELD: emulated by a load and, a step later, a store, on devices without asynchronous
                        copies */
     uint8_t few;    /* MATRIX: bit 0 rows, bit 1 columns: there are fewer than in a tile, and the missing ones are not
-                       loaded */
+                       loaded; GALE__WHOLE_*: they are whole tiles */
     uint16_t maps;  /* MATRIX, groups: operands are fetched as maps, by one thread (GALE__MAPS_*) */
     uint16_t relay; /* MATRIX: persistent groups of the launch, each of which computes several tiles; 0: one group per
                        tile */
 } gale__schedule;
 
 #define GALE__ASYNC_HELD 4
+#define GALE__WHOLE_ROWS 4
+#define GALE__WHOLE_COLUMNS 8
 #define GALE__SCHEDULE_WORDS 512 /* most parameter words a kernel takes */
 
 /* A schedule of a contraction by kind and tile size, for measuring (gale tune). */

@@ -164,8 +164,16 @@ void gale__emit_tile_coords(gale__emit_tiling *t, gale__ir_val linear, char kind
 void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord); /* 0, and the batch's */
 #define GALE__MATRIX_RESULT_PAD \
     8u                      /* after each row of results on their way out: four rows of pairs lie in different banks */
-#define GALE__RELAY_SET 128 /* threads of four subgroups: two sets compute, one or two fetch operands */
-#define GALE__RELAY_GATES(stages) (2u * (stages) + 2) /* a stage is full, it is free again; a set's turn */
+#define GALE__RELAY_SET 128 /* threads of four subgroups: two or three sets compute, one or two fetch operands */
+#define GALE__RELAY_GATES(stages) (2u * (stages) + 3) /* a stage is full, it is free again; a set's turn */
+/* MATRIX: an instruction whose values are loaded ahead, for 32 columns in so many registers. */
+#define GALE__MATRIX_HELD 4
+typedef struct gale__matrix_held {
+    int load;
+    gale_type type; /* U32: words of values; F32 */
+    uint32_t registers;
+    gale__ir_val array;
+} gale__matrix_held;
 /* MATRIX: a tile whose sums are complete, and how each subgroup stores its part (schedule_matrix_store.c). */
 typedef struct gale__matrix_tile {
     gale__emit_tiling tiling;
@@ -173,8 +181,19 @@ typedef struct gale__matrix_tile {
     gale__ir_val row, column;                 /* of this subgroup among those of the group, or of its set */
     gale__ir_val set;                         /* of those that share k */
     gale__ir_val at[GALE__EMIT_OUTER_BLOCKS]; /* sets: where a thread's results begin, of the first set's sums */
+    gale__matrix_held held[GALE__MATRIX_HELD];
+    int n_held;
+    uint32_t ahead; /* how many times 32 columns are held */
 } gale__matrix_tile;
+/* Loads beside the products what the first results need besides (relay, `direct`). */
+void gale__matrix_hold(gale__matrix_tile *t);
 void gale__matrix_store(gale__matrix_tile *t);
+/* Relay: sets that compute.  Finishing bytes takes so many instructions that three share a unit, if their sums leave
+ * room. */
+static inline uint32_t gale__relay_sets(const gale__schedule *s)
+{
+    return s->narrow == GALE_I8 && s->maps && s->direct && !s->team && s->tile_n <= 64 ? 3 : 2;
+}
 /* Sets that share k: which results a thread adds up, so that what they need besides can be loaded early. */
 void gale__matrix_sets_begin(gale__matrix_tile *t);
 /* Marks what the wanted instructions are made of, up to reductions. */

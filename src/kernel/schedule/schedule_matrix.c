@@ -62,6 +62,7 @@ void gale__matrix_add_groups(gale__matrix *t, gale__ir_val stage, gale__ir_val r
     uint32_t columns = s->micro_n / 16u;
     bool bytes = gale__schedule_matrix_bytes(s);
     const gale__matrix_pair *pairs;
+    uint64_t narrow = (uint64_t)(s->tile_k < 8 * gale__schedule_matrix_unit(s)) << 16;
     uint32_t step = 2 * gale__schedule_matrix_unit(s), steps = s->tile_k / step, bands = s->micro_m / 16u;
     uint32_t count = (uint32_t)gale__matrix_pairs(s, &pairs) * steps;
     gale__ir_val a[24], b[24]; /* all of them first, so that the products follow each other */
@@ -81,7 +82,7 @@ void gale__matrix_add_groups(gale__matrix *t, gale__ir_val stage, gale__ir_val r
                              .b = t->shared,
                              .c = a[n],
                              .d = b[n],
-                             .imm = (uint64_t)(n % bands * columns) << 32 | columns});
+                             .imm = (uint64_t)(n % bands * columns) << 32 | narrow | columns});
     effect(ir, GALE__IR_GROUP_END, 0);
 }
 

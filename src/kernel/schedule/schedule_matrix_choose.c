@@ -222,6 +222,7 @@ static const struct group_tile {
     {64, 64, 170, 0}};
 
 #define FEW_TILES_K 768
+#define SHORT_BYTES_PERCENT 80 /* a single step of bytes along k, which three sets finish */
 
 /* The tile whose rounds over all units take the least time.  Where there are few tiles and k is long, smaller ones wait
  * less for their operands (128 x 768 x 768: 3.8 us, and 4.4 in tiles of 64 x 64; 49 x 2,048 x 512: 3.9, and 3.4). */
@@ -231,9 +232,12 @@ static struct group_tile choose_group_tile(
     if (want) return (struct group_tile){want->m, want->how == GALE__HOW_TEAM ? want->n / 2 : want->n, 100, 0};
     const struct group_tile *best = NULL;
     int64_t least = INT64_MAX;
+    bool short_bytes = maps && gale__schedule_matrix_bytes(s) && c->k <= 8 * gale__schedule_matrix_unit(s) &&
+                       gale__schedule_tiles(c, s, 128, 64) >= 4 * units;
     for (size_t i = 0; i < sizeof group_tiles / sizeof *group_tiles; i++) {
         const struct group_tile *t = &group_tiles[i];
         int64_t percent = maps && t->maps ? t->maps : t->percent;
+        if (short_bytes && t->m == 128 && t->n == 64) percent = SHORT_BYTES_PERCENT;
         int64_t time = up(gale__schedule_tiles(c, s, t->m, t->n), units) * t->m * t->n * percent;
         if (time < least) least = time, best = t;
     }
@@ -270,7 +274,7 @@ static void choose_relay(const gale__nest *nest, const gale__contraction *c, con
     gale__schedule t = *s;
     t.relay = (uint16_t)units;
     t.micro_m = 32;
-    t.stages = RELAY_STAGES;
+    t.stages = s->tile_k < 8 * gale__schedule_matrix_unit(s) ? 2 * RELAY_STAGES : RELAY_STAGES;
     int64_t wide = up(gale__schedule_tiles(c, s, 128, 256), units) * 2 * TEAM_PERCENT;
     bool team = want ? want->how == GALE__HOW_TEAM : c->k >= RELAY_FAR_K && wide < up(tiles, units) * 100;
     if (s->direct && team && s->tile_n == 128) {
@@ -278,7 +282,7 @@ static void choose_relay(const gale__nest *nest, const gale__contraction *c, con
         t.micro_m = 16;
         t.micro_n = t.tile_n = 256;
     }
-    uint32_t parts, results, gates = 8 * GALE__RELAY_GATES(RELAY_STAGES);
+    uint32_t parts, results, gates = 8 * GALE__RELAY_GATES(t.stages);
     gale__schedule_matrix_shared(&t, &parts, &results);
     if (parts + results + gates > caps->shared_most_bytes || pads(nest, c, s)) return;
     *s = t;
@@ -291,32 +295,37 @@ static int64_t last_extent(const gale__nest *nest, const gale__contraction *c, c
     return dim >= 0 ? nest->extent[dim] : 1;
 }
 
-/* Four subgroups at once, straight from work-group memory: both operands run along k, in steps of 128
- * bytes.  Where each unit has one group, all of its memory serves to fetch ahead, since nothing else hides how long a
- * copy takes (2,048 x 768 x 768 in f16 on an H200: 7.3 us, and 10.7 with four stages).  Few groups meet less traffic,
- * and do not need as much (196 x 256 x 1,024: 5.1 us, and 4.9). */
-static bool choose_groups(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
-    const gale__schedule_want *want, gale__schedule *s)
+/* Steps of 128 bytes; half of that for windows of bytes over 64 channels, of which a step has one pixel. */
+static uint16_t group_step(const gale__schedule *s, bool half)
+{
+    return (uint16_t)((half ? 4 : 8) * gale__schedule_matrix_unit(s));
+}
+
+/* Four subgroups at once, straight from work-group memory: both operands run along k.  Where each unit has one group,
+ * all of its memory serves to fetch ahead, since nothing else hides how long a copy takes (2,048 x 768 x 768 in f16 on
+ * an H200: 7.3 us, and 10.7 with four stages).  Few groups meet less traffic, and do not need as much (196 x 256 x
+ * 1,024: 5.1 us, and 4.9). */
+static bool choose_steps(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
+    const gale__schedule_want *want, bool half, gale__schedule *s)
 {
     int64_t m = s->swap ? c->n : c->m, n = s->swap ? c->m : c->n, units = caps->compute_units ? caps->compute_units : 1;
-    if (s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
-    if (s->wide[0] + s->wide[1] < 2u * gale__schedule_matrix_unit(s)) return false;
     gale__schedule t = *s;
     t.groups = 1;
     t.direct = caps->matrix_quads && t.lanes == 32 && last_extent(nest, c, s) % 8 == 0;
-    int maps = caps->matrix_maps ? gale__matrix_find_maps(nest, c, &t) : 0;
+    t.tile_k = group_step(&t, half);
+    int maps = caps->matrix_maps ? gale__matrix_find_maps(nest, c, &t) : 0, longer = half ? 2 : 1;
+    if (half && maps != GALE__MAPS_WINDOW) return false;
     if (want ? c->k < (maps ? MAPS_LEAST_K : GROUPS_LEAST_K) : !gale__schedule_groups_pay(m, n, c->k, maps))
         return false;
     struct group_tile tile = choose_group_tile(c, s, want, units, maps);
     t.tile_m = tile.m;
     t.micro_n = (uint16_t)(t.tile_n = tile.n);
-    t.tile_k = (uint16_t)(8 * gale__schedule_matrix_unit(s));
     t.slice = t.micro_m = 16;
     int64_t tiles = gale__schedule_tiles(c, s, tile.m, tile.n);
     bool alone = want ? want->how == GALE__HOW_DEEP : tiles <= units, busy = want || tile.n == 32 || 5 * tiles > units;
     int64_t ahead = alone ? up(c->k, t.tile_k) / (busy ? 1 : 4) : 0;
     if (ahead > MOST_STAGES) ahead = MOST_STAGES;
-    for (t.stages = (uint8_t)(ahead > 4 ? ahead : 4); t.stages >= 3; t.stages--) {
+    for (t.stages = (uint8_t)(ahead > 4 * longer ? ahead : 4 * longer); t.stages >= 3; t.stages--) {
         uint32_t parts, results;
         gale__schedule_matrix_shared(&t, &parts, &results);
         bool room = alone ? parts + 8 * MOST_STAGES <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
@@ -324,11 +333,23 @@ static bool choose_groups(const gale__nest *nest, const gale__contraction *c, co
         choose_relay(nest, c, caps, want, maps, &t);
         if (t.relay || tiles >= units)
             t.maps = (uint16_t)maps; /* the first boxes come later than the first copies would */
+        if (half && !t.maps) return false;
         *s = t;
         return !want || (t.relay ? t.team ? want->how == GALE__HOW_TEAM : want->how == GALE__HOW_RELAY
                                  : want->how < GALE__HOW_RELAY);
     }
     return false;
+}
+
+static bool choose_groups(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
+    const gale__schedule_want *want, gale__schedule *s)
+{
+    if (s->async != 3 || !s->fast[0] || !s->fast[1]) return false;
+    if (s->wide[0] + s->wide[1] < 2u * gale__schedule_matrix_unit(s)) return false;
+    gale__schedule t = *s;
+    t.tile_k = group_step(s, false);
+    bool half = gale__schedule_matrix_bytes(s) && caps->matrix_maps && !gale__matrix_find_maps(nest, c, &t);
+    return (half && choose_steps(nest, c, caps, want, true, s)) || choose_steps(nest, c, caps, want, false, s);
 }
 
 #define SETS 8
@@ -493,7 +514,9 @@ bool gale__schedule_choose_matrix(
     bool eight = t.direct || (t.async & GALE__ASYNC_HELD && last % 8 == 0);
     t.vector = (uint8_t)(eight ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
-    t.few = (uint8_t)(((t.swap ? c.n : c.m) < t.tile_m) | ((t.swap ? c.m : c.n) < t.tile_n) << 1);
+    int64_t m = t.swap ? c.n : c.m, n = t.swap ? c.m : c.n;
+    t.few = (uint8_t)((m < t.tile_m) | (n < t.tile_n) << 1);
+    if (t.relay) t.few |= (uint8_t)((m % t.tile_m ? 0 : GALE__WHOLE_ROWS) | (n % t.tile_n ? 0 : GALE__WHOLE_COLUMNS));
     t.steps = (uint8_t)(t.direct ? t.micro_m / 8 : choose_results(caps, &t));
     if (t.rows > 1) {
         t.vector = (uint8_t)(last % 2 || t.tile_m == 16 ? 1 : 2);

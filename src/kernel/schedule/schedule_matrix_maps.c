@@ -34,6 +34,7 @@ static bool find_rows(
         .pitch = (uint64_t)pitch * element,
         .box_rows = size,
         .element = element,
+        .row = s->tile_k * element,
         .spread = which && s->direct};
     return pitch >= k && out->pitch % 16 == 0 && out->offset % 16 == 0 && (!out->spread || rows % 32 == 0);
 }
@@ -134,8 +135,9 @@ static bool find_pixels(
         .pitch = w.picture >= 0 ? (uint64_t)a->stride[w.picture] * element : 16,
         .box_rows = s->tile_m,
         .element = element,
+        .row = s->tile_k * element,
         .window = true};
-    if (channels % (128 / element) || channels > UINT16_MAX) return false;
+    if (channels % s->tile_k || channels > UINT16_MAX) return false;
     bool whole = out->pitch % 16 == 0;
     for (int axis = 0; axis < 2; axis++) {
         gale__matrix_axis *to = &out->axis[axis];

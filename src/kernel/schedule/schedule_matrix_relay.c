@@ -11,6 +11,7 @@
 #define REGISTERS_COMPUTING 216
 #define REGISTERS_ASKING 40 /* one thread asks for boxes of maps */
 #define REGISTERS_COMPUTING_ALONE 232
+#define REGISTERS_OF_THREE 152
 #define REGISTERS_CUTTING 104
 #define REGISTERS_COMPUTING_TOTALS 152
 
@@ -22,6 +23,7 @@ typedef struct relay {
     gale__ir_val count;  /* variable: steps of all tiles before */
     gale__ir_val speaks; /* whether this thread is the first lane, which arrives at gates for its subgroup */
     gale__ir_val set, group;
+    uint32_t sets;
     bool team, shares;
 } relay;
 
@@ -98,7 +100,7 @@ static void ask_for_tiles(relay *r)
     gale__ir *ir = r->ir;
     gale__emit *e = &r->matrix->tile.tiling.emit;
     effect(ir, GALE__IR_REGISTERS, REGISTERS_ASKING);
-    gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, e->tid, gale__ir_u32(ir, 2 * GALE__RELAY_SET)));
+    gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, e->tid, gale__ir_u32(ir, r->sets * GALE__RELAY_SET)));
     set(ir, r->count, gale__ir_u32(ir, 0));
     begin_tiles(r, r->group, 1);
     step s = begin_steps(r);
@@ -176,17 +178,21 @@ static void compute_tiles(relay *r)
     gale__matrix *t = r->matrix;
     const gale__schedule *c = r->schedule;
     bool team = r->team;
-    uint32_t turns = team ? 1 : 2;
-    gale__ir_val turn = variable(ir, GALE_U32), other = op32(ir, GALE__XOR, r->set, 1), none = gale__ir_u32(ir, 0);
-    uint32_t registers = r->shares ? REGISTERS_COMPUTING_TOTALS
-                         : c->maps ? REGISTERS_COMPUTING_ALONE
-                                   : REGISTERS_COMPUTING;
+    uint32_t turns = team ? 1 : r->sets;
+    gale__ir_val turn = variable(ir, GALE_U32), none = gale__ir_u32(ir, 0), one = gale__ir_u32(ir, 1);
+    gale__ir_val first = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, r->set, none);
+    gale__ir_val other = op32(ir, GALE__IR_REM, op32(ir, GALE__ADD, r->set, 1), r->sets);
+    uint32_t registers = r->shares     ? REGISTERS_COMPUTING_TOTALS
+                         : r->sets > 2 ? REGISTERS_OF_THREE
+                         : c->maps     ? REGISTERS_COMPUTING_ALONE
+                                       : REGISTERS_COMPUTING;
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_REGISTERS, .mem = 1, .imm = registers});
     set(ir, r->count, team ? none : gale__ir_op2(ir, GALE__MUL, GALE_U32, r->set, r->steps));
-    set(ir, turn, other);
+    set(ir, turn, gale__ir_op3(ir, GALE__SELECT, GALE_U32, first, one, none));
     begin_tiles(r, add32(ir, r->group, team ? none : op32(ir, GALE__MUL, r->set, c->relay)), turns);
     gale__matrix_zero_sums(t);
     if (r->shares) gale__matrix_begin_totals(t);
+    else gale__matrix_hold(&t->tile);
     if (!team) gale__matrix_gate(r->matrix, GALE__IR_GATE_WAIT, turn_of(r, r->set), get(ir, turn));
     walk_k(r);
     if (!team) arrive(r, turn_of(r, other), 0); /* which begins while the last products are on their way */
@@ -210,16 +216,18 @@ void gale__matrix_relay(gale__matrix *t)
     relay r = {.matrix = t,
         .ir = ir,
         .schedule = e->schedule,
+        .sets = gale__relay_sets(e->schedule),
         .team = e->schedule->team != 0,
         .shares = gale__schedule_matrix_shares(e->schedule) > 1};
     open_gates(&r);
+    effect(ir, GALE__IR_READY, 0); /* gates are open by then */
     r.steps = op32(ir, GALE__IR_DIV, op32(ir, GALE__ADD, e->layout.inner_count, tile_k - 1), tile_k);
     r.count = variable(ir, GALE_U32);
     gale__ir_val lane = op32(ir, GALE__IR_REM, e->tid, e->schedule->lanes);
     r.speaks = gale__ir_op2(ir, GALE__EQ, GALE_BOOL, lane, gale__ir_u32(ir, 0));
     r.set = op32(ir, GALE__IR_DIV, e->tid, GALE__RELAY_SET);
     r.group = gale__emit_group(e);
-    gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, r.set, gale__ir_u32(ir, 2)));
+    gale__emit_if(e, gale__ir_op2(ir, GALE__LT, GALE_BOOL, r.set, gale__ir_u32(ir, r.sets)));
     compute_tiles(&r);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
     if (r.schedule->maps) ask_for_tiles(&r);

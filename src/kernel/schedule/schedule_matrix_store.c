@@ -28,6 +28,11 @@ static void place_result(gale__matrix_tile *t, int b, gale__ir_val row, gale__ir
     for (int w = 0; w < 2; w++) {
         gale__ir_val count = w ? e->layout.n : e->layout.m;
         gale__ir_val at = gale__emit_add(e, t->tiling.origin[w], gale__emit_widen(e, w ? column : row));
+        if (e->schedule->few & (w ? GALE__WHOLE_COLUMNS : GALE__WHOLE_ROWS)) {
+            valid[w] = 0;
+            gale__emit_tile_coords(&t->tiling, at, gale__schedule_tile_kind(e->schedule, w), coord);
+            continue;
+        }
         gale__ir_val top =
             gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, w ? (uint32_t)e->outer_vector : 1));
         valid[w] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
@@ -102,9 +107,11 @@ static void store_vectors(gale__matrix_tile *t, const result_part *r)
     gale__emit_close(e);
 }
 
-/* Eight neighbours of each of the thread's rows, 32 columns of the tile after 32.  Of every 32 sums of a row a thread
- * has four pairs; columns lie so that they are neighbours in memory. */
-static void store_direct(gale__matrix_tile *t)
+/* Registers of a thread for what is held: those that sums and the results at work leave. */
+#define HELD_MOST 48
+
+/* The rows of a thread's results: number b of `steps`, 32 columns of the tile from `from` on, eight for each thread. */
+static void place_direct(gale__matrix_tile *t, gale__ir_val from)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
@@ -112,18 +119,134 @@ static void store_direct(gale__matrix_tile *t)
     gale__ir_val lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);
     gale__ir_val first =
         add32(ir, op32(ir, GALE__MUL, t->row, s->relay ? 16 : s->micro_m), op32(ir, GALE__IR_DIV, lane, 4));
-    gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, lane, 4), 8);
+    gale__ir_val column = add32(ir, op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, lane, 4), 8), from);
+    for (uint32_t b = 0; b < s->steps; b++)
+        place_result(t, (int)b, op32(ir, GALE__ADD, first, b / 2 * 64 + b % 2 * 8), column);
+}
+
+static bool walks_rows(const gale__matrix_tile *t, const gale__nest_access *a)
+{
+    const gale__emit *e = &t->tiling.emit;
+    for (int d = 0; d < e->nest->n_outer; d++)
+        if (t->tiling.contraction.kind[d] != (uint8_t)gale__schedule_tile_kind(e->schedule, 1) &&
+            gale__schedule_access_walks(a, d))
+            return true;
+    return false;
+}
+
+/* Registers for 32 columns of what an instruction loads: a residual of 8 or 16 bits in eight columns of every row, as
+ * words; or f32 by column, such as a bias.  0: it is neither. */
+static uint32_t held_registers(const gale__matrix_tile *t, const gale__nest_instr *in)
+{
+    const gale__emit *e = &t->tiling.emit;
+    if (in->op != GALE__NEST_LOAD || in->inner) return 0;
+    const gale__nest_access *a = &e->nest->accesses[in->access];
+    if (a->n_guards || !gale__schedule_access_walks(a, e->vector_dim)) return 0;
+    bool rows = walks_rows(t, a);
+    int width = gale__schedule_access_width(e->nest, a, e->vector_dim, 8);
+    if (width != 8 && (rows || width != 4)) return 0;
+    if (!rows) return a->type == GALE_F32 ? 8 : 0;
+    return e->schedule->steps * (uint32_t)gale__ir_word_count(a->type);
+}
+
+/* The first of the registers for 32 columns from `from` on: those of others are overwritten. */
+static gale__ir_val held_at(gale__matrix_tile *t, gale__ir_val from, uint32_t registers)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    return op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, op32(ir, GALE__IR_DIV, from, 32), t->ahead), registers);
+}
+
+static void hold_load(gale__matrix_tile *t, const gale__matrix_held *h, gale__ir_val from)
+{
+    gale__emit *e = &t->tiling.emit;
+    const gale__nest_instr *in = &e->nest->code[h->load];
+    const gale__nest_access *a = &e->nest->accesses[in->access];
+    uint32_t blocks = h->type == GALE_F32 ? 1 : e->schedule->steps, per = h->registers / blocks;
+    gale__ir_val at = held_at(t, from, h->registers), values[8], ok;
+    for (uint32_t b = 0; b < blocks; b++) {
+        gale__ir_val place = gale__emit_address(e, in->access, (int)b, -1, &ok);
+        if (h->type == GALE_F32) gale__ir_load_as(e->ir, a->buffer, a->type, 8, place, values);
+        else gale__ir_load_words(e->ir, a->buffer, a->type, place, values);
+        for (uint32_t i = 0; i < per; i++)
+            gale__ir_op3(e->ir, GALE__IR_SET, h->type, h->array, op32(e->ir, GALE__ADD, at, b * per + i), values[i]);
+    }
+}
+
+static void hold(gale__matrix_tile *t, gale__ir_val from)
+{
+    place_direct(t, from);
+    for (int i = 0; i < t->n_held; i++) hold_load(t, &t->held[i], from);
+}
+
+void gale__matrix_hold(gale__matrix_tile *t)
+{
+    gale__emit *e = &t->tiling.emit;
+    uint32_t all = 0;
+    if (!e->schedule->direct) return;
+    for (int i = 0; i < e->nest->n_code && t->n_held < GALE__MATRIX_HELD; i++) {
+        uint32_t registers = held_registers(t, &e->nest->code[i]);
+        if (!registers || all + registers > HELD_MOST) continue;
+        bool rows = walks_rows(t, &e->nest->accesses[e->nest->code[i].access]);
+        t->held[t->n_held++] =
+            (gale__matrix_held){.load = i, .registers = registers, .type = rows ? GALE_U32 : GALE_F32};
+        all += registers;
+    }
+    if (!t->n_held) return;
+    t->ahead = e->schedule->micro_n / 32u;
+    if (t->ahead > HELD_MOST / all) t->ahead = HELD_MOST / all;
+    for (int i = 0; i < t->n_held; i++)
+        t->held[i].array = gale__ir_add(
+            e->ir, (gale__ir_instr){
+                       .op = GALE__IR_ARRAY, .type = (uint8_t)t->held[i].type, .imm = t->ahead * t->held[i].registers});
+    hold(t, loop(e->ir, 32 * t->ahead, 32, true));
+    gale__emit_close(e);
+}
+
+static void take_load(gale__matrix_tile *t, const gale__matrix_held *h, gale__ir_val from)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale_type type = e->nest->accesses[e->nest->code[h->load].access].type;
+    uint32_t blocks = h->type == GALE_F32 ? 1 : e->schedule->steps, per = h->registers / blocks;
+    gale__ir_val at = held_at(t, from, h->registers), words[8], *values = &e->val[h->load * e->lanes];
+    for (uint32_t b = 0; b < blocks; b++) {
+        for (uint32_t i = 0; i < per; i++)
+            words[i] = gale__ir_op2(e->ir, GALE__IR_GET, h->type, h->array, op32(e->ir, GALE__ADD, at, b * per + i));
+        if (blocks > 1) gale__ir_from_words(e->ir, type, words, values + 8 * b);
+    }
+    for (uint32_t i = 0; blocks == 1 && i < 8u * e->schedule->steps; i++) values[i] = words[i % 8];
+    e->done[h->load] = 1;
+}
+
+/* The values that are held; those of the columns that come after take their place. */
+static void take_held(gale__matrix_tile *t, gale__ir_val from)
+{
+    gale__emit *e = &t->tiling.emit;
+    for (int i = 0; i < t->n_held; i++) take_load(t, &t->held[i], from);
+    if (32 * t->ahead >= e->schedule->micro_n) return;
+    gale__emit_if(
+        e, gale__ir_op2(e->ir, GALE__LT, GALE_BOOL, from, gale__ir_u32(e->ir, e->schedule->micro_n - 32 * t->ahead)));
+    hold(t, op32(e->ir, GALE__ADD, from, 32 * t->ahead));
+    gale__emit_close(e);
+}
+
+/* Eight neighbours of each of the thread's rows, 32 columns of the tile after 32.  Of every 32 sums of a row a thread
+ * has four pairs; columns lie so that they are neighbours in memory. */
+static void store_direct(gale__matrix_tile *t)
+{
+    gale__emit *e = &t->tiling.emit;
+    gale__ir *ir = e->ir;
+    const gale__schedule *s = e->schedule;
     gale_type type = gale__ir_type(ir, t->sums);
     gale__emit_acc sums[GALE__EMIT_LANES];
     gale__ir_val from = loop(ir, s->micro_n, 32, true);
-    for (uint32_t b = 0; b < s->steps; b++) {
-        place_result(t, (int)b, op32(ir, GALE__ADD, first, b / 2 * 64 + b % 2 * 8), add32(ir, column, from));
+    if (t->n_held) take_held(t, from);
+    place_direct(t, from);
+    for (uint32_t b = 0; b < s->steps; b++)
         for (uint32_t i = 0; i < 8; i++) {
             uint32_t number = b / 2 * s->micro_n / 2 + i / 4 * 8 + i / 2 % 2 * 4 + b % 2 * 2 + i % 2;
             gale__ir_val at = op32(ir, GALE__ADD, op32(ir, GALE__IR_DIV, from, 2), number);
             sums[8 * b + i].value = gale__ir_op2(ir, GALE__IR_GET, type, t->sums, at);
         }
-    }
     gale__emit_results(e, t->tiling.contraction.reduce, sums);
     gale__emit_close(e);
 }
