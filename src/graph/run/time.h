@@ -15,7 +15,7 @@ typedef struct gale__timing {
  * quarter of its speed for that long); 0 elsewhere. */
 uint64_t gale__warm_ns(const gale_device *device);
 /* Runs `repeats` times, of a slow program three times at least and until enough_ns are over, on tensors of the device
- * (outputs made here), each run between two events, after warming up; then as often in a row. */
+ * (outputs made here), each run between two events, after warming up; then some more in a row. */
 gale_status gale__program_time(
     gale_program *program, gale_tensor *const *inputs, int repeats, uint64_t enough_ns, gale__timing *out);
 /* Median device time of a copy of `size` bytes. */

@@ -72,6 +72,10 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
         if (info->kind[d] == (turned ? 'N' : 'M') && other->stride[d] == 1 && nest->extent[d] >= 2 * SHORT_LANES)
             return !turned;
+    /* A map of a few pixels by many weights: these are the lanes. */
+    int64_t lanes = turned ? info->m : info->n, rows = turned ? info->n : info->m;
+    if (lanes < SHORT_LANES && rows >= 2 * SHORT_LANES && other && nest->buffers[other->buffer].constant)
+        return !turned;
     return turned;
 }
 
