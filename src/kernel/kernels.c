@@ -437,13 +437,3 @@ gale_status gale__runnables_make(gale_device *device, gale__arena *arena, const 
         for (int i = 0; i < n; i++) gale__runnable_finish(&out[i]);
     return status;
 }
-
-void gale__runnable_finish(gale__runnable *r)
-{
-    if (r->host) {
-        gale__cpu_kernel_destroy(&r->host->cpu);
-        gale__free(r->host->user);
-    }
-    gale__free(r->host);
-    memset(r, 0, sizeof *r);
-}

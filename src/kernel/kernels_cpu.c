@@ -168,3 +168,13 @@ gale_status gale__runnables_make_cpu(gale_device *device, const gale__nest *cons
     gale__free(keys);
     return status;
 }
+
+void gale__runnable_finish(gale__runnable *r)
+{
+    if (r->host) {
+        gale__cpu_kernel_destroy(&r->host->cpu);
+        gale__free(r->host->user);
+    }
+    gale__free(r->host);
+    memset(r, 0, sizeof *r);
+}
