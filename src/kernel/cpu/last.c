@@ -464,7 +464,7 @@ static void sum_point(const gale__cpu_last *l, const tile *x, int64_t c, int64_t
 }
 
 /* Task: a block of tiles, and some of the channels.  Steps of k are taken some at a time: their weights stay in the
- * first cache while the tiles go by. */
+ * second cache while the tiles go by. */
 static void point_task(void *arg, size_t task, int worker)
 {
     const run *r = arg;

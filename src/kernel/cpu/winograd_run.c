@@ -181,11 +181,11 @@ static int64_t open_desk(const gale__cpu_contract *c, desk *d, char *scratch)
 }
 
 /* What becomes of a tile of products: it is stored, or added to those of the steps before. */
-static gale__simd_done plain_done(const gale__cpu_winograd *g, bool first)
+static gale__simd_done plain_done(const gale__cpu_winograd *g)
 {
     static const float no_bias = -0.0f;
     return (gale__simd_done){.bias = &no_bias,
-        .start_pitch = first ? 0 : g->products,
+        .start_pitch = g->products,
         .out_pitch = g->products,
         .lo = -INFINITY,
         .hi = INFINITY,
@@ -198,7 +198,7 @@ static void multiply_rows(const gale__cpu_contract *c, const gale__cpu_winograd_
 {
     const gale__cpu_winograd *g = &c->winograd;
     const gale__simd_part *part = gale__simd_part_for(&c->gemm, rows);
-    gale__simd_done d = plain_done(g, first);
+    gale__simd_done d = plain_done(g);
     d.rows = least(c->gemm.mr, rows);
     for (int64_t i = 0; i < cover->full + cover->slim; i++) {
         bool slim = i >= cover->full;
