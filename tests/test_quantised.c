@@ -56,13 +56,15 @@ static void drop(data *d)
 
 static int number(const layer *l, uint8_t v) { return l->has_sign ? (int8_t)v : v; }
 
-static uint8_t level(const layer *l, float v, float by, uint8_t zero)
+/* In double precision.  *tie: so near to the middle of two levels that roundings in f32 decide. */
+static uint8_t level(const layer *l, double v, double by, uint8_t zero, bool *tie)
 {
-    float y = rintf(v / by) + (float)number(l, zero), low = l->has_sign ? -128 : 0, high = l->has_sign ? 127 : 255;
+    double q = v / by, y = rint(q) + number(l, zero), low = l->has_sign ? -128 : 0, high = l->has_sign ? 127 : 255;
+    *tie |= fabs(fabs(q - rint(q)) - 0.5) < 1e-4;
     return (uint8_t)(int)(y < low ? low : y > high ? high : y);
 }
 
-static uint8_t expected(const layer *l, const data *d, int64_t i)
+static uint8_t expected(const layer *l, const data *d, int64_t i, bool *tie)
 {
     int64_t x = i % d->out, y = i / d->out % d->out, o = i / d->out / d->out % l->o, n = i / d->out / d->out / l->o,
             each = l->c / l->groups, sum = 0;
@@ -73,12 +75,12 @@ static uint8_t expected(const layer *l, const data *d, int64_t i)
         sum += (number(l, d->x[((n * l->c + c) * l->side + yy) * l->side + xx]) - number(l, d->x_zero)) *
                d->w[o * each * l->kernel * l->kernel + k];
     }
-    float scaled = (float)sum * (d->x_scale * d->w_scale[o]);
-    uint8_t q = level(l, scaled + d->bias[o], d->y_scale, d->y_zero);
+    double scaled = (double)sum * d->x_scale * d->w_scale[o];
+    uint8_t q = level(l, scaled + d->bias[o], d->y_scale, d->y_zero, tie);
     if (!l->residual) return q;
-    float a = (float)(number(l, q) - number(l, d->y_zero)) * d->y_scale,
-          b = (float)(number(l, d->skip[i]) - number(l, d->skip_zero)) * d->skip_scale;
-    return level(l, a + b, d->z_scale, d->z_zero);
+    double a = (double)(number(l, q) - number(l, d->y_zero)) * d->y_scale,
+           b = (double)(number(l, d->skip[i]) - number(l, d->skip_zero)) * d->skip_scale;
+    return level(l, a + b, d->z_scale, d->z_zero, tie);
 }
 
 static gale_value quantise(og *t, const char *op, gale_value x, gale_type type, const float *scale, const void *zero)
@@ -108,17 +110,19 @@ static gale_value build(og *t, const layer *l, const data *d)
     return quantise(t, "QuantizeLinear", og_op2(t, "Add", y, skip), type, &d->z_scale, &d->z_zero);
 }
 
+/* Bytes are those of double precision, but where it is a tie: then they are one level apart at most. */
 static void check_bytes(const layer *l, const data *d, const uint8_t *have)
 {
-    int64_t differ = 0, worst = 0;
+    int64_t wrong = 0, worst = 0;
     for (int64_t i = 0; i < d->results; i++) {
-        int64_t off = llabs((long long)number(l, have[i]) - number(l, expected(l, d, i)));
-        differ += off > 0;
+        bool tie = false;
+        int64_t off = llabs((long long)number(l, have[i]) - number(l, expected(l, d, i, &tie)));
+        wrong += off > 0 && !tie;
         if (off > worst) worst = off;
     }
-    if (!CHECK(worst <= 1 && differ * 100 <= d->results))
-        printf("  %lld to %lld channels, kernel %lld: %lld of %lld differ, by up to %lld\n", (long long)l->c,
-            (long long)l->o, (long long)l->kernel, (long long)differ, (long long)d->results, (long long)worst);
+    if (!CHECK(worst <= 1 && wrong == 0))
+        printf("  %lld to %lld channels, kernel %lld: %lld of %lld are wrong, by up to %lld\n", (long long)l->c,
+            (long long)l->o, (long long)l->kernel, (long long)wrong, (long long)d->results, (long long)worst);
 }
 
 static void check_layer(const layer *l)

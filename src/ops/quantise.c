@@ -70,8 +70,9 @@ LOWER(QuantizeLinear)
     if (zero < 0 && gale__attr_i(L, "output_dtype", 0)) type = gale__attr_type(L, "output_dtype", type);
     if (gale__attr_i(L, "precision", 0)) precision = gale__attr_type(L, "precision", precision);
     bool half = precision == GALE_F16 || precision == GALE_BF16;
-    gale__node y =
-        gale__prim_div(g, gale__prim_cast(g, x, GALE_F32), spread(L, x, gale__prim_cast(g, scale, GALE_F32)));
+    gale__node by = spread(L, x, gale__prim_cast(g, scale, GALE_F32)),
+               y = half ? GALE__NIL : gale__prim_requotient(g, x, by);
+    if (y < 0) y = gale__prim_div(g, gale__prim_cast(g, x, GALE_F32), by);
     if (half) y = gale__prim_cast(g, gale__prim_cast(g, y, precision), GALE_F32);
     L->out[0] = gale__lower_quantise(L, y, zero >= 0 ? spread(L, x, zero) : GALE__NIL, type);
 }

@@ -116,6 +116,9 @@ typedef struct gale__prim_scaled {
 } gale__prim_scaled;
 bool gale__prim_dequantised(gale__prim_graph *g, gale__node x, gale__prim_scaled *out);
 gale__node gale__prim_dequantise(gale__prim_graph *g, gale__node bytes, const gale__prim_scaled *as);
+/* x / by, where x is a sum of whole numbers with constant scales, limited or not, and the graph computes products in
+ * integers: the scales are divided instead (build_requant.c).  NIL: it is not. */
+gale__node gale__prim_requotient(gale__prim_graph *g, gale__node x, gale__node by);
 
 /* Leaves. */
 gale__node gale__prim_input(gale__prim_graph *g, int which, gale_type type, int rank, const int64_t *dims);

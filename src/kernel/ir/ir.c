@@ -40,6 +40,7 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(MIN_NAN, VALUE, 2),
     ROW(MAX_NAN, VALUE, 2),
     ROW(SATURATE, VALUE, 1),
+    ROW(JOIN_BYTES, VALUE, 3),
     ROW(FMA_HALVES, VALUE, 3),
     ROW(FAST_EXP, VALUE, 1),
     ROW(FAST_EXP2, VALUE, 1),

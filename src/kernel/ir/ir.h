@@ -66,6 +66,8 @@ typedef enum gale__ir_op {
     GALE__IR_MAX_NAN,
     GALE__IR_SATURATE,   /* F32 -> I32 or U32 in the range of imm bits: truncates, saturates, NaN to 0 (devices with
                             corners) */
+    GALE__IR_JOIN_BYTES, /* a, b (I32), c (U32): a and b saturated to U8 as the two lower bytes, c shifted above them
+                            (devices with corners) */
     GALE__IR_FMA_HALVES, /* as the scalar operation (devices with corners) */
     GALE__IR_FAST_EXP,   /* F32, with the device's own accuracy */
     GALE__IR_FAST_EXP2,

@@ -295,19 +295,28 @@ static gale__ir_val with_low_byte(gale__ir *ir, gale__ir_val v)
     return gale__ir_op1(ir, GALE__BITCAST, GALE_U32, v);
 }
 
+/* 32 bits of `each` values. */
+static gale__ir_val join_word(gale__ir *ir, gale_type storage, int each, const gale__ir_val *values)
+{
+    gale__ir_val word = each == 4 ? gale__ir_join_levels(ir, values) : 0;
+    int bits = 32 / each;
+    if (word) return word;
+    for (int i = 0; i < each; i++) {
+        gale__ir_val part = each == 2 ? gale__ir_encode(ir, storage, values[i]) : with_low_byte(ir, values[i]);
+        int at = i * bits;
+        if (each == 4 && at + bits < 32) part = and_bits(ir, part, (1u << bits) - 1);
+        if (at) part = shift_left(ir, part, at);
+        word = at ? op2(ir, GALE__OR, word, part) : part;
+    }
+    return word;
+}
+
 static void store_words(
     gale__ir *ir, int pointer, gale_type storage, int each, gale__ir_val index, const gale__ir_val *values)
 {
-    gale__ir_val word[4] = {0};
-    int bits = 32 / each;
-    for (int i = 0; i < 8; i++) {
-        gale__ir_val part = each == 2 ? gale__ir_encode(ir, storage, values[i]) : with_low_byte(ir, values[i]);
-        int at = i % each * bits;
-        if (each == 4 && at + bits < 32) part = and_bits(ir, part, (1u << bits) - 1);
-        if (at) part = shift_left(ir, part, at);
-        word[i / each] = at ? op2(ir, GALE__OR, word[i / each], part) : part;
-    }
-    gale__ir_store(ir, pointer, GALE_U32, 8 / each, word_index(ir, each, index), gale__ir_pack(ir, 8 / each, word));
+    gale__ir_val words[4];
+    for (int i = 0; i < 8 / each; i++) words[i] = join_word(ir, storage, each, values + i * each);
+    gale__ir_store(ir, pointer, GALE_U32, 8 / each, word_index(ir, each, index), gale__ir_pack(ir, 8 / each, words));
 }
 
 void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *out)

@@ -3,9 +3,10 @@
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
-#define BESIDE 12582912.0f     /* 1.5 * 2^23 */
-#define BESIDE_BITS 0x4b400000 /* its bits */
-#define FAR 1048576.0f         /* larger than any level */
+#define BESIDE 12582912.0f         /* 1.5 * 2^23 */
+#define BESIDE_BITS 0x4b400000     /* its bits */
+#define FAR 1048576.0f             /* larger than any level */
+#define LEVEL_MOST_BITS 0x437f0000 /* the bits of 255 */
 
 static gale__ir_val op2(gale__ir *ir, int op, gale_type type, gale__ir_val a, gale__ir_val b)
 {
@@ -82,6 +83,35 @@ static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, gale__ir
     if (zero) bits = op2(ir, GALE__ADD, GALE_I32, bits, gale__ir_op1(ir, GALE__IR_CONVERT, GALE_I32, zero));
     bits = op2(ir, GALE__SUB, GALE_I32, bits, gale__ir_i32(ir, BESIDE_BITS));
     return is_signed ? bits : gale__ir_op1(ir, GALE__BITCAST, GALE_U32, bits);
+}
+
+/* x, if v is a level of x, a number that is at least 0: U8, with the zero point 0; otherwise 0. */
+static gale__ir_val unlimited(const gale__ir *ir, gale__ir_val v)
+{
+    uint64_t most, least;
+    gale__ir_val sum;
+    if (ir->code[v].op != GALE__BITCAST || ir->code[v].type != GALE_U32) return 0;
+    const gale__ir_instr *less = &ir->code[ir->code[v].a];
+    if (less->op != GALE__SUB || less->type != GALE_I32 || ir->code[less->a].op != GALE__BITCAST) return 0;
+    sum = ir->code[less->a].a;
+    if (ir->code[sum].op != GALE__ADD || !is_beside(ir, ir->code[sum].b)) return 0;
+    const gale__ir_instr *min = &ir->code[ir->code[sum].a], *max = &ir->code[min->a];
+    if (min->op != GALE__IR_MIN_NAN || !gale__ir_is_const(ir, min->b, &most) || most != LEVEL_MOST_BITS) return 0;
+    return max->op == GALE__IR_MAX && gale__ir_is_const(ir, max->b, &least) && !least ? min->a : 0;
+}
+
+gale__ir_val gale__ir_join_levels(gale__ir *ir, const gale__ir_val *levels)
+{
+    gale__ir_val x[4], word = gale__ir_u32(ir, 0), least = gale__ir_const(ir, GALE_F32, 1);
+    if (!(ir->math & GALE__IR_CORNERS)) return 0;
+    for (int i = 0; i < 4; i++) {
+        x[i] = unlimited(ir, levels[i]);
+        if (!x[i]) return 0;
+    }
+    for (int i = 0; i < 4; i++)
+        x[i] = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op2(ir, GALE__MUL, GALE_F32, x[i], least));
+    for (int i = 2; i >= 0; i -= 2) word = gale__ir_op3(ir, GALE__IR_JOIN_BYTES, GALE_U32, x[i], x[i + 1], word);
+    return word;
 }
 
 /* The byte of a word that a is, converted; 0: it is not known to be one. */

@@ -123,6 +123,10 @@ static gale_status check_mixed(const checker *c, gale__ir_val v, const gale__ir_
         if (a != GALE_F32 || (type != GALE_I32 && type != GALE_U32)) return bad(c, v, "F32 -> I32 or U32");
         if (in->imm != 8 && in->imm != 16 && in->imm != 32) return bad(c, v, "must have 8, 16 or 32 bits");
         break;
+    case GALE__IR_JOIN_BYTES:
+        if (a != GALE_I32 || type_of(c, in->b) != GALE_I32 || type_of(c, in->c) != GALE_U32 || type != GALE_U32)
+            return bad(c, v, "I32, I32, U32 -> U32");
+        break;
     case GALE__IR_SHUFFLE_XOR:
         if (gale__ir_bits(type) != 32 || a != type) return bad(c, v, "32-bit types only");
         break;
@@ -394,6 +398,7 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__BITCAST:
     case GALE__IR_CONVERT:
     case GALE__IR_SATURATE:
+    case GALE__IR_JOIN_BYTES:
     case GALE__IR_F16_TO_F32:
     case GALE__IR_F32_TO_F16:
     case GALE__IR_SHUFFLE_XOR: return check_mixed(c, v, in);

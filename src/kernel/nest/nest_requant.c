@@ -10,7 +10,7 @@ enum { EXTRA = 8 }; /* maximum number of instructions that clamp a value */
 
 /* One quantisation: its instructions, scale and zero point. */
 typedef struct level {
-    int div, rint, add, cast; /* add: -1, there is no zero point */
+    int div, rint, add, cast; /* div: -1, the scale is 1; add: -1, there is no zero point */
     double scale, zero;
 } level;
 
@@ -64,8 +64,8 @@ static bool find_level(const writer *w, int cast, level *out)
     }
     if (code[out->rint].op != GALE__RINT || w->uses[out->rint] != 1 || rint(out->zero) != out->zero) return false;
     out->div = code[out->rint].a;
-    if (code[out->div].op != GALE__DIV || w->uses[out->div] != 1 || !const_of(n, code[out->div].b, &out->scale))
-        return false;
+    if (code[out->div].op != GALE__DIV) out->div = -1, out->scale = 1;
+    else if (w->uses[out->div] != 1 || !const_of(n, code[out->div].b, &out->scale)) return false;
     return out->scale > 0x1p-60 && out->scale < 0x1p60 && fabs(out->zero) <= 255;
 }
 
@@ -81,7 +81,7 @@ static int32_t push_const(writer *w, double v)
 /* Clamps x to the range that the levels express; NaN becomes level 0, as in a cast. */
 static int32_t limit(writer *w, const level *l, int32_t x)
 {
-    bool is_signed = w->from->code[l->cast].type == GALE_I8, inner = w->from->code[l->div].inner;
+    bool is_signed = w->from->code[l->cast].type == GALE_I8, inner = w->from->code[l->rint].inner;
     double low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
     gale__nest_instr in = {.type = GALE_F32, .inner = inner}, test = {.type = GALE_BOOL, .inner = inner};
     int32_t least = push_const(w, (low - l->zero) * l->scale), most = push_const(w, (high - l->zero) * l->scale);
@@ -129,14 +129,16 @@ static void write_instr(writer *w, int i)
     int arity = gale__nest_arity(&in);
     w->rough[i] = in.op < GALE__SCALAR_COUNT && (in.acc == 1 || in.acc == 2);
     for (int k = 0; k < arity; k++) w->rough[i] |= w->rough[operand[k]];
-    if (w->level_of[i] && in.op == GALE__DIV) in.a = unrounded(w, in.a);
+    const level *l = w->level_of[i] ? &w->levels[w->level_of[i] - 1] : NULL;
+    bool first = l && i == (l->div >= 0 ? l->div : l->rint); /* of the instructions that make the level */
+    if (first) in.a = unrounded(w, in.a);
     const level *trip = came_from(w, i);
     if (arity > 0) in.a = w->now[in.a];
     if (arity > 1) in.b = w->now[in.b];
     if (arity > 2) in.c = w->now[in.c];
     if (trip) in.a = w->now[trip->rint];
-    if (w->level_of[i]) {
-        if (in.op == GALE__DIV) in.a = limit(w, &w->levels[w->level_of[i] - 1], in.a);
+    if (l) {
+        if (first) in.a = limit(w, l, in.a);
         in.acc = w->rough[i] ? GALE__NEST_ROUGH : GALE__NEST_NEAR;
     }
     w->now[i] = push(w, in);
@@ -159,7 +161,9 @@ gale_status gale__nest_requantise(gale__nest *n, gale__arena *arena)
     count_uses(w);
     for (int i = 0; i < n->n_code && w->n_levels < GALE__NEST_CODE_MAX / 4; i++) {
         level *l = &w->levels[w->n_levels];
-        if (find_level(w, i, l)) w->level_of[l->div] = w->level_of[l->rint] = w->level_of[i] = (int16_t)++w->n_levels;
+        if (!find_level(w, i, l)) continue;
+        w->level_of[l->rint] = w->level_of[i] = (int16_t)++w->n_levels;
+        if (l->div >= 0) w->level_of[l->div] = (int16_t)w->n_levels;
     }
     int most = n->n_code + EXTRA * w->n_levels;
     if (!w->n_levels || most > GALE__NEST_CODE_MAX) goto done;

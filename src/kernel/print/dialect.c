@@ -95,6 +95,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     PTX_CONVERT(fn, "f32", "fast_log2", "f32", "lg2.approx.ftz.f32", "f") \
     fn "u32 fma_halves(u32 a,u32 b,u32 c){u32 r;asm(\"{.reg .b16 l,h;.reg .b32 d;mov.b32 {l,h},%2;mov.b32 d,{l,l};fma.rn.f16x2 %0,%1,d,%3;}\"" \
     ":\"=r\"(r):\"r\"(a),\"r\"(b),\"r\"(c));return r;}\n" \
+    fn "u32 join_bytes(i32 a,i32 b,u32 c){u32 r;asm(\"cvt.pack.sat.u8.s32.b32 %0,%2,%1,%3;\":\"=r\"(r):\"r\"(a),\"r\"(b),\"r\"(c));return r;}\n" \
     fn "f32 fast_quotient(f32 a,f32 b){f32 r;asm(\"rcp.approx.ftz.f32 %0,%1;\":\"=f\"(r):\"f\"(b));return a*r;}\n"
 #define PTX_HALF(fn) \
     fn "f32 from_half(u32 h){f32 f;asm(\"cvt.f32.f16 %0,%1;\":\"=f\"(f):\"h\"((u16)h));return f;}\n" \
@@ -106,7 +107,8 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     [GALE__IR_FAST_SQRT] = FLOATS("fast_sqrt($0)"), [GALE__IR_FAST_DIV] = FLOATS("fast_div($0,$1)"),                     \
     [GALE__IR_FAST_LOG2] = FLOATS("fast_log2($0)"), [GALE__IR_FAST_QUOTIENT] = FLOATS("fast_quotient($0,$1)"),           \
     [GALE__IR_MIN_NAN] = FLOATS("min_nan($0,$1)"), [GALE__IR_MAX_NAN] = FLOATS("max_nan($0,$1)"),                        \
-    [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL}, [GALE__IR_FMA_HALVES] = ALL("fma_halves($0,$1,$2)"), [GALE__IR_LANE] = ALL("lane_id()")
+    [GALE__IR_SATURATE] = {NULL, NULL, "sat_i$i($0)", "sat_u$i($0)", NULL}, [GALE__IR_FMA_HALVES] = ALL("fma_halves($0,$1,$2)"), \
+    [GALE__IR_JOIN_BYTES] = ALL("join_bytes($0,$1,$2)"), [GALE__IR_LANE] = ALL("lane_id()")
 
 /* The four ways to load a matrix: rows of 16 or halves of 8 in the register order of mma.sync, as stored
  * or transposed.  Sums of a thread: columns 0..7 in r[0..3], columns 8..15 in r[4..7], as mma.sync leaves them.
