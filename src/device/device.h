@@ -76,9 +76,9 @@ typedef struct gale__matrix_map {
     int ref; /* of the launch */
     uint64_t offset, rows, k, pitch;
     uint32_t box_rows, element, row;
-    bool spread; /* of each 32 rows of a box, those that differ in bits 3 and 4 lie where bits 1 and 2 would put them,
-                    and the other way round */
-    bool window; /* rows: pictures; pitch: from one to the next */
+    uint32_t spread; /* 0; or of each 32 or 64 rows of a box, those that differ in the two upper bits lie where bits 1
+                        and 2 would put them, and those that differ in the bits between lie above these */
+    bool window;     /* rows: pictures; pitch: from one to the next */
     gale__matrix_axis axis[2];
 } gale__matrix_map;
 #define GALE__LAUNCH_MAPS 2

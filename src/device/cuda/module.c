@@ -189,13 +189,15 @@ static int encode_window(const gale__cu_api *api, const gale__matrix_map *m, uin
         upper, m->row / m->element, m->box_rows, step, 0, swizzle_of(m), MAP_PROMOTE_256, 0);
 }
 
-/* The rows of a spread box are numbered by five bits: the order of the dimensions is that in work-group memory. */
+/* The rows of a spread box are numbered by five or six bits: the order of the dimensions is that in work-group memory.
+ */
 static int encode_rows(const gale__cu_api *api, const gale__matrix_map *m, uint64_t address, void *out)
 {
     uint64_t p = m->pitch;
-    const uint64_t spread[5] = {m->k, 2, 4, 4, m->rows / 32}, plain[2] = {m->k, m->rows};
-    const uint64_t spread_pitch[4] = {p, 8 * p, 2 * p, 32 * p};
-    const uint32_t box_k = m->row / m->element, spread_box[5] = {box_k, 2, 4, 4, m->box_rows / 32};
+    uint32_t n = m->spread ? m->spread : 32;
+    const uint64_t spread[5] = {m->k, 2, 4, n / 8, m->rows / n}, plain[2] = {m->k, m->rows};
+    const uint64_t spread_pitch[4] = {p, n / 4 * p, 2 * p, n * p};
+    const uint32_t box_k = m->row / m->element, spread_box[5] = {box_k, 2, 4, n / 8, m->box_rows / n};
     const uint32_t plain_box[2] = {box_k, m->box_rows}, step[5] = {1, 1, 1, 1, 1};
     return api->map_encode(out, m->element == 1 ? MAP_BYTES : MAP_HALVES, m->spread ? 5 : 2, address,
         m->spread ? spread : plain, m->spread ? spread_pitch : &p, m->spread ? spread_box : plain_box, step, 0,

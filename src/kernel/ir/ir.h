@@ -127,9 +127,10 @@ typedef enum gale__ir_op {
     GALE__IR_MAP_COPY, /* TMA, on devices with matrix_maps: copies a box of map (imm & 255), from element c of row d on,
                           to element b of work-group array a, at a multiple of 1,024 bytes, in the order that GROUP_ADD
                           requires.  It arrives at the gate of the preceding GATE_EXPECT. imm bit 8: the map is spread,
-                          and d a multiple of 32; bit 9: it is a window, c has the channel in 16 bits, then the pixel of
-                          the window in 8 bits each along width and height, and d (U64) the first window in 16 bits each
-                          and 32 for the picture; from bit 16 on: the pointer parameter that the map is made of */
+                          and d counts its 32 or 64 rows; bit 9: it is a window, c has the channel in 16 bits, then the
+                          pixel of the window in 8 bits each along width and height, and d (U64) the first window in 16
+                          bits each and 32 for the picture; from bit 16 on: the pointer parameter that the map is made
+                          of */
     GALE__IR_READY,    /* waits for the end of the preceding kernel (programmatic dependent launch): before this, only
                           `settled` pointers are read, and nothing is written to device memory.  At most once, outside all
                           blocks; a kernel without it waits at its start */
@@ -227,13 +228,14 @@ gale__ir_val gale__ir_encode(gale__ir *ir, gale_type to, gale__ir_val v);
 gale__ir_val gale__ir_decode(gale__ir *ir, gale_type from, gale__ir_val code);
 /* Loads `width` elements of any storage type into out[], as compute-type scalars; and the way back (narrowing). */
 void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *out);
-/* Eight values of 8 or 16 bits, as `load_as` loads them, in two steps: words in memory (how many; 0: not such values),
- * and the values in them. */
-int gale__ir_word_count(gale_type storage);
-void gale__ir_load_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, gale__ir_val *words);
+/* Eight values of 8 or 16 bits, or 16 of 8 bits, as `load_as` loads them, in two steps: words in memory (how many; 0:
+ * not such values), and the values in them. */
+int gale__ir_word_count(gale_type storage, int width);
+void gale__ir_load_words(
+    gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *words);
 /* The word that v is byte *number of; 0: it is none. */
 gale__ir_val gale__ir_word_of_byte(const gale__ir *ir, gale__ir_val v, unsigned *number);
-void gale__ir_from_words(gale__ir *ir, gale_type storage, const gale__ir_val *words, gale__ir_val *out);
+void gale__ir_from_words(gale__ir *ir, gale_type storage, int width, const gale__ir_val *words, gale__ir_val *out);
 void gale__ir_store_as(
     gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, const gale__ir_val *values);
 /* The memory type a storage type travels in: F16 -> U16, BOOL -> U8, I4 -> I8 ... */

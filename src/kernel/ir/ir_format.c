@@ -232,13 +232,13 @@ static gale__ir_val advance(gale__ir *ir, gale__ir_val index, int by)
     return op2(ir, GALE__ADD, index, gale__ir_const(ir, gale__ir_type(ir, index), (uint64_t)by));
 }
 
-/* Eight values of 8 or 16 bits are two or four words; their index is a multiple of eight.  How many a word holds; 0:
- * they are not taken so. */
+/* Eight values of 8 or 16 bits, or 16 of 8 bits, are two or four words; their index is a multiple of their number.  How
+ * many a word holds; 0: they are not taken so. */
 static int per_word(gale_type storage, int width)
 {
-    if (width != 8) return 0;
-    if (storage == GALE_U8 || storage == GALE_I8) return 4;
-    return is_coded(storage) && gale__type_table[storage].size == 2 ? 2 : 0;
+    bool bytes = storage == GALE_U8 || storage == GALE_I8;
+    if (bytes && (width == 8 || width == 16)) return 4;
+    return width == 8 && is_coded(storage) && gale__type_table[storage].size == 2 ? 2 : 0;
 }
 
 static gale__ir_val word_index(gale__ir *ir, int each, gale__ir_val index)
@@ -246,23 +246,24 @@ static gale__ir_val word_index(gale__ir *ir, int each, gale__ir_val index)
     return op2(ir, GALE__IR_SHR, index, gale__ir_const(ir, gale__ir_type(ir, index), each == 4 ? 2 : 1));
 }
 
-int gale__ir_word_count(gale_type storage)
+int gale__ir_word_count(gale_type storage, int width)
 {
-    int each = per_word(storage, 8);
-    return each ? 8 / each : 0;
+    int each = per_word(storage, width);
+    return each ? width / each : 0;
 }
 
-void gale__ir_load_words(gale__ir *ir, int pointer, gale_type storage, gale__ir_val index, gale__ir_val *words)
+void gale__ir_load_words(
+    gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *words)
 {
-    int each = per_word(storage, 8);
-    gale__ir_val v = gale__ir_load(ir, pointer, GALE_U32, 8 / each, word_index(ir, each, index));
-    for (int i = 0; i < 8 / each; i++) words[i] = gale__ir_lane(ir, v, i);
+    int each = per_word(storage, width);
+    gale__ir_val v = gale__ir_load(ir, pointer, GALE_U32, width / each, word_index(ir, each, index));
+    for (int i = 0; i < width / each; i++) words[i] = gale__ir_lane(ir, v, i);
 }
 
-void gale__ir_from_words(gale__ir *ir, gale_type storage, const gale__ir_val *words, gale__ir_val *out)
+void gale__ir_from_words(gale__ir *ir, gale_type storage, int width, const gale__ir_val *words, gale__ir_val *out)
 {
-    int each = per_word(storage, 8), bits = 32 / each;
-    for (int i = 0; i < 8; i++) {
+    int each = per_word(storage, width), bits = 32 / each;
+    for (int i = 0; i < width; i++) {
         gale__ir_val part = words[i / each];
         int at = i % each * bits;
         if (at) part = shift_right(ir, part, at);
@@ -312,22 +313,22 @@ static gale__ir_val join_word(gale__ir *ir, gale_type storage, int each, const g
 }
 
 static void store_words(
-    gale__ir *ir, int pointer, gale_type storage, int each, gale__ir_val index, const gale__ir_val *values)
+    gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, const gale__ir_val *values)
 {
     gale__ir_val words[4];
-    for (int i = 0; i < 8 / each; i++) words[i] = join_word(ir, storage, each, values + i * each);
-    gale__ir_store(ir, pointer, GALE_U32, 8 / each, word_index(ir, each, index), gale__ir_pack(ir, 8 / each, words));
+    int each = per_word(storage, width), n = width / each;
+    for (int i = 0; i < n; i++) words[i] = join_word(ir, storage, each, values + i * each);
+    gale__ir_store(ir, pointer, GALE_U32, n, word_index(ir, each, index), gale__ir_pack(ir, n, words));
 }
 
 void gale__ir_load_as(gale__ir *ir, int pointer, gale_type storage, int width, gale__ir_val index, gale__ir_val *out)
 {
     gale_type mem = gale__ir_mem_type(storage);
     int step = split_width(mem, width);
-    int each = per_word(storage, width);
-    if (each) {
+    if (per_word(storage, width)) {
         gale__ir_val words[4];
-        gale__ir_load_words(ir, pointer, storage, index, words);
-        gale__ir_from_words(ir, storage, words, out);
+        gale__ir_load_words(ir, pointer, storage, width, index, words);
+        gale__ir_from_words(ir, storage, width, words, out);
         return;
     }
     for (int at = 0; at < width; at += step) {
@@ -353,9 +354,8 @@ void gale__ir_store_as(
 {
     gale_type mem = gale__ir_mem_type(storage);
     int step = split_width(mem, width);
-    int each = per_word(storage, width);
-    if (each) {
-        store_words(ir, pointer, storage, each, index, values);
+    if (per_word(storage, width)) {
+        store_words(ir, pointer, storage, width, index, values);
         return;
     }
     for (int at = 0; at < width; at += step) {

@@ -212,7 +212,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "static __device__ __forceinline__ void map_copy_4(const void*p,const struct map*m,u32 k,u64 r,const void*g){" \
     "asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0],[%1,{%2,%3,%4,%5}],[%6],{%7,%8};\"" \
     "::\"r\"(shared_at(p)),\"l\"((u64)m),\"r\"(k&0xffffu),\"r\"((i32)(short)r),\"r\"((i32)(short)(r>>16)),\"r\"((u32)(r>>32)),\"r\"(shared_at(g)),\"h\"((u16)(k>>16&255u)),\"h\"((u16)(k>>24)):\"memory\");}\n" \
-    "#define map_copy_5(p,m,k,r,g) MAP_COPY(\"5d\",\"%2,%5,%5,%5,%3\") MAP_PLACE(p,m,k,(r)>>5,g)\n" \
+    "#define map_copy_5(p,m,k,r,g) MAP_COPY(\"5d\",\"%2,%5,%5,%5,%3\") MAP_PLACE(p,m,k,r,g)\n" \
     "#define gate_arrive(g) asm volatile(\"{.reg .b64 t;mbarrier.arrive.shared.b64 t,[%0];}\"::\"r\"(shared_at(g)):\"memory\")\n" \
     "#define gate_copies(g) asm volatile(\"cp.async.mbarrier.arrive.noinc.shared.b64 [%0];\"::\"r\"(shared_at(g)):\"memory\")\n" \
     "#define gate_wait(g,c) asm volatile(\"{.reg .pred p;W%=:mbarrier.try_wait.parity.shared.b64 p,[%0],%1;@!p bra W%=;}\"::\"r\"(shared_at(g)),\"r\"(c):\"memory\")\n" \

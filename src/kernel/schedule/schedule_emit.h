@@ -5,7 +5,7 @@
 #include "kernel/schedule/schedule.h"
 
 #define GALE__EMIT_LANES 128 /* most values of one instruction a thread holds */
-#define GALE__EMIT_VECTOR 8  /* most neighbours */
+#define GALE__EMIT_VECTOR 16 /* most neighbours */
 #define GALE__EMIT_OUTER_BLOCKS 64
 #define GALE__EMIT_INNER_BLOCKS 32
 

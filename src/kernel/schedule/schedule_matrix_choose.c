@@ -483,6 +483,13 @@ static int choose_results(const gale_device_caps *caps, const gale__schedule *s)
     return (int)most;
 }
 
+static bool stores_bytes(const gale__nest *nest)
+{
+    for (int i = 0; i < nest->n_stores; i++)
+        if (!gale__ir_is_byte(nest->accesses[nest->stores[i].access].type)) return false;
+    return true;
+}
+
 bool gale__schedule_choose_matrix(
     const gale__nest *nest, const gale_device_caps *caps, const gale__schedule_want *want, gale__schedule *s)
 {
@@ -518,6 +525,10 @@ bool gale__schedule_choose_matrix(
     t.few = (uint8_t)((m < t.tile_m) | (n < t.tile_n) << 1);
     if (t.relay) t.few |= (uint8_t)((m % t.tile_m ? 0 : GALE__WHOLE_ROWS) | (n % t.tile_n ? 0 : GALE__WHOLE_COLUMNS));
     t.steps = (uint8_t)(t.direct ? t.micro_m / 8 : choose_results(caps, &t));
+    if (stores_bytes(nest) && t.direct && last % 16 == 0 && n % 64 == 0 && t.tile_n % 64 == 0) {
+        t.vector = 16; /* rows of 64 bytes: memory takes a request for each row that four threads write */
+        t.steps = 2;
+    }
     if (t.rows > 1) {
         t.vector = (uint8_t)(last % 2 || t.tile_m == 16 ? 1 : 2);
         t.steps = (uint8_t)(t.tile_m * t.tile_n / t.vector / (SETS * t.lanes));

@@ -35,8 +35,8 @@ static bool find_rows(
         .box_rows = size,
         .element = element,
         .row = s->tile_k * element,
-        .spread = which && s->direct};
-    return pitch >= k && out->pitch % 16 == 0 && out->offset % 16 == 0 && (!out->spread || rows % 32 == 0);
+        .spread = which && s->direct ? s->vector == 16 ? 64 : 32 : 0};
+    return pitch >= k && out->pitch % 16 == 0 && out->offset % 16 == 0 && (!out->spread || rows % out->spread == 0);
 }
 
 /* Which dimensions of a nest walk a window: along the width (0) and the height (1), the windows and the pixels within
@@ -213,6 +213,7 @@ void gale__matrix_ask(gale__matrix *t, gale__ir_val number, gale__ir_val k, int 
     gale__ir_val at[2] = {t->tile.tiling.origin[0], t->tile.tiling.origin[1]};
     bool pixels = s->maps == GALE__MAPS_WINDOW;
     if (pixels && (parts & 1)) place_window(t, k, &from[0], &at[0]);
+    if (s->direct) at[1] = op32(ir, GALE__IR_DIV, at[1], 4u * s->vector);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GATE_EXPECT,
                          .a = t->gates,
                          .b = number,

@@ -48,13 +48,13 @@ static void place_fill(gale__matrix_part *p)
     if (a->n_guards && byte) p->fill = gale__ir_u32(p->emit.ir, byte * 0x01010101u);
 }
 
-/* The column that lies at place `at`: bits 1 and 2 say which thread of four has its sums, which gets bits 3 and 4 here
- * (schedule_matrix_store.c). */
-static gale__ir_val column_at(gale__ir *ir, gale__ir_val at)
+/* The column that lies at place `at`: bits 1 and 2 say which thread of four has its sums, and `vector` columns of each
+ * thread are neighbours (schedule_matrix_store.c). */
+static gale__ir_val column_at(gale__ir *ir, gale__ir_val at, uint32_t vector)
 {
-    gale__ir_val thread = op32(ir, GALE__AND, op32(ir, GALE__IR_SHL, at, 2), 24);
-    gale__ir_val pair = op32(ir, GALE__AND, op32(ir, GALE__IR_SHR, at, 2), 6);
-    return add32(ir, op32(ir, GALE__AND, at, ~30u), add32(ir, thread, pair));
+    gale__ir_val thread = op32(ir, GALE__AND, op32(ir, GALE__IR_SHL, at, vector == 16 ? 3 : 2), 3 * vector);
+    gale__ir_val pair = op32(ir, GALE__AND, op32(ir, GALE__IR_SHR, at, 2), vector - 2);
+    return add32(ir, op32(ir, GALE__AND, at, ~(4 * vector - 2)), add32(ir, thread, pair));
 }
 
 /* Rows or columns past the end repeat the last one; their results are never stored.  If most of them would, nothing is
@@ -80,7 +80,7 @@ void gale__matrix_part_place(gale__matrix *t, gale__matrix_part *p)
                  top = gale__ir_op2(ir, GALE__SUB, e->index, count, gale__emit_index(e, unit));
     for (int b = 0; b < e->outer_blocks; b++) {
         gale__ir_val coord[GALE__NEST_DIMS], at = op32(ir, GALE__ADD, p->first_side, (uint32_t)b * p->step_side);
-        if (p->which && s->direct) at = column_at(ir, at);
+        if (p->which && s->direct) at = column_at(ir, at, s->vector);
         at = gale__emit_add(e, t->tile.tiling.origin[p->which], gale__emit_widen(e, at));
         if (s->few >> p->which & 1) p->there[b] = gale__ir_op2(ir, GALE__LT, GALE_BOOL, at, count);
         gale__emit_tile_clear_coords(&t->tile.tiling, coord);

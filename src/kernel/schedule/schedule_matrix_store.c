@@ -110,8 +110,28 @@ static void store_vectors(gale__matrix_tile *t, const result_part *r)
 /* Registers of a thread for what is held: those that sums and the results at work leave. */
 #define HELD_MOST 48
 
-/* The rows of a thread's results: number b of `steps`, 32 columns of the tile from `from` on, eight for each thread. */
-static void place_direct(gale__matrix_tile *t, gale__ir_val from)
+/* Columns that a part of the tile's results has: `vector` neighbours for each of four threads. */
+static uint32_t part_columns(const gale__schedule *s) { return 4u * s->vector; }
+
+/* Parts are counted by columns, of all rows, or of 16 rows for each subgroup after the others. */
+static uint32_t all_columns(const gale__schedule *s) { return s->micro_n * (s->micro_m / 8u / s->steps); }
+
+/* The part from `part` on: its first column, and which of the subgroup's rows it has. */
+static gale__ir_val column_of(gale__matrix_tile *t, gale__ir_val part)
+{
+    const gale__schedule *s = t->tiling.emit.schedule;
+    return all_columns(s) > s->micro_n ? op32(t->tiling.emit.ir, GALE__IR_REM, part, s->micro_n) : part;
+}
+
+static gale__ir_val rows_of(gale__matrix_tile *t, gale__ir_val part)
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    return all_columns(s) > s->micro_n ? op32(ir, GALE__IR_DIV, part, s->micro_n) : gale__ir_u32(ir, 0);
+}
+
+/* The rows of a thread's results: number b of `steps`. */
+static void place_direct(gale__matrix_tile *t, gale__ir_val part)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
@@ -119,7 +139,9 @@ static void place_direct(gale__matrix_tile *t, gale__ir_val from)
     gale__ir_val lane = op32(ir, GALE__IR_REM, e->tid, s->lanes);
     gale__ir_val first =
         add32(ir, op32(ir, GALE__MUL, t->row, s->relay ? 16 : s->micro_m), op32(ir, GALE__IR_DIV, lane, 4));
-    gale__ir_val column = add32(ir, op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, lane, 4), 8), from);
+    gale__ir_val column =
+        add32(ir, op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, lane, 4), s->vector), column_of(t, part));
+    if (all_columns(s) > s->micro_n) first = add32(ir, first, op32(ir, GALE__MUL, rows_of(t, part), s->steps * 32));
     for (uint32_t b = 0; b < s->steps; b++)
         place_result(t, (int)b, op32(ir, GALE__ADD, first, b / 2 * 64 + b % 2 * 8), column);
 }
@@ -134,8 +156,8 @@ static bool walks_rows(const gale__matrix_tile *t, const gale__nest_access *a)
     return false;
 }
 
-/* Registers for 32 columns of what an instruction loads: a residual of 8 or 16 bits in eight columns of every row, as
- * words; or f32 by column, such as a bias.  0: it is neither. */
+/* Registers for a part of what an instruction loads: a residual of 8 or 16 bits in the columns of every row, as words;
+ * or f32 by column, such as a bias.  0: it is neither. */
 static uint32_t held_registers(const gale__matrix_tile *t, const gale__nest_instr *in)
 {
     const gale__emit *e = &t->tiling.emit;
@@ -143,39 +165,41 @@ static uint32_t held_registers(const gale__matrix_tile *t, const gale__nest_inst
     const gale__nest_access *a = &e->nest->accesses[in->access];
     if (a->n_guards || !gale__schedule_access_walks(a, e->vector_dim)) return 0;
     bool rows = walks_rows(t, a);
-    int width = gale__schedule_access_width(e->nest, a, e->vector_dim, 8);
-    if (width != 8 && (rows || width != 4)) return 0;
-    if (!rows) return a->type == GALE_F32 ? 8 : 0;
-    return e->schedule->steps * (uint32_t)gale__ir_word_count(a->type);
+    int vector = e->schedule->vector, width = gale__schedule_access_width(e->nest, a, e->vector_dim, vector);
+    if (width != vector && (rows || width < 4)) return 0;
+    if (!rows) return a->type == GALE_F32 ? (uint32_t)vector : 0;
+    return e->schedule->steps * (uint32_t)gale__ir_word_count(a->type, vector);
 }
 
-/* The first of the registers for 32 columns from `from` on: those of others are overwritten. */
-static gale__ir_val held_at(gale__matrix_tile *t, gale__ir_val from, uint32_t registers)
+/* The first of the registers for a part: those of others are overwritten. */
+static gale__ir_val held_at(gale__matrix_tile *t, gale__ir_val part, uint32_t registers)
 {
     gale__ir *ir = t->tiling.emit.ir;
-    return op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, op32(ir, GALE__IR_DIV, from, 32), t->ahead), registers);
+    gale__ir_val number = op32(ir, GALE__IR_DIV, part, part_columns(t->tiling.emit.schedule));
+    return op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, number, t->ahead), registers);
 }
 
-static void hold_load(gale__matrix_tile *t, const gale__matrix_held *h, gale__ir_val from)
+static void hold_load(gale__matrix_tile *t, const gale__matrix_held *h, gale__ir_val part)
 {
     gale__emit *e = &t->tiling.emit;
     const gale__nest_instr *in = &e->nest->code[h->load];
     const gale__nest_access *a = &e->nest->accesses[in->access];
     uint32_t blocks = h->type == GALE_F32 ? 1 : e->schedule->steps, per = h->registers / blocks;
-    gale__ir_val at = held_at(t, from, h->registers), values[8], ok;
+    gale__ir_val at = held_at(t, part, h->registers), values[16], ok;
+    int vector = e->schedule->vector;
     for (uint32_t b = 0; b < blocks; b++) {
         gale__ir_val place = gale__emit_address(e, in->access, (int)b, -1, &ok);
-        if (h->type == GALE_F32) gale__ir_load_as(e->ir, a->buffer, a->type, 8, place, values);
-        else gale__ir_load_words(e->ir, a->buffer, a->type, place, values);
+        if (h->type == GALE_F32) gale__ir_load_as(e->ir, a->buffer, a->type, vector, place, values);
+        else gale__ir_load_words(e->ir, a->buffer, a->type, vector, place, values);
         for (uint32_t i = 0; i < per; i++)
             gale__ir_op3(e->ir, GALE__IR_SET, h->type, h->array, op32(e->ir, GALE__ADD, at, b * per + i), values[i]);
     }
 }
 
-static void hold(gale__matrix_tile *t, gale__ir_val from)
+static void hold(gale__matrix_tile *t, gale__ir_val part)
 {
-    place_direct(t, from);
-    for (int i = 0; i < t->n_held; i++) hold_load(t, &t->held[i], from);
+    place_direct(t, part);
+    for (int i = 0; i < t->n_held; i++) hold_load(t, &t->held[i], part);
 }
 
 void gale__matrix_hold(gale__matrix_tile *t)
@@ -192,45 +216,47 @@ void gale__matrix_hold(gale__matrix_tile *t)
         all += registers;
     }
     if (!t->n_held) return;
-    t->ahead = e->schedule->micro_n / 32u;
+    uint32_t columns = part_columns(e->schedule);
+    t->ahead = all_columns(e->schedule) / columns;
     if (t->ahead > HELD_MOST / all) t->ahead = HELD_MOST / all;
     for (int i = 0; i < t->n_held; i++)
         t->held[i].array = gale__ir_add(
             e->ir, (gale__ir_instr){
                        .op = GALE__IR_ARRAY, .type = (uint8_t)t->held[i].type, .imm = t->ahead * t->held[i].registers});
-    hold(t, loop(e->ir, 32 * t->ahead, 32, true));
+    hold(t, loop(e->ir, columns * t->ahead, columns, true));
     gale__emit_close(e);
 }
 
-static void take_load(gale__matrix_tile *t, const gale__matrix_held *h, gale__ir_val from)
+static void take_load(gale__matrix_tile *t, const gale__matrix_held *h, gale__ir_val part)
 {
     gale__emit *e = &t->tiling.emit;
     gale_type type = e->nest->accesses[e->nest->code[h->load].access].type;
     uint32_t blocks = h->type == GALE_F32 ? 1 : e->schedule->steps, per = h->registers / blocks;
-    gale__ir_val at = held_at(t, from, h->registers), words[8], *values = &e->val[h->load * e->lanes];
+    gale__ir_val at = held_at(t, part, h->registers), words[16], *values = &e->val[h->load * e->lanes];
+    uint32_t vector = e->schedule->vector;
     for (uint32_t b = 0; b < blocks; b++) {
         for (uint32_t i = 0; i < per; i++)
             words[i] = gale__ir_op2(e->ir, GALE__IR_GET, h->type, h->array, op32(e->ir, GALE__ADD, at, b * per + i));
-        if (blocks > 1) gale__ir_from_words(e->ir, type, words, values + 8 * b);
+        if (blocks > 1) gale__ir_from_words(e->ir, type, (int)vector, words, values + vector * b);
     }
-    for (uint32_t i = 0; blocks == 1 && i < 8u * e->schedule->steps; i++) values[i] = words[i % 8];
+    for (uint32_t i = 0; blocks == 1 && i < vector * e->schedule->steps; i++) values[i] = words[i % vector];
     e->done[h->load] = 1;
 }
 
-/* The values that are held; those of the columns that come after take their place. */
-static void take_held(gale__matrix_tile *t, gale__ir_val from)
+/* The values that are held; those of the parts that come after take their place. */
+static void take_held(gale__matrix_tile *t, gale__ir_val part)
 {
     gale__emit *e = &t->tiling.emit;
-    for (int i = 0; i < t->n_held; i++) take_load(t, &t->held[i], from);
-    if (32 * t->ahead >= e->schedule->micro_n) return;
-    gale__emit_if(
-        e, gale__ir_op2(e->ir, GALE__LT, GALE_BOOL, from, gale__ir_u32(e->ir, e->schedule->micro_n - 32 * t->ahead)));
-    hold(t, op32(e->ir, GALE__ADD, from, 32 * t->ahead));
+    uint32_t all = all_columns(e->schedule), ahead = part_columns(e->schedule) * t->ahead;
+    for (int i = 0; i < t->n_held; i++) take_load(t, &t->held[i], part);
+    if (ahead >= all) return;
+    gale__emit_if(e, gale__ir_op2(e->ir, GALE__LT, GALE_BOOL, part, gale__ir_u32(e->ir, all - ahead)));
+    hold(t, op32(e->ir, GALE__ADD, part, ahead));
     gale__emit_close(e);
 }
 
-/* Eight neighbours of each of the thread's rows, 32 columns of the tile after 32.  Of every 32 sums of a row a thread
- * has four pairs; columns lie so that they are neighbours in memory. */
+/* Eight or 16 neighbours of each of the thread's rows, one part after the other.  Of every 32 or 64 sums of a row a
+ * thread has four or eight pairs; columns lie so that they are neighbours in memory. */
 static void store_direct(gale__matrix_tile *t)
 {
     gale__emit *e = &t->tiling.emit;
@@ -238,14 +264,14 @@ static void store_direct(gale__matrix_tile *t)
     const gale__schedule *s = e->schedule;
     gale_type type = gale__ir_type(ir, t->sums);
     gale__emit_acc sums[GALE__EMIT_LANES];
-    gale__ir_val from = loop(ir, s->micro_n, 32, true);
-    if (t->n_held) take_held(t, from);
-    place_direct(t, from);
+    gale__ir_val part = loop(ir, all_columns(s), part_columns(s), true), half = op32(ir, GALE__IR_DIV, part, 2);
+    if (t->n_held) take_held(t, part);
+    place_direct(t, part);
     for (uint32_t b = 0; b < s->steps; b++)
-        for (uint32_t i = 0; i < 8; i++) {
+        for (uint32_t i = 0; i < s->vector; i++) {
             uint32_t number = b / 2 * s->micro_n / 2 + i / 4 * 8 + i / 2 % 2 * 4 + b % 2 * 2 + i % 2;
-            gale__ir_val at = op32(ir, GALE__ADD, op32(ir, GALE__IR_DIV, from, 2), number);
-            sums[8 * b + i].value = gale__ir_op2(ir, GALE__IR_GET, type, t->sums, at);
+            gale__ir_val at = op32(ir, GALE__ADD, half, number);
+            sums[s->vector * b + i].value = gale__ir_op2(ir, GALE__IR_GET, type, t->sums, at);
         }
     gale__emit_results(e, t->tiling.contraction.reduce, sums);
     gale__emit_close(e);
