@@ -24,8 +24,17 @@ static bool is_whole(const gale__prim_graph *g, gale__node x)
     return from == GALE_I32 || from == GALE_I8 || from == GALE_U8;
 }
 
+/* Looks through a rounding to half precision: quantisation rounds more coarsely anyway. */
+static gale__node unrounded(const gale__prim_graph *g, gale__node x)
+{
+    const gale__prim_node *p = at(g, x), *half = p->op == GALE__CAST ? at(g, p->in[0]) : NULL;
+    bool rounds = half && half->op == GALE__CAST && (half->type == GALE_F16 || half->type == GALE_BF16);
+    return rounds && at(g, half->in[0])->type == GALE_F32 ? half->in[0] : x;
+}
+
 static gale__node over(gale__prim_graph *g, gale__node x, gale__node by, int depth)
 {
+    x = unrounded(g, x);
     const gale__prim_node p = *at(g, x);
     gale__node known = constant(g, x), a, b;
     if (p.type != GALE_F32 || depth > DEPTH) return GALE__NIL;

@@ -503,9 +503,10 @@ static void open_kernel(printer *p)
         spell(out, d->pointer_base, NULL, GALE_F32, (uint64_t)i);
         gale__str_add(out, "\n");
     }
-    gale__str_add(out, d->begin);
+    if (!ir->late) gale__str_add(out, d->begin);
     if (ir->n_maps) gale__str_add(out, "if(threadIdx.x==0u){map_ahead(&M0);map_ahead(&M1);}\n");
     if (!gale__ir_has_ready(ir)) gale__str_add(out, d->ready);
+    if (ir->late) gale__str_add(out, d->begin);
     declare_shared(p);
 }
 
