@@ -270,46 +270,62 @@ static float level_input(int i)
     return i < ITEMS ? corner_inputs[i] : i < 2 * ITEMS ? (float)(i - ITEMS) + 0.5f : (float)i * 4.75f - 40;
 }
 
+/* Limits, ties, infinities and NaN, which gives the lowest level. */
+static const struct level_kind {
+    gale_type type;
+    float zero, low, high;
+} level_kinds[] = {{GALE_U8, 0, 0, 255}, {GALE_U8, 7, 0, 255}, {GALE_I8, -5, -128, 127}};
+static const struct level_kind *level_kind;
+
 static bool check_levels(const ir_job *job, const char *device)
 {
     const uint8_t *have = job->buffers[1].data;
     for (int i = 0; i < LEVELS; i++) {
-        float x = level_input(i), want = x > 0 ? rintf(fminf(x, 255)) : 0;
-        if ((float)have[i] != want) return printf("FAIL level of %g on %s\n", (double)x, device), false;
+        float x = level_input(i), zero = level_kind->zero,
+              want = rintf(fminf(fmaxf(x, level_kind->low - zero), level_kind->high - zero)) + zero;
+        float number = level_kind->type == GALE_I8 ? (float)(int8_t)have[i] : (float)have[i];
+        if (number != want) return printf("FAIL level of %g on %s: %g\n", (double)x, device, (double)number), false;
     }
     return true;
 }
 
-/* Limits, ties, infinities and NaN, whose level is 0. */
+static gale__ir_val level_of(gale__ir *ir, gale__ir_val x)
+{
+    const struct level_kind *k = level_kind;
+    gale__ir_val v = gale__ir_op2(ir, GALE__IR_MAX, GALE_F32, x, gale__ir_f32(ir, k->low - k->zero));
+    v = gale__ir_scalar(ir, GALE__MIN, GALE_F32, v, gale__ir_f32(ir, k->high - k->zero), 0);
+    ir->code[v].imm = 1;
+    v = gale__ir_level(ir, GALE__RINT, GALE_F32, v, 0, GALE__IR_NEAR);
+    if (k->zero != 0) v = gale__ir_op2(ir, GALE__ADD, GALE_F32, v, gale__ir_f32(ir, k->zero));
+    return gale__ir_level(ir, GALE__CAST, k->type, v, 0, GALE__IR_NEAR);
+}
+
 TEST(levels_become_words)
 {
     gale__ir ir;
     gale__ir_val lanes[8];
     float in[LEVELS];
-    uint8_t out[LEVELS] = {0};
-    int joined = 0;
     for (int i = 0; i < LEVELS; i++) in[i] = level_input(i);
-    gale__ir_init(&ir, "levels");
-    ir.math = GALE__IR_CORNERS;
-    ir.n_pointers = 2;
-    ir.readonly = 1;
-    ir.group[0] = LEVELS / 8;
-    gale__ir_val at = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32}),
-                 first = gale__ir_op2(&ir, GALE__MUL, GALE_U32, at, gale__ir_u32(&ir, 8));
-    gale__ir_load_as(&ir, 0, GALE_F32, 8, first, lanes);
-    for (int i = 0; i < 8; i++) {
-        gale__ir_val v = gale__ir_op2(&ir, GALE__IR_MAX, GALE_F32, lanes[i], gale__ir_f32(&ir, 0));
-        v = gale__ir_scalar(&ir, GALE__MIN, GALE_F32, v, gale__ir_f32(&ir, 255), 0);
-        v = gale__ir_level(&ir, GALE__RINT, GALE_F32, v, 0, GALE__IR_NEAR);
-        lanes[i] = gale__ir_level(&ir, GALE__CAST, GALE_U8, v, 0, GALE__IR_NEAR);
+    for (level_kind = level_kinds; level_kind < level_kinds + 3; level_kind++) {
+        uint8_t out[LEVELS] = {0};
+        int joined = 0;
+        gale__ir_init(&ir, "levels");
+        ir.math = GALE__IR_CORNERS;
+        ir.n_pointers = 2;
+        ir.readonly = 1;
+        ir.group[0] = LEVELS / 8;
+        gale__ir_val at = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_LOCAL_ID, .type = GALE_U32}),
+                     first = gale__ir_op2(&ir, GALE__MUL, GALE_U32, at, gale__ir_u32(&ir, 8));
+        gale__ir_load_as(&ir, 0, GALE_F32, 8, first, lanes);
+        for (int i = 0; i < 8; i++) lanes[i] = level_of(&ir, lanes[i]);
+        gale__ir_store_as(&ir, 1, level_kind->type, 8, first, lanes);
+        for (gale__ir_val v = 1; v < ir.count; v++) joined += ir.code[v].op == GALE__IR_JOIN_BYTES;
+        CHECK_EQ(joined, 4);
+        ir_job job = {
+            .ir = &ir, .groups = {1, 1, 1}, .check = check_levels, .buffers = {{in, sizeof in}, {out, sizeof out}}};
+        for (int i = 0; i < IR_TARGETS; i++) ir_run_on(&job, i);
+        gale__ir_finish(&ir);
     }
-    gale__ir_store_as(&ir, 1, GALE_U8, 8, first, lanes);
-    for (gale__ir_val v = 1; v < ir.count; v++) joined += ir.code[v].op == GALE__IR_JOIN_BYTES;
-    CHECK_EQ(joined, 4);
-    ir_job job = {
-        .ir = &ir, .groups = {1, 1, 1}, .check = check_levels, .buffers = {{in, sizeof in}, {out, sizeof out}}};
-    for (int i = 0; i < IR_TARGETS; i++) ir_run_on(&job, i);
-    gale__ir_finish(&ir);
 }
 
 /* A GELU whose result is stored in `type`, as recognition writes it; `divisor` for the 2 of its root. */

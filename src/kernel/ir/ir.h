@@ -62,7 +62,8 @@ typedef enum gale__ir_op {
     GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too; 2: the
                              threads of the subgroup alone (kernels with matrices; all of the group come here too) */
     GALE__IR_SHUFFLE_XOR, /* a: value (32-bit types); imm: lane mask; subgroup_ops only */
-    GALE__IR_MIN_NAN,     /* F32; propagates NaN (devices with corners) */
+    GALE__IR_MIN_NAN,     /* F32; propagates NaN (devices with corners); imm 1: b is the upper limit of a level
+                             (ir_levels.c) */
     GALE__IR_MAX_NAN,
     GALE__IR_SATURATE,   /* F32 -> I32 or U32 in the range of imm bits: truncates, saturates, NaN to 0 (devices with
                             corners) */

@@ -3,10 +3,9 @@
 #include "kernel/ir/ir_util.h"
 #include <string.h>
 
-#define BESIDE 12582912.0f         /* 1.5 * 2^23 */
-#define BESIDE_BITS 0x4b400000     /* its bits */
-#define FAR 1048576.0f             /* larger than any level */
-#define LEVEL_MOST_BITS 0x437f0000 /* the bits of 255 */
+#define BESIDE 12582912.0f     /* 1.5 * 2^23 */
+#define BESIDE_BITS 0x4b400000 /* its bits */
+#define FAR 1048576.0f         /* larger than any level */
 
 static gale__ir_val op2(gale__ir *ir, int op, gale_type type, gale__ir_val a, gale__ir_val b)
 {
@@ -85,33 +84,64 @@ static gale__ir_val to_byte(gale__ir *ir, gale_type to, gale__ir_val v, gale__ir
     return is_signed ? bits : gale__ir_op1(ir, GALE__BITCAST, GALE_U32, bits);
 }
 
-/* x, if v is a level of x, a number that is at least 0: U8, with the zero point 0; otherwise 0. */
+/* A level as to_byte makes it: the rounded sum, its zero point or 0, and whether it is I8. */
+typedef struct level {
+    gale__ir_val sum, zero;
+    bool is_signed;
+} level;
+
+static bool find_level(gale__ir *ir, gale__ir_val v, level *l)
+{
+    const gale__ir_instr *less = &ir->code[v], *bits;
+    uint64_t known;
+    l->is_signed = less->op != GALE__BITCAST || less->type != GALE_U32;
+    if (!l->is_signed) less = &ir->code[less->a];
+    if (less->op != GALE__SUB || less->type != GALE_I32) return false;
+    bits = &ir->code[less->a];
+    gale__ir_val zero = bits->op == GALE__ADD ? bits->b : 0;
+    if (zero) bits = &ir->code[bits->a];
+    l->sum = bits->op == GALE__BITCAST ? bits->a : 0;
+    if (zero && gale__ir_is_const(ir, zero, &known)) l->zero = gale__ir_f32(ir, (float)(int32_t)known);
+    else if (zero && ir->code[zero].op != GALE__IR_CONVERT) return false;
+    else l->zero = zero ? ir->code[zero].a : 0;
+    return l->sum && gale__ir_type(ir, l->sum) == GALE_F32;
+}
+
+/* x, if v is x with both limits of a level; 0: it is not known to be.  The lower one keeps out NaN and stays. */
 static gale__ir_val unlimited(const gale__ir *ir, gale__ir_val v)
 {
-    uint64_t most, least;
-    gale__ir_val sum;
-    if (ir->code[v].op != GALE__BITCAST || ir->code[v].type != GALE_U32) return 0;
-    const gale__ir_instr *less = &ir->code[ir->code[v].a];
-    if (less->op != GALE__SUB || less->type != GALE_I32 || ir->code[less->a].op != GALE__BITCAST) return 0;
-    sum = ir->code[less->a].a;
-    if (ir->code[sum].op != GALE__ADD || !is_beside(ir, ir->code[sum].b)) return 0;
-    const gale__ir_instr *min = &ir->code[ir->code[sum].a], *max = &ir->code[min->a];
-    if (min->op != GALE__IR_MIN_NAN || !gale__ir_is_const(ir, min->b, &most) || most != LEVEL_MOST_BITS) return 0;
-    return max->op == GALE__IR_MAX && gale__ir_is_const(ir, max->b, &least) && !least ? min->a : 0;
+    const gale__ir_instr *min = &ir->code[v];
+    return min->op == GALE__IR_MIN_NAN && min->imm && ir->code[min->a].op == GALE__IR_MAX ? min->a : 0;
+}
+
+/* The number of a level as a float, which may be too large; I8: plus 128.  0: its upper limit is not known. */
+static gale__ir_val number_of(gale__ir *ir, const level *l)
+{
+    const gale_type t = GALE_F32;
+    const gale__ir_instr sum = ir->code[l->sum];
+    gale__ir_val x = unlimited(ir, sum.a), less = gale__ir_f32(ir, l->is_signed ? BESIDE - 128 : BESIDE);
+    if (!x || (sum.op != GALE__FMA && (sum.op != GALE__ADD || !is_beside(ir, sum.b)))) return 0;
+    bool plain = !l->zero && !l->is_signed;
+    if (sum.op == GALE__ADD && plain) return x;
+    if (sum.op == GALE__FMA && plain && is_beside(ir, sum.c)) return op2(ir, GALE__MUL, t, x, sum.b);
+    x = sum.op == GALE__ADD ? op2(ir, GALE__ADD, t, x, sum.b) : gale__ir_op3(ir, GALE__FMA, t, x, sum.b, sum.c);
+    return op2(ir, GALE__SUB, t, x, l->zero ? op2(ir, GALE__SUB, t, less, l->zero) : less);
 }
 
 gale__ir_val gale__ir_join_levels(gale__ir *ir, const gale__ir_val *levels)
 {
+    level l[4];
     gale__ir_val x[4], word = gale__ir_u32(ir, 0), least = gale__ir_const(ir, GALE_F32, 1);
     if (!(ir->math & GALE__IR_CORNERS)) return 0;
-    for (int i = 0; i < 4; i++) {
-        x[i] = unlimited(ir, levels[i]);
-        if (!x[i]) return 0;
-    }
     for (int i = 0; i < 4; i++)
+        if (!find_level(ir, levels[i], &l[i]) || l[i].is_signed != l[0].is_signed) return 0;
+    for (int i = 0; i < 4; i++) {
+        x[i] = number_of(ir, &l[i]);
+        if (!x[i]) return 0;
         x[i] = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op2(ir, GALE__MUL, GALE_F32, x[i], least));
+    }
     for (int i = 2; i >= 0; i -= 2) word = gale__ir_op3(ir, GALE__IR_JOIN_BYTES, GALE_U32, x[i], x[i + 1], word);
-    return word;
+    return l[0].is_signed ? op2(ir, GALE__XOR, GALE_U32, word, gale__ir_u32(ir, 0x80808080)) : word;
 }
 
 /* The byte of a word that a is, converted; 0: it is not known to be one. */

@@ -94,7 +94,7 @@ static int32_t limit(writer *w, const level *l, int32_t x)
     test.op = GALE__GE, test.a = x, test.b = least;
     in.op = GALE__SELECT, in.a = push(w, test), in.b = x, in.c = least, in.acc = GALE__NEST_NEAR;
     x = push(w, in);
-    in.op = GALE__MIN, in.a = x, in.b = most, in.c = in.acc = 0;
+    in.op = GALE__MIN, in.a = x, in.b = most, in.c = 0;
     return push(w, in);
 }
 

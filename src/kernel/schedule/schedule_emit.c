@@ -336,6 +336,7 @@ gale__ir_val gale__emit_scalar(gale__emit *e, int i, gale__ir_val a, gale__ir_va
     if (in->acc && !level && math & GALE__IR_LOOSE) e->ir->math |= GALE__IR_FAST | (in->acc == 2 ? GALE__IR_NORMAL : 0);
     gale__ir_val v = gale__ir_scalar(e->ir, (gale__scalar)in->op, compute, a, b, c);
     e->ir->math = math;
+    if (level && e->ir->code[v].op == GALE__IR_MIN_NAN) e->ir->code[v].imm = 1;
     bool narrow = gale__type_is_int(type) && gale__type_table[type].bits < 32 && !keeps_range(in->op);
     return narrow ? gale__ir_narrow(e->ir, type, v) : v;
 }

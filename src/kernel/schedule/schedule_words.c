@@ -171,7 +171,7 @@ static bool is_common(gale_type type, uint64_t bits)
     } else if (type == GALE_F64) memcpy(&v, &bits, sizeof v);
     else v = gale__type_table[type].bits == 32 ? (double)(int32_t)low : (double)(int64_t)bits;
     if (v == 0 && bits << (type == GALE_F32 ? 32 : 0)) return false; /* -0 */
-    return v == 0 || v == 1 || v == -1 || v == 2 || v == 0.5 || (type == GALE_F32 && v == 255);
+    return v == 0 || v == 1 || v == -1 || v == 2 || v == 0.5;
 }
 
 /* How far bits are shifted, which of them are kept, and what halves are multiplied by: a compiler needs one instruction
