@@ -1,6 +1,9 @@
 /* Quantised layers as exporters write them, between DequantizeLinear and QuantizeLinear: convolutions of every kind,
  * residual sums, Gemm; held against plain loops.  Where a processor multiplies floats instead, a level may differ by
  * one where a result lies in the middle between two. */
+#include "base/limits.h"
+#include "graph/run/program.h"
+#include "kernel/cpu/interp.h"
 #include "op_graph.h"
 #include <limits.h>
 #include <math.h>
@@ -89,7 +92,29 @@ static gale_value quantise(og *t, const char *op, gale_value x, gale_type type, 
         t, op, (gale_value[]){x, og_data(t, GALE_F32, 0, NULL, scale), og_data(t, type, 0, NULL, zero)}, 3, NULL, 0);
 }
 
-static gale_value build(og *t, const layer *l, const data *d)
+enum { MAP_LAST = 1, RESULT_LAST = 2, FORMS = 4 }; /* values whose channels are last in memory */
+
+/* A map that is given as such. */
+static gale_value given_last(og *t, gale_type type, const int64_t *dims, const uint8_t *bytes)
+{
+    const int64_t turned[4] = {dims[0], dims[2], dims[3], dims[1]};
+    int64_t plane = dims[2] * dims[3], n = dims[0] * dims[1] * plane;
+    uint8_t *copy = gale__alloc((size_t)n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = i % plane, c = i / plane % dims[1];
+        copy[(i / plane / dims[1] * plane + at) * dims[1] + c] = bytes[i];
+    }
+    gale_value v = og_given(t, type, 4, turned, copy);
+    gale__free(copy);
+    return OG_TRANSPOSE(t, v, 0, 3, 1, 2);
+}
+
+static gale_value give(og *t, bool last, gale_type type, const int64_t *dims, const uint8_t *bytes)
+{
+    return last ? given_last(t, type, dims, bytes) : og_given(t, type, 4, dims, bytes);
+}
+
+static gale_value build(og *t, const layer *l, const data *d, int form)
 {
     const int64_t dims_x[4] = {l->n, l->c, l->side, l->side},
                   dims_w[4] = {l->o, l->c / l->groups, l->kernel, l->kernel}, dims_y[4] = {l->n, l->o, d->out, d->out},
@@ -97,7 +122,8 @@ static gale_value build(og *t, const layer *l, const data *d)
     gale_type type = l->has_sign ? GALE_I8 : GALE_U8;
     gale_attr attrs[3] = {GALE_INTS("strides", strides, 2), GALE_INTS("pads", pads, 4), GALE_INT("group", l->groups)},
               axis = GALE_INT("axis", 0);
-    gale_value x = quantise(t, "DequantizeLinear", og_given(t, type, 4, dims_x, d->x), type, &d->x_scale, &d->x_zero),
+    gale_value x = quantise(
+                   t, "DequantizeLinear", give(t, form & MAP_LAST, type, dims_x, d->x), type, &d->x_scale, &d->x_zero),
                w = og_op(t, "DequantizeLinear",
                    (gale_value[]){og_data(t, GALE_I8, 4, dims_w, d->w), og_data(t, GALE_F32, 1, dims_w, d->w_scale)}, 2,
                    &axis, 1),
@@ -105,8 +131,8 @@ static gale_value build(og *t, const layer *l, const data *d)
     y = quantise(t, "QuantizeLinear", y, type, &d->y_scale, &d->y_zero);
     if (!l->residual) return y;
     y = quantise(t, "DequantizeLinear", y, type, &d->y_scale, &d->y_zero);
-    gale_value skip =
-        quantise(t, "DequantizeLinear", og_given(t, type, 4, dims_y, d->skip), type, &d->skip_scale, &d->skip_zero);
+    gale_value skip = quantise(
+        t, "DequantizeLinear", give(t, form & RESULT_LAST, type, dims_y, d->skip), type, &d->skip_scale, &d->skip_zero);
     return quantise(t, "QuantizeLinear", og_op2(t, "Add", y, skip), type, &d->z_scale, &d->z_zero);
 }
 
@@ -125,21 +151,69 @@ static void check_bytes(const layer *l, const data *d, const uint8_t *have)
             (long long)l->o, (long long)l->kernel, (long long)wrong, (long long)d->results, (long long)worst);
 }
 
-static void check_layer(const layer *l)
+/* Whether kernels have this form, where the processor has any. */
+static bool has_kernel(const layer *l, int form)
 {
+    bool alone = l->groups == l->c && l->groups == l->o;
+    return (form & RESULT_LAST) && gale__cpu_last_bytes_kernels() && l->o >= 8 && l->c > 1 &&
+           (l->groups == 1 || (alone && (form & MAP_LAST) && !l->residual)) && (l->kernel <= 7 || !alone);
+}
+
+static bool runs_last(gale_program *p, og *t)
+{
+    gale__instance *i = NULL;
+    bool found = false;
+    if (!CHECK_OK(gale__program_instance(p, t->inputs, &i))) return false;
+    for (int k = 0; k < i->plan->n_steps; k++) found |= strstr(i->plan->steps[k].tag.name, "channels last") != NULL;
+    gale__instance_release(p, i);
+    return found;
+}
+
+/* The bytes of a form, with so many threads, as declared. */
+static uint8_t *run_form(const layer *l, const data *d, int form, int threads)
+{
+    gale__limits limits = {.threads = threads};
     gale_program *p = NULL;
     gale_tensor *y = NULL;
-    data d;
+    uint8_t *out = gale__calloc((size_t)d->results, 1);
     og t;
-    make(l, &d);
     og_begin(&t);
-    og_output(&t, build(&t, l, &d));
+    gale_value v = build(&t, l, d, form);
+    og_output(&t, form & RESULT_LAST ? OG_TRANSPOSE(&t, v, 0, 2, 3, 1) : v);
+    gale__limits_enter(&limits);
     if (CHECK_OK(t.status) && CHECK_OK(gale_program_create(t.graph, device, NULL, &p)) &&
-        CHECK_OK(gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST)))
-        check_bytes(l, &d, gale_tensor_data(y));
+        CHECK_OK(gale_program_run(p, t.inputs, &y, GALE_RUN_ON_HOST))) {
+        const uint8_t *have = gale_tensor_data(y);
+        int64_t plane = d->out * d->out;
+        for (int64_t i = 0; i < d->results; i++)
+            out[i] =
+                form & RESULT_LAST ? have[(i / plane / l->o * plane + i % plane) * l->o + i / plane % l->o] : have[i];
+        if (!CHECK(!has_kernel(l, form) || runs_last(p, &t)))
+            printf("  %d to %d channels, kernel %d, form %d: not channels last\n", (int)l->c, (int)l->o, (int)l->kernel,
+                form);
+    }
+    gale__limits_leave(&limits);
     gale_tensor_destroy(&y);
     gale_program_destroy(&p);
     og_end(&t);
+    return out;
+}
+
+/* Every form has the same bytes. */
+static void check_layer(const layer *l)
+{
+    data d;
+    make(l, &d);
+    uint8_t *have = run_form(l, &d, 0, 0);
+    check_bytes(l, &d, have);
+    for (int form = 0; form < FORMS; form++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            uint8_t *other = run_form(l, &d, form, threads);
+            if (!CHECK(!memcmp(have, other, (size_t)d.results)))
+                printf("  %d to %d channels, kernel %d: form %d differs\n", (int)l->c, (int)l->o, (int)l->kernel, form);
+            gale__free(other);
+        }
+    gale__free(have);
     drop(&d);
 }
 
@@ -156,6 +230,9 @@ TEST(convolutions)
         {1, 16, 12, 1, 30, 3, 1, 1, true, true, false},
         {1, 16, 12, 1, 30, 3, 1, 1, true, true, true},
         {1, 24, 33, 1, 9, 1, 2, 0, false, false, true},
+        {1, 64, 16, 1, 9, 3, 2, 1, true, false, false}, /* vectors and panels of channels, pairs of short rows */
+        {2, 20, 70, 1, 7, 3, 1, 1, false, true, false},
+        {1, 32, 130, 1, 40, 1, 1, 0, true, false, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_layer(&rows[i]);
 }
@@ -169,6 +246,8 @@ TEST(channels_on_their_own)
         {1, 32, 32, 32, 14, 5, 1, 2, true, false, false},
         {1, 30, 30, 30, 12, 7, 2, 3, false, false, true},
         {1, 31, 31, 31, 150, 3, 1, 1, true, true, false},
+        {1, 200, 200, 200, 11, 5, 2, 2, false, false, false}, /* more than one block of channels */
+        {1, 140, 140, 140, 13, 3, 1, 1, false, true, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_layer(&rows[i]);
 }
@@ -217,12 +296,12 @@ TEST(gemm)
 }
 
 /* The largest of dequantised values, which the CPU finds among the bytes. */
-static void check_pool(gale_type type, int64_t kernel, int64_t stride, int64_t pad)
+static void check_pool(gale_type type, int64_t C, int64_t kernel, int64_t stride, int64_t pad)
 {
-    enum { C = 5, SIDE = 37 };
+    enum { CHANNELS = 20, SIDE = 37 };
     const int64_t dims[4] = {1, C, SIDE, SIDE}, strides[2] = {stride, stride}, pads[4] = {pad, pad, pad, pad},
                   shape[2] = {kernel, kernel}, out = (SIDE + 2 * pad - kernel) / stride + 1;
-    static uint8_t x[C * SIDE * SIDE];
+    static uint8_t x[CHANNELS * SIDE * SIDE];
     uint8_t zero = 60;
     float scale = 0.07f;
     int64_t wrong = 0;
@@ -257,15 +336,17 @@ static void check_pool(gale_type type, int64_t kernel, int64_t stride, int64_t p
 
 TEST(largest)
 {
-    check_pool(GALE_U8, 3, 2, 1);
-    check_pool(GALE_I8, 3, 2, 1);
-    check_pool(GALE_U8, 2, 1, 0);
-    check_pool(GALE_I8, 5, 1, 2);
-    check_pool(GALE_U8, 4, 3, 1);
+    check_pool(GALE_U8, 5, 3, 2, 1);
+    check_pool(GALE_I8, 5, 3, 2, 1);
+    check_pool(GALE_U8, 5, 2, 1, 0);
+    check_pool(GALE_I8, 5, 5, 1, 2);
+    check_pool(GALE_U8, 5, 4, 3, 1);
+    check_pool(GALE_U8, 20, 3, 2, 1);
+    check_pool(GALE_I8, 19, 4, 1, 2);
 }
 
 /* A small layer, its n-th allocation failing; true once n is past the last. */
-static bool run_faulty(const layer *l, uint64_t n)
+static bool run_faulty(const layer *l, int form, uint64_t n)
 {
     gale_program *p = NULL;
     gale_tensor *y = NULL;
@@ -273,7 +354,8 @@ static bool run_faulty(const layer *l, uint64_t n)
     og t;
     make(l, &d);
     og_begin(&t);
-    og_output(&t, build(&t, l, &d));
+    gale_value v = build(&t, l, &d, form);
+    og_output(&t, form & RESULT_LAST ? OG_TRANSPOSE(&t, v, 0, 2, 3, 1) : v);
     CHECK_OK(t.status);
     gale__alloc_fail_at(n);
     gale_status status = gale_program_create(t.graph, device, NULL, &p);
@@ -290,8 +372,9 @@ static bool run_faulty(const layer *l, uint64_t n)
 
 static void fail_each(const layer *l)
 {
-    for (uint64_t n = 1; n < 20000; n++)
-        if (run_faulty(l, n)) break;
+    for (int form = 0; form < FORMS; form += MAP_LAST + RESULT_LAST)
+        for (uint64_t n = 1; n < 20000; n++)
+            if (run_faulty(l, form, n)) break;
 }
 
 TEST(every_allocation_may_fail)

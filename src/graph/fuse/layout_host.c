@@ -1,7 +1,8 @@
 /* Chooses layouts for the CPU's kernels.  1 x 1 convolutions read and write either layout, and are faster over small
  * maps if at least one of the two values is channels-last.  Depthwise convolutions need both values in the same layout;
- * other products need the declared layout.  Values that a kernel connects in another way, such as the terms of a sum,
- * should have one layout: they form a set that is flipped as a whole. */
+ * other products need the declared layout.  Convolutions of bytes write channels-last and read either.  Values that a
+ * kernel connects in another way, such as the terms of a sum, should have one layout: they form a set that is flipped
+ * as a whole. */
 #include "graph/fuse/layout.h"
 #include "kernel/cpu/interp.h"
 
@@ -30,8 +31,9 @@ typedef struct chooser {
 static bool may_choose(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
-    return p->op != GALE__PRIM_CONST && p->type == GALE_F32 && f->root[n] && !p->invariant &&
-           gale__layout_may_be_last(f, n) && gale__layout_plane(p) > 1;
+    bool has_kernels = p->type == GALE_F32 || p->type == GALE_U8 || p->type == GALE_I8;
+    return p->op != GALE__PRIM_CONST && has_kernels && f->root[n] && !p->invariant && gale__layout_may_be_last(f, n) &&
+           gale__layout_plane(p) > 1;
 }
 
 static gale__node first_of(const chooser *c, gale__node n)
@@ -67,7 +69,10 @@ static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *i
     double read = per_item(g, from), written = per_item(g, to), across = ACROSS * (read > written ? read : written),
            unfit = UNFIT * work;
     if (kind == GALE__CPU_LAST_POINT && in->inner) add_pair(c, from, to, time[0], time[1], time[1], time[1]);
-    else if (kind == GALE__CPU_LAST_DEPTH && in->inner) add_pair(c, from, to, time[0], unfit, unfit, time[1]);
+    else if (kind == GALE__CPU_LAST_BYTES && in->inner) /* may change the layout: not one set */
+        c->pairs[c->n_pairs++] = (pair){from, to, {{time[0], time[1] + ACROSS * read}, {unfit, time[1]}}};
+    else if ((kind == GALE__CPU_LAST_DEPTH || kind == GALE__CPU_LAST_BYTES_DEPTH) && in->inner)
+        add_pair(c, from, to, time[0], unfit, unfit, time[1]);
     else if (work > 0) add_pair(c, from, to, 0, unfit, unfit, kind && !in->inner ? 0 : unfit);
     else if (in->op == GALE__NEST_TAKE || k->also != GALE__NIL) add_pair(c, from, to, 0, across, across, across);
     else if (gale__layout_plane(gale__prim_at(g, to)) == 1) add_pair(c, from, to, across / 4, across / 4, 0, 0);

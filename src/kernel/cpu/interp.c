@@ -5,6 +5,7 @@
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/direct.h"
 #include "kernel/cpu/last.h"
+#include "kernel/cpu/last_bytes.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
@@ -14,7 +15,8 @@ struct gale__cpu_kernel {
     bool contracts; /* which of the two */
     gale__cpu_direct direct;
     gale__cpu_contract contract;
-    gale__cpu_last last; /* instead of both, if it has a kind */
+    gale__cpu_last last;        /* instead of both, if it has a kind */
+    gale__cpu_last_bytes bytes; /* the same */
     gale__cpu_scratch_kind private_kind, shared_kind;
     size_t private_bytes, shared_bytes;
 };
@@ -29,6 +31,13 @@ static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
     if (gale__cpu_last_find(&k->last, &k->nest)) {
         k->private_bytes = k->last.private_bytes;
         return gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, k->private_bytes, gale__parallel_width());
+    }
+    if (gale__cpu_last_bytes_find(&k->bytes, &k->nest)) {
+        GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, k->bytes.shared_bytes, 1));
+        k->shared_bytes = k->bytes.shared_bytes;
+        GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, k->bytes.private_bytes, gale__parallel_width()));
+        k->private_bytes = k->bytes.private_bytes;
+        return GALE_OK;
     }
     k->contracts = gale__cpu_contract_fits(&k->nest, &info);
     if (k->contracts) GALE_TRY(gale__cpu_contract_init(&k->contract, &k->nest, &info));
@@ -104,6 +113,7 @@ void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
 {
     bool aliased = outputs_aliased(k, buffers);
     if (k->last.kind) gale__cpu_last_run(&k->last, buffers);
+    else if (k->bytes.kind) gale__cpu_last_bytes_run(&k->bytes, buffers);
     else if (k->contracts) gale__cpu_contract_run(&k->contract, buffers, aliased);
     else gale__cpu_direct_run(&k->direct, buffers, aliased);
 }
@@ -112,6 +122,8 @@ bool gale__cpu_kernel_in_place(const gale__cpu_kernel *k, int buffer)
 {
     if (k->nest.n_stores != 1) return false;
     if (k->last.kind) return k->last.finish.other && k->last.finish.other->buffer == buffer;
+    if (k->bytes.kind)
+        return k->bytes.requant.skip && k->bytes.requant.skip->buffer == buffer && k->bytes.x.access->buffer != buffer;
     for (int i = 0; i < k->nest.n_accesses && k->contracts; i++)
         if (k->nest.accesses[i].buffer == buffer && !is_finish_load(k, &k->nest.accesses[i])) return false;
     return k->contracts || !k->nest.n_inner;
@@ -120,6 +132,7 @@ bool gale__cpu_kernel_in_place(const gale__cpu_kernel *k, int buffer)
 gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
 {
     if (k->last.kind) return k->last.panels;
+    if (k->bytes.kind) return k->bytes.panels;
     if (!k->contracts) return (gale__cpu_panels){.buffer = -1};
     return k->contract.panels.bytes ? k->contract.panels : k->contract.a_panels;
 }
@@ -127,13 +140,14 @@ gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
 void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to)
 {
     if (k->last.kind) gale__cpu_last_make_panels(&k->last, from, to);
+    else if (k->bytes.kind) gale__cpu_last_bytes_make_panels(&k->bytes, from, to);
     else gale__cpu_contract_make_panels(&k->contract, from, to);
 }
 
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
-    if (k->last.kind)
-        return k->last.kind == GALE__CPU_LAST_DEPTH ? "by channel, channels last" : "pixels, channels last";
+    bool depth = k->last.kind == GALE__CPU_LAST_DEPTH || k->bytes.kind == GALE__CPU_LAST_BYTES_DEPTH;
+    if (k->last.kind || k->bytes.kind) return depth ? "by channel, channels last" : "pixels, channels last";
     if (k->contracts && k->contract.channel.weights) return "by channel";
     if (k->contracts && k->contract.winograd.weights) return "winograd";
     if (k->contracts && k->contract.shares) return "contraction, f32 as three bf16";

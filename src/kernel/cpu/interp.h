@@ -25,12 +25,16 @@ void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *t
 void gale__cpu_kernel_destroy(gale__cpu_kernel **k);
 /* Whether products of bytes have micro-kernels of their own on this processor. */
 bool gale__cpu_narrow_bytes(void);
-/* Kernels that values stored channels-last have on this processor, and which of them the nest would be: of f32, by a
- * constant, with what follows it. */
+/* Whether convolutions of bytes have kernels for values stored channels-last. */
+bool gale__cpu_last_bytes_kernels(void);
+/* Kernels that values stored channels-last have on this processor, and which of them the nest would be: by a constant,
+ * with what follows it.  Those of bytes read maps as declared, too, unless they are by channel. */
 typedef enum gale__cpu_last_kind {
     GALE__CPU_LAST_NONE,
     GALE__CPU_LAST_POINT,
-    GALE__CPU_LAST_DEPTH
+    GALE__CPU_LAST_DEPTH,
+    GALE__CPU_LAST_BYTES,
+    GALE__CPU_LAST_BYTES_DEPTH
 } gale__cpu_last_kind;
 /* ns: its time with values as declared, and channels-last. */
 gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[2]);

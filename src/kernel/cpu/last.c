@@ -4,6 +4,7 @@
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
+#include "kernel/cpu/last_bytes.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/walk.h"
 #include <math.h>
@@ -182,7 +183,8 @@ gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[2])
     gale__cpu_last l;
     gale__cpu_last_kind kind = look(nest, &l);
     const gale__cpu_finish *q = &l.finish;
-    if (!kind || !find_finish(&l, false) || q->scale || (q->bias && q->bias->stride[l.channel] != 1) ||
+    if (!kind) return gale__cpu_last_bytes_could(nest, ns);
+    if (!find_finish(&l, false) || q->scale || (q->bias && q->bias->stride[l.channel] != 1) ||
         (q->other && (kind == GALE__CPU_LAST_DEPTH || !q->other->stride[l.channel])))
         return GALE__CPU_LAST_NONE;
     estimate(&l, kind, ns);

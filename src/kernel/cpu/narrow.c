@@ -238,9 +238,9 @@ static void pack_along_k(const gale__cpu_units *u, gale__cpu_frame *f, int64_t r
         if (u->order) spread_ordered(u, temp, panel, pitch);
         for (int64_t s = used; s < steps && !u->order; s++) memset(panel + (size_t)s * pitch, 0, u->unit);
     }
-    for (int64_t r = count; r % u->width; r++)
-        for (int64_t s = 0; s < steps; s++)
-            memset(out + (size_t)(r / u->width * steps + s) * pitch + (size_t)(r % u->width) * u->unit, 0, u->unit);
+    size_t filled = (size_t)(count % u->width) * u->unit; /* of the last panel's steps */
+    char *last = out + (size_t)(count / u->width * steps) * pitch;
+    for (int64_t s = 0; s < steps && filled; s++) memset(last + (size_t)s * pitch + filled, 0, pitch - filled);
 }
 
 char *gale__cpu_narrow_weave(const gale__simd *simd, char *from, char *to, int64_t group, int64_t n, size_t element)

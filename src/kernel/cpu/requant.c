@@ -133,13 +133,18 @@ static bool find_chain(gale__cpu_requant *q, const gale__nest *nest, int reduce,
            find_scaled(q, nest, scaled, reduce, lanes);
 }
 
-bool gale__cpu_requant_find(gale__cpu_requant *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes)
+bool gale__cpu_requant_look(gale__cpu_requant *q, const gale__nest *nest, int reduce, const gale__cpu_span *dims)
 {
     *q = (gale__cpu_requant){0};
     const gale__nest_access *out = nest->n_stores == 1 ? &nest->accesses[nest->stores[0].access] : NULL;
-    if (!out || nest->stores[0].index >= 0 || out->n_guards || nest->code[reduce].type != GALE_I32 ||
-        out->type != (gale_type)nest->code[nest->stores[0].value].type || !find_chain(q, nest, reduce, lanes))
-        return false;
+    return out && nest->stores[0].index < 0 && !out->n_guards && nest->code[reduce].type == GALE_I32 &&
+           out->type == (gale_type)nest->code[nest->stores[0].value].type && find_chain(q, nest, reduce, dims);
+}
+
+bool gale__cpu_requant_find(gale__cpu_requant *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes)
+{
+    if (!gale__cpu_requant_look(q, nest, reduce, lanes)) return false;
+    const gale__nest_access *out = &nest->accesses[nest->stores[0].access];
     q->run = gale__cpu_run_of(out, lanes);
     if (q->run && q->skip && gale__cpu_run_of(q->skip, lanes) < q->run) q->run = gale__cpu_run_of(q->skip, lanes);
     if (q->run) q->out = out;

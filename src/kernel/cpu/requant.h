@@ -16,6 +16,8 @@ typedef struct gale__cpu_requant {
 } gale__cpu_requant;
 /* Whether that is what follows the reduction; lanes: the dimensions that a row of results walks. */
 bool gale__cpu_requant_find(gale__cpu_requant *q, const gale__nest *nest, int reduce, const gale__cpu_span *lanes);
+/* The same where results may be anywhere: scale and bias do not depend on these dimensions; out and run stay unset. */
+bool gale__cpu_requant_look(gale__cpu_requant *q, const gale__nest *nest, int reduce, const gale__cpu_span *dims);
 /* n results of lanes from n0 on; at: the coordinates of all other dimensions, 0 for the lanes'.  sums: I32, to which
  * start is added, or whole numbers in F32. */
 void gale__cpu_requant_run(const gale__cpu_requant *q, const gale__simd *simd, void *const *buffers, const int64_t *at,

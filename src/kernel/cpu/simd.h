@@ -184,6 +184,44 @@ typedef struct gale__simd_wide {
     float lo, hi;
 } gale__simd_wide;
 
+/* What follows sums of products of bytes whose lanes are channels: bytes as by gale__simd_requant, with numbers of each
+ * channel, and then, if skip is not NULL, the sums of these and others as by gale__simd_sum. */
+typedef struct gale__simd_quantised {
+    const int32_t *start; /* of whole vectors of channels, as the three others */
+    const float *scale, *bias;
+    float by, zero;
+    gale__simd_sum sum;
+    uint8_t *out;
+    const uint8_t *skip;
+    int64_t lanes;              /* channels */
+    bool has_sign, quick, near; /* quick: divisions by multiplication are exact; near: those of the sums */
+} gale__simd_quantised;
+
+/* Up to 14 pixels by up to 32 channels (16: `lanes` 16 or fewer), channels-last, of u8 by i8.  Pixels are `step` bytes
+ * apart; those of the second half (the larger one) begin `jump` after the first.  Each of `taps` rows has `units` units
+ * of pixel_unit bytes, and the next row is a hop further; w: [taps][units][32 or 16][pixel_unit]. */
+typedef struct gale__simd_pixels {
+    gale__simd_quantised q;
+    const uint8_t *x;
+    const int8_t *w, *ahead; /* ahead: what is fetched, NULL: nothing */
+    int64_t step, jump, taps, hop, units, pitch,
+        out_jump; /* pitch: between pixels of out and skip; out_jump: as jump */
+} gale__simd_pixels;
+typedef void gale__simd_pixels_sum(const gale__simd_pixels *d);
+
+/* A row of results of convolutions by channel, channels-last, of u8 by i8: 64 channels (or `lanes`).  x: the first tap
+ * of the first one; places are `place` bytes apart, results `step` places (1 or 2), rows of taps a hop.  w and the
+ * numbers of channels are in the order of GALE__BESIDE_LANE: [rows][forms][quads][64][4], form 1 (of step 1 alone)
+ * being a tap later. */
+enum { GALE__BESIDE = 64 };
+#define GALE__BESIDE_LANE(channel) ((channel) / 4 % 4 * 16 + (channel) / 16 * 4 + (channel) % 4)
+typedef struct gale__simd_beside {
+    gale__simd_quantised q;
+    const uint8_t *x;
+    const int8_t *w;
+    int64_t place, step, hop, rows, quads, columns, pitch;
+} gale__simd_beside;
+
 enum { GALE__SIMD_SLACK = 16 }; /* elements of a vector, at most */
 /* Rows of f32, for the routines of fast paths. */
 typedef struct gale__simd_rows {
@@ -330,7 +368,10 @@ typedef struct gale__simd {
     gale__simd_point_sum
         *point[2][2][GALE__POINT_PIXELS + 1]; /* 1: k_step is 1; 16 and 32 channels; pixels.  NULL: none */
     void (*wide)(const gale__simd_wide *d, int64_t first, int64_t channels); /* some of its channels, 16 or more */
-    gale__simd_shares shares;                                                /* NULL: not on this processor */
+    gale__simd_pixels_sum *pixels[2][GALE__POINT_PIXELS + 1]; /* of 16 and 32 channels; NULL: not on this processor */
+    int64_t pixel_unit;                                       /* bytes of a unit of theirs */
+    void (*beside)(const gale__simd_beside *d);
+    gale__simd_shares shares; /* NULL: not on this processor */
     gale__simd_rows rows;
     gale__simd_winograd winograd[2]; /* m = 2, 4 */
 } gale__simd;

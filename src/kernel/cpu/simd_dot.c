@@ -180,6 +180,7 @@ void SIMD(dot)(gale__simd *t)
 {
 #ifdef HAS_QUADS
     t->quads = quads_any;
+    SIMD(dot_last)(t);
 #endif
     t->gemm[t->n_gemms++] =
         (gale__simd_gemm){.key = KEY, .mr = MR, .nr = NR, .part = {ROW_OF(NAME, 2), ROW_OF(NAME, 4), ROW_OF(NAME, 8)}};
@@ -366,6 +367,9 @@ void SIMD(dot)(gale__simd *t)
     gale__simd_gemm g = {.mr = ROWS_MOST, .nr = 2 * VECTOR_LANES, .part = {ALL(tile)}};
 #ifdef HAS_QUADS
     t->quads = quads_any;
+#endif
+#if EXTENSION == IS_avx512vnni
+    SIMD(dot_last)(t);
 #endif
 #if SIGNED_ROWS
     const gale__simd_part of_signed[] = {ALL(tile_signed)};
