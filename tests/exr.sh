@@ -110,6 +110,15 @@ expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.png" --size 32 --columns 4
 expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.html"
 holds "$(grep -c figcaption "$folder/sheet.html")" -ge 1
 expect 2 'sheet needs --output' exr sheet "$folder/in"
+mkdir "$folder/empty"
+expect 1 'no pictures in this folder' exr sheet "$folder/empty" -o "$folder/none.png"
+holds ! -e "$folder/none.png"
+expect 2 'mip writes OpenEXR, but .*m.png ends in .png' exr mip "$seeds/zip.exr" -o "$folder/m.png"
+expect 2 'denoise needs one input file and --output' exr denoise "$seeds/zip.exr"
+: >"$folder/l.cube"
+expect 1 'l.cube: not a .cube file: it has no LUT_1D_SIZE' exr convert "$seeds/zip.exr" --lut "$folder/l.cube" -o "$folder/x.png"
+printf 'LUT_1D_SIZE 2\n0 0 0\nnan 1 1\n' >"$folder/l.cube"
+expect 1 'l.cube: line 3: not a .cube file: nan 1 1' exr convert "$seeds/zip.exr" --lut "$folder/l.cube" -o "$folder/x.png"
 expect 1 'missing weights' exr denoise "$seeds/zip.exr" -o "$folder/n.exr"
 
 # Real processes of MPI: each its own part.
