@@ -101,6 +101,7 @@ expect 0 '(unnamed): A B G R' exr layers "$seeds/zip.exr"
 expect 0 'zip.colour.exr' exr layers "$seeds/zip.exr" --split -O "$folder/split"
 expect 0 '' exr layers "$folder/split/zip.colour.exr" "$seeds/none.exr" --merge "$folder/merged.exr"
 expect 0 ' part 1: none' exr info "$folder/merged.exr"
+expect 1 '"deep" has another display window than "zip"' exr layers "$seeds/zip.exr" "$seeds/deep.exr" --merge "$folder/refused.exr"
 expect 0 '' exr mip "$seeds/zip.exr" -o "$folder/mip.exr" --reduce brightest --round-up --tile 8
 expect 0 '6 mip levels' exr info "$folder/mip.exr"
 expect 0 '' exr mip "$seeds/zip.exr" -o "$folder/rip.exr" --rip --tile 8
