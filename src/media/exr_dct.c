@@ -73,19 +73,23 @@ static void transform(float v[64])
 /* One block's pixels; false where the stream ends. */
 static bool open_block(gale__dwa_blocks *b, uint16_t dc, float v[64])
 {
-    uint16_t h[64] = {dc};
-    const uint16_t *ac = b->ac, *end = b->ac_end;
+    uint16_t h[64] = {dc}, last[64];
+    const size_t left = (size_t)(b->ac_end - b->ac);
+    const uint16_t *ac = b->ac, *from = ac;
+    if (left < 64) {
+        for (size_t i = 0; i < 64; i++) last[i] = i < left ? ac[i] : END_OF_BLOCK;
+        ac = from = last;
+    }
     uint32_t runs = ~0u; /* alone */
     for (uint32_t i = 1; i < 64;) {
-        if (ac >= end) return false;
         uint16_t s = *ac++;
-        if (s == END_OF_BLOCK) break;
         uint32_t run = 0u - (s >= END_OF_BLOCK); /* which of both comes is not predictable: no branches */
         h[place_of[i]] = (uint16_t)(s & ~run);
-        i += 1 + (((s & 0xff) - 1) & run);
+        i += 1 + ((uint8_t)(s - 1) & run); /* the end is a run of 256 */
         runs &= run;
     }
-    b->ac = ac;
+    if ((size_t)(ac - from) > left) return false;
+    b->ac += ac - from;
     gale__simd_get()->widen[GALE_F16](v, h, NULL, NULL, runs ? 1 : 64);
     if (!runs) return transform(v), true;
     float one = v[0] * 3.535536e-01f * 3.535536e-01f;
