@@ -52,8 +52,15 @@ expect 1 'pipe.exr: is a pipe or a device' exr convert "$folder/pipe.exr" -o "$f
 expect 0 '"uploads": 0' exr thumbs "$folder/in" -O "$folder/small" --json
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/a" --shard 1/2
 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/b" --shard 2/2
-SLURM_PROCID=1 SLURM_NTASKS=2 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
-expect 0 'not running under MPI or Slurm' exr thumbs "$folder/in" -O "$folder/c" --shard auto
+SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 expect 0 '^8 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
+expect 0 'not started by mpirun or srun' exr thumbs "$folder/in" -O "$folder/c" --shard auto
+# A batch script of Slurm is one process, whatever was asked for; a task of an array is one of several, if these can be counted.
+SLURM_PROCID=0 SLURM_NTASKS=2 expect 0 "^$count pictures in " exr thumbs "$folder/in" -O "$folder/c" --shard auto
+export SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_ARRAY_TASK_COUNT=4 SLURM_ARRAY_TASK_MIN=1
+SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_MAX=7 SLURM_ARRAY_TASK_STEP=2 expect 0 '^4 pictures in ' exr thumbs "$folder/in" -O "$folder/c" --shard auto
+SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_MAX=9 SLURM_ARRAY_TASK_STEP=1 expect 1 'array are not numbered in equal steps' exr thumbs "$folder/in" -O "$folder/c" --shard auto
+unset SLURM_PROCID SLURM_NTASKS SLURM_ARRAY_TASK_COUNT SLURM_ARRAY_TASK_MIN
+PMI_RANK=2 PMI_SIZE=2 expect 1 'PMI_RANK=2 is not a number below PMI_SIZE=2' exr thumbs "$folder/in" -O "$folder/c" --shard auto
 expect 1 'shard: .3/2. is neither' exr thumbs "$folder/in" -O "$folder/c" --shard 3/2
 expect 2 'sepia' exr convert "$seeds/zip.exr" --tone sepia -o "$folder/x.png"
 expect 1 'channel "nix"' exr convert "$seeds/zip.exr" --layer nix -o "$folder/x.png"
@@ -94,6 +101,7 @@ expect 0 '(unnamed): A B G R' exr layers "$seeds/zip.exr"
 expect 0 'zip.colour.exr' exr layers "$seeds/zip.exr" --split -O "$folder/split"
 expect 0 '' exr layers "$folder/split/zip.colour.exr" "$seeds/none.exr" --merge "$folder/merged.exr"
 expect 0 ' part 1: none' exr info "$folder/merged.exr"
+expect 1 '"deep" has another display window than "zip"' exr layers "$seeds/zip.exr" "$seeds/deep.exr" --merge "$folder/refused.exr"
 expect 0 '' exr mip "$seeds/zip.exr" -o "$folder/mip.exr" --reduce brightest --round-up --tile 8
 expect 0 '6 mip levels' exr info "$folder/mip.exr"
 expect 0 '' exr mip "$seeds/zip.exr" -o "$folder/rip.exr" --rip --tile 8
@@ -103,10 +111,32 @@ expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.png" --size 32 --columns 4
 expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.html"
 holds "$(grep -c figcaption "$folder/sheet.html")" -ge 1
 expect 2 'sheet needs --output' exr sheet "$folder/in"
+mkdir "$folder/empty"
+expect 1 'no pictures in this folder' exr sheet "$folder/empty" -o "$folder/none.png"
+holds ! -e "$folder/none.png"
+expect 2 'mip writes OpenEXR, but .*m.png ends in .png' exr mip "$seeds/zip.exr" -o "$folder/m.png"
+expect 2 'denoise needs one input file and --output' exr denoise "$seeds/zip.exr"
+: >"$folder/l.cube"
+expect 1 'l.cube: not a .cube file: it has no LUT_1D_SIZE' exr convert "$seeds/zip.exr" --lut "$folder/l.cube" -o "$folder/x.png"
+printf 'LUT_1D_SIZE 2\n0 0 0\nnan 1 1\n' >"$folder/l.cube"
+expect 1 'l.cube: line 3: not a .cube file: nan 1 1' exr convert "$seeds/zip.exr" --lut "$folder/l.cube" -o "$folder/x.png"
 expect 1 'missing weights' exr denoise "$seeds/zip.exr" -o "$folder/n.exr"
+
+# Real processes of MPI: each its own part.
+if mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -np 2 "$gale" exr thumbs "$folder/in" -O "$folder/mpi" --shard auto --json >"$folder/mpi.json" 2>"$folder/mpi.txt" </dev/null
+    holds "$(grep -c '"files": 8,' "$folder/mpi.json")" -eq 2
+    holds "$(ls "$folder/mpi" | wc -l)" -eq "$count"
+else
+    echo "skipped: mpirun of Open MPI is not installed"
+    skipped=$((skipped + 1))
+fi
 
 # Files that come while it looks.
 mkdir "$folder/watched"
+for k in 1 2; do
+    timeout -s INT 7 "$gale" exr thumbs "$folder/in" -O "$folder/seen-$k" --watch --shard $k/2 >"$folder/log-$k" 2>&1 &
+done
 timeout -s INT 8 "$gale" exr thumbs "$folder/watched" -O "$folder/seen" --format png --watch >"$folder/log" 2>&1 &
 sleep 1
 head -c 1500 "$seeds/zip.exr" >"$folder/watched/late.exr"
@@ -115,6 +145,8 @@ holds ! -e "$folder/seen/late.png"
 cp "$seeds/zip.exr" "$folder/watched/late.exr"
 wait
 holds -s "$folder/seen/late.png"
+holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep -c jpg)" -eq "$count"
+holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep jpg | sort -u | wc -l)" -eq "$count"
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -3,6 +3,7 @@
 #include "cli/embed_page.h"
 #include "cli/encoder_args.h"
 #include "cli/progress.h"
+#include "cli/shard.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/thread.h"
@@ -71,18 +72,6 @@ typedef struct job {
 
 /* --- Parts. --- */
 
-static bool read_number(const char *text, int64_t *out) { return text && gale__text_to_i64(text, out); }
-
-/* The first pair of variables that is set: Open MPI, MPICH and Intel MPI, MVAPICH, Slurm. */
-static bool find_rank(int64_t *rank, int64_t *size)
-{
-    static const char *const pairs[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"},
-        {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}};
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (read_number(getenv(pairs[i][0]), rank) && read_number(getenv(pairs[i][1]), size)) return true;
-    return false;
-}
-
 static gale_status name_part(job *j, const char *output)
 {
     const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
@@ -100,9 +89,10 @@ static gale_status parse_shard(job *j)
     char first[32];
     if (!text) return GALE_OK;
     if (!strcmp(text, "auto")) {
-        if (!find_rank(&k, &n))
-            return gale__fail(GALE_INVALID, "--shard auto: not running under MPI or Slurm (OMPI_COMM_WORLD_RANK, "
-                                            "PMI_RANK and SLURM_PROCID are unset or not numbers); use --shard K/N");
+        GALE_TRY(gale__shard_auto(&k, &n));
+        if (!n)
+            return gale__fail(
+                GALE_INVALID, "--shard auto: not started by mpirun or srun, nor an array of Slurm; use --shard K/N");
         j->options.shard = k;
         j->options.shards = n;
         return n < 2 ? GALE_OK : name_part(j, j->options.output);

@@ -1,8 +1,10 @@
 /* gale exr convert and thumbs: input and output names, the batch, and its summary. */
 #include "cli/cmd_exr.h"
 #include "cli/progress.h"
+#include "cli/shard.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/thread.h"
 #include "jobs/batch/folder_watch.h"
@@ -21,23 +23,8 @@ typedef struct job {
     gale__progress progress;
     char label[200];
     gale_exr_batch *batch;
+    int shard, shards; /* watching: by name, since files come in any order; otherwise the batch shares out */
 } job;
-
-/* K of N by the variables that MPI's and Slurm's starters set. */
-static bool shard_of_environment(int *shard, int *shards)
-{
-    static const char *const names[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"},
-        {"SLURM_PROCID", "SLURM_NTASKS"}, {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *k = getenv(names[i][0]), *n = getenv(names[i][1]);
-        int64_t a, b;
-        if (!k || !n || !gale__text_to_i64(k, &a) || !gale__text_to_i64(n, &b) || a < 0 || b < 1 || b > 1000000)
-            continue;
-        *shard = (int)(a % b), *shards = (int)b;
-        return true;
-    }
-    return false;
-}
 
 gale_status gale__exr_shard(const gale__args *a, int *shard, int *shards)
 {
@@ -45,8 +32,11 @@ gale_status gale__exr_shard(const gale__args *a, int *shard, int *shards)
     char *end = NULL;
     if (!text) return GALE_OK;
     if (!strcmp(text, "auto")) {
-        if (!shard_of_environment(shard, shards)) /* on a single machine all files are its own */
-            gale__log(GALE__WARN, "--shard auto: not running under MPI or Slurm; all files are processed here");
+        int64_t k, n;
+        GALE_TRY(gale__shard_auto(&k, &n));
+        if (!n) /* on a single machine all files are its own */
+            gale__log(GALE__WARN, "--shard auto: not started by mpirun or srun; all files are processed here");
+        if (n) *shard = (int)k, *shards = (int)n;
         return GALE_OK;
     }
     long k = strtol(text, &end, 10), n = *end == '/' && end[1] ? strtol(end + 1, &end, 10) : 0;
@@ -268,6 +258,14 @@ static void clear(job *j)
     gale__inputs_finish(&j->inputs);
 }
 
+/* Below the folder that was given, which other machines may know by another path. */
+static bool is_own(const job *j, const gale__input *one)
+{
+    const char *slash = strrchr(one->path, '/'), *name = slash ? slash + 1 : one->path;
+    uint64_t hash = gale__hash(name, strlen(name), gale__hash(one->below, strlen(one->below), 0));
+    return j->shards < 2 || hash % (uint64_t)j->shards == (uint64_t)j->shard;
+}
+
 /* Keeps of the lists what is ready. */
 static gale_status keep_ready(job *j, gale__folder_watch *w, size_t *count)
 {
@@ -277,7 +275,7 @@ static gale_status keep_ready(job *j, gale__folder_watch *w, size_t *count)
     for (size_t i = 0; i < j->inputs.count && status == GALE_OK; i++) {
         bool there = j->options.skip_existing && gale__file_exists(j->out[i]);
         if (ready[i] && there) gale__folder_watch_note(w, j->in[i], GALE_OK);
-        else if (ready[i]) j->in[*count] = j->in[i], j->out[(*count)++] = j->out[i];
+        else if (ready[i] && is_own(j, &j->inputs.list[i])) j->in[*count] = j->in[i], j->out[(*count)++] = j->out[i];
     }
     gale__free(ready);
     return status;
@@ -313,6 +311,8 @@ static gale_status watch(job *j, gale_device *device)
     gale__folder_watch w = {0};
     gale_status status = GALE_OK;
     clear(j);
+    j->shard = j->options.shard, j->shards = j->options.shards;
+    j->options.shard = j->options.shards = 0;
     j->options.progress = while_watching;
     while (!gale__ending && status == GALE_OK) {
         status = watch_once(j, device, &w);

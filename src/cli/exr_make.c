@@ -124,6 +124,18 @@ int gale__exr_layer_list(const gale__args *a)
     return failed ? GALE__EXIT_FAILED : code;
 }
 
+/* One EXR file from another. */
+static int make_one(
+    const gale__args *a, const char *action, gale_status (*make)(const gale__args *a, gale_device *device))
+{
+    const char *path = gale__args_text(a, "output"), *dot = path ? strrchr(path, '.') : NULL;
+    if (!path || gale__args_item(a, "INPUT", 1))
+        return gale__usage("exr", "%s needs one input file and --output", action);
+    if (dot && !strchr(dot, '/') && !gale__text_equal_nocase(dot, ".exr"))
+        return gale__usage("exr", "%s writes OpenEXR, but %s ends in %s", action, path, dot);
+    return gale__on_device(a, make);
+}
+
 static gale_status mip(const gale__args *a, gale_device *device)
 {
     static const char *const ways[] = {"average", "brightest", "darkest"};
@@ -135,15 +147,13 @@ static gale_status mip(const gale__args *a, gale_device *device)
     gale_exr *f = NULL;
     for (int i = 0; i < 3; i++)
         if (!strcmp(way, ways[i])) o.reduce = (gale_exr_reduce)i;
-    if (!path || gale__args_item(a, "INPUT", 1))
-        return gale__fail(GALE_INVALID, "mip needs one input file and --output");
     GALE_TRY(gale_exr_open(gale__args_item(a, "INPUT", 0), NULL, &f));
     gale_status status = gale_exr_mip(device, f, 0, &o, path);
     gale_exr_close(&f);
     return status == GALE_OK ? status : gale__fail_within(status, "%s", gale__args_item(a, "INPUT", 0));
 }
 
-int gale__exr_mip_file(const gale__args *a) { return gale__on_device(a, mip); }
+int gale__exr_mip_file(const gale__args *a) { return make_one(a, "mip", mip); }
 
 static bool on_tile(void *user, int64_t done, int64_t tiles)
 {
@@ -167,8 +177,6 @@ static gale_status denoise(const gale__args *a, gale_device *device)
         .progress = on_tile,
         .user = &progress};
     gale_exr *f = NULL;
-    if (!path || gale__args_item(a, "INPUT", 1))
-        return gale__fail(GALE_INVALID, "denoise needs one input file and --output");
     GALE_TRY(gale_exr_open(input, NULL, &f));
     gale__progress_begin(&progress, input, "tiles", 0);
     gale_status status = gale_exr_denoise(device, f, &o, path, &r);
@@ -180,4 +188,4 @@ static gale_status denoise(const gale__args *a, gale_device *device)
     return GALE_OK;
 }
 
-int gale__exr_denoise_file(const gale__args *a) { return gale__on_device(a, denoise); }
+int gale__exr_denoise_file(const gale__args *a) { return make_one(a, "denoise", denoise); }

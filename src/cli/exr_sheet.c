@@ -105,6 +105,8 @@ int gale__exr_contact_sheet(const gale__args *a)
     int code = GALE__EXIT_OK;
     if (!path) return gale__usage("exr", "sheet needs --output with a picture, or a page ending in .html");
     GALE_GO(gale__exr_inputs(a, &s.inputs, &s.failed));
+    if (!s.inputs.count) code = GALE__EXIT_FAILED; /* why has been said */
+    if (!s.inputs.count) goto done;
     GALE_GO(gale_device_open(NULL, &device));
     GALE_GO(make_small(&s, device));
     if (dot && (!strcmp(dot, ".html") || !strcmp(dot, ".htm"))) GALE_GO(write_page(&s, path));

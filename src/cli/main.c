@@ -113,13 +113,16 @@ volatile sig_atomic_t gale__ends_itself, gale__ending;
 static void on_end(int number)
 {
     const char *words = gale__last_words;
+    const struct sigaction again = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
     if (gale__ends_itself && number != SIGPIPE) {
         gale__ends_itself = 0;
         gale__ending = number;
-        return; /* the handler is gone, so that a second signal ends the program at once */
+        sigaction(number, &again, NULL); /* a second signal ends the program at once */
+        return;
     }
     gale__file_abandon_all(true);
     if (words && number != SIGPIPE && write(STDERR_FILENO, words, strlen(words)) < 0) words = NULL;
+    signal(number, SIG_DFL);
     raise(number);
 }
 

@@ -10,23 +10,48 @@ enum { FLAT = 13 << 2 };
 /* Order of halves as numbers: the sign's bit turned, or all bits. */
 static uint16_t ordered(uint32_t v) { return (uint16_t)(v & 0x8000 ? v & 0x7fff : ~v); }
 
-/* Six bits of the block from bit `at` on, where the first is that of byte 2's third bit from below. */
-static uint32_t six(const uint8_t *b, int i)
+typedef uint16_t eight __attribute__((vector_size(16)));
+typedef int16_t eight_signed __attribute__((vector_size(16)));
+
+static uint64_t load(const uint8_t *p)
 {
-    int bit = 22 + 6 * i; /* of the block: 16 of the first value, 6 of the shift */
-    uint32_t word = (uint32_t)b[bit / 8] << 8 | (bit / 8 + 1 < 14 ? b[bit / 8 + 1] : 0u);
-    return word >> (10 - bit % 8) & 0x3f;
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_bswap64(v);
 }
 
-/* Values follow each other down the first column, then from each to its right neighbour. */
+/* Four numbers of 6 bits, the highest first, to 16 bits each, the first lowest. */
+static uint64_t spread(uint64_t v)
+{
+    const uint64_t six = 0x3f0000003f;
+    v = (v >> 12 & 0xfff) | (v & 0xfff) << 32;
+    return (v >> 6 & six) | (v & six) << 16;
+}
+
+/* Values follow each other down the first column, then from each to its right neighbour.  The differences, 32 more
+ * than they are, cannot overflow their 16 bits as they are added; they are scaled at the end. */
 static void open_block(const uint8_t *b, uint16_t s[16])
 {
-    uint32_t v[16], shift = b[2] >> 2, bias = 0x20u << shift;
-    v[0] = (uint32_t)b[0] << 8 | b[1];
-    for (int y = 1; y < 4; y++) v[4 * y] = v[4 * (y - 1)] + (six(b, y - 1) << shift) - bias;
-    for (int x = 1; x < 4; x++)
-        for (int y = 0; y < 4; y++) v[4 * y + x] = v[4 * y + x - 1] + (six(b, 3 + 4 * (x - 1) + y) << shift) - bias;
-    for (int i = 0; i < 16; i++) s[i] = ordered(v[i] & 0xffff);
+    const uint64_t head = load(b), tail = load(b + 6);
+    uint64_t c0 = spread(head >> 24 & 0x3ffff);
+    c0 += c0 << 16;
+    c0 += c0 << 32;
+    uint64_t c1 = c0 + spread(head & 0xffffff), c2 = c1 + spread(tail >> 24 & 0xffffff),
+             c3 = c2 + spread(tail & 0xffffff);
+    const uint64_t left[2] = {c0, c1}, right[2] = {c2, c3};
+    eight l, r, rows[2];
+    memcpy(&l, left, sizeof l);
+    memcpy(&r, right, sizeof r);
+    eight even = __builtin_shufflevector(l, r, 0, 8, 1, 9, 2, 10, 3, 11),
+          odd = __builtin_shufflevector(l, r, 4, 12, 5, 13, 6, 14, 7, 15);
+    rows[0] = __builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11) - (eight){0, 32, 64, 96, 32, 64, 96, 128};
+    rows[1] =
+        __builtin_shufflevector(even, odd, 4, 12, 5, 13, 6, 14, 7, 15) - (eight){64, 96, 128, 160, 96, 128, 160, 192};
+    for (int i = 0; i < 2; i++) {
+        eight v = rows[i] * (uint16_t)(1u << (b[2] >> 2)) + (uint16_t)(head >> 48);
+        rows[i] = v ^ ~((eight)((eight_signed)v >> 15) & 0x7fff); /* ordered */
+    }
+    memcpy(s, rows, sizeof rows);
 }
 
 /* Channels that are marked as linear were packed as exp(x / 8). */
@@ -47,13 +72,14 @@ static size_t open_plane(const exr_coding_channel_info_t *c, const uint8_t *from
             uint16_t s[16];
             if (left - used < 3) return 0;
             const uint8_t *b = from + used;
-            bool flat = b[2] >= FLAT;
+            bool flat = b[2] >= FLAT, whole = y + 4 <= c->height && x + 4 <= c->width;
             used += flat ? 3 : 14;
             if (used > left) return 0;
             if (!flat) open_block(b, s);
             for (int i = 0; flat && i < 16; i++) s[i] = ordered((uint32_t)b[0] << 8 | b[1]);
             if (c->p_linear) to_linear(s);
-            for (int32_t k = 0; k < 4 && y + k < c->height; k++)
+            for (int32_t k = 0; whole && k < 4; k++) memcpy(plane + (y + k) * c->width + x, s + 4 * k, 8);
+            for (int32_t k = 0; !whole && k < 4 && y + k < c->height; k++)
                 for (int32_t i = 0; i < 4 && x + i < c->width; i++) plane[(y + k) * c->width + x + i] = s[4 * k + i];
         }
     return used;

@@ -26,56 +26,72 @@ static void make_linear(void)
     }
 }
 
-typedef float lanes __attribute__((vector_size(32)));
+typedef float quad __attribute__((vector_size(16)));
 
-/* The transform along one axis, for eight lines side by side: v[i] has the i-th value of each. */
-static void inverse(lanes v[8])
+/* The transform along one axis, for four lines side by side: v[i] has the i-th value of each. */
+static inline void inverse(const quad v[8], quad to[8])
 {
     const float a = 0.5f * cosf(3.14159f / 4), b = 0.5f * cosf(3.14159f / 16), c = 0.5f * cosf(3.14159f / 8),
                 d = 0.5f * cosf(3 * 3.14159f / 16), e = 0.5f * cosf(5 * 3.14159f / 16),
                 f = 0.5f * cosf(3 * 3.14159f / 8), g = 0.5f * cosf(7 * 3.14159f / 16);
-    lanes beta[4] = {b * v[1] + d * v[3] + e * v[5] + g * v[7], d * v[1] - g * v[3] - b * v[5] - e * v[7],
+    quad beta[4] = {b * v[1] + d * v[3] + e * v[5] + g * v[7], d * v[1] - g * v[3] - b * v[5] - e * v[7],
         e * v[1] - b * v[3] + g * v[5] + d * v[7], g * v[1] - e * v[3] + d * v[5] - b * v[7]};
-    lanes even = a * (v[0] + v[4]), odd = a * (v[0] - v[4]), first = c * v[2] + f * v[6], second = f * v[2] - c * v[6];
-    lanes gamma[4] = {even + first, odd + second, odd - second, even - first};
+    quad even = a * (v[0] + v[4]), odd = a * (v[0] - v[4]), first = c * v[2] + f * v[6], second = f * v[2] - c * v[6];
+    quad gamma[4] = {even + first, odd + second, odd - second, even - first};
     for (int i = 0; i < 4; i++) {
-        v[i] = gamma[i] + beta[i];
-        v[7 - i] = gamma[i] - beta[i];
+        to[i] = gamma[i] + beta[i];
+        to[7 - i] = gamma[i] - beta[i];
     }
+}
+
+static inline void turn(const quad from[4], quad to[4])
+{
+    quad a = __builtin_shufflevector(from[0], from[1], 0, 4, 1, 5),
+         b = __builtin_shufflevector(from[0], from[1], 2, 6, 3, 7),
+         c = __builtin_shufflevector(from[2], from[3], 0, 4, 1, 5),
+         d = __builtin_shufflevector(from[2], from[3], 2, 6, 3, 7);
+    to[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5), to[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    to[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5), to[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
 }
 
 /* Converts coefficients stored by columns to pixels stored by rows. */
 static void transform(float v[64])
 {
-    lanes rows[8], columns[8];
-    memcpy(columns, v, sizeof columns);
-    inverse(columns); /* along x, for eight rows at once */
-    for (int x = 0; x < 8; x++)
-        for (int y = 0; y < 8; y++) rows[y][x] = columns[x][y];
-    inverse(rows);
-    memcpy(v, rows, sizeof rows);
+    quad in[8], half[8], lines[2][8];
+    for (int h = 0; h < 2; h++) { /* along x, for four rows at once */
+        for (int x = 0; x < 8; x++) memcpy(&in[x], v + 8 * x + 4 * h, sizeof *in);
+        inverse(in, half);
+        turn(half, &lines[0][4 * h]); /* lines[k][y]: columns 4 k to 4 k + 3 */
+        turn(half + 4, &lines[1][4 * h]);
+    }
+    for (int k = 0; k < 2; k++) {
+        inverse(lines[k], half);
+        for (int y = 0; y < 8; y++) memcpy(v + 8 * y + 4 * k, &half[y], sizeof *half);
+    }
 }
 
 /* One block's pixels; false where the stream ends. */
 static bool open_block(gale__dwa_blocks *b, uint16_t dc, float v[64])
 {
-    uint16_t h[64] = {dc};
-    const uint16_t *ac = b->ac, *end = b->ac_end;
-    bool flat = true;
-    for (int i = 1; i < 64;) {
-        if (ac >= end) return false;
-        uint16_t s = *ac++;
-        if (s == END_OF_BLOCK) break;
-        if (s >> 8 == 0xff) {
-            i += s & 0xff;
-            continue;
-        }
-        h[place_of[i++]] = s;
-        flat = false;
+    uint16_t h[64] = {dc}, last[64];
+    const size_t left = (size_t)(b->ac_end - b->ac);
+    const uint16_t *ac = b->ac, *from = ac;
+    if (left < 64) {
+        for (size_t i = 0; i < 64; i++) last[i] = i < left ? ac[i] : END_OF_BLOCK;
+        ac = from = last;
     }
-    b->ac = ac;
-    gale__simd_get()->widen[GALE_F16](v, h, NULL, NULL, flat ? 1 : 64);
-    if (!flat) return transform(v), true;
+    uint32_t runs = ~0u; /* alone */
+    for (uint32_t i = 1; i < 64;) {
+        uint16_t s = *ac++;
+        uint32_t run = 0u - (s >= END_OF_BLOCK); /* which of both comes is not predictable: no branches */
+        h[place_of[i]] = (uint16_t)(s & ~run);
+        i += 1 + ((uint8_t)(s - 1) & run); /* the end is a run of 256 */
+        runs &= run;
+    }
+    if ((size_t)(ac - from) > left) return false;
+    b->ac += ac - from;
+    gale__simd_get()->widen[GALE_F16](v, h, NULL, NULL, runs ? 1 : 64);
+    if (!runs) return transform(v), true;
     float one = v[0] * 3.535536e-01f * 3.535536e-01f;
     for (int i = 0; i < 64; i++) v[i] = one;
     return true;
@@ -96,9 +112,11 @@ static void put_block(const gale__dwa_blocks *b, int plane, int32_t x, int32_t y
     uint16_t h[64];
     int32_t wide = b->width - x < 8 ? b->width - x : 8, high = b->height - y < 8 ? b->height - y : 8;
     gale__simd_get()->narrow[GALE_F16](h, v, NULL, NULL, 64);
-    for (int32_t k = 0; k < high; k++) {
-        uint16_t *to = b->planes[plane] + (size_t)(y + k) * (size_t)b->width + (size_t)x;
-        for (int32_t i = 0; i < wide; i++) to[i] = b->linear ? h[8 * k + i] : linear_of[h[8 * k + i]];
+    for (int i = 0; i < 64 && !b->linear; i++) h[i] = linear_of[h[i]];
+    uint16_t *to = b->planes[plane] + (size_t)y * (size_t)b->width + (size_t)x;
+    for (int32_t k = 0; k < high; k++, to += b->width) {
+        if (wide == 8) memcpy(to, h + 8 * k, 8 * sizeof *h);
+        else memcpy(to, h + 8 * k, (size_t)wide * sizeof *h);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { SYMBOLS = 65537, LENGTH_MOST = 56, QUICK_BITS = 13, ZERO_SHORT = 59, ZERO_LONG = 63 };
+enum { SEVERAL_BITS = 12, SEVERAL = 3 };
 
 typedef struct bits {
     const uint8_t *at, *end;
@@ -43,13 +44,15 @@ static uint64_t take(bits *b, int n)
 }
 
 typedef struct code {
-    uint32_t low, high; /* symbols */
-    uint8_t length[SYMBOLS];
-    uint32_t sorted[SYMBOLS]; /* symbols by length, then by number */
+    uint32_t low, high, high_length; /* symbols; of the largest one's code, 0: it has none */
+    uint32_t used[SYMBOLS], n_used;  /* symbols with a code, by number: symbol << 8 | length */
+    uint32_t sorted[SYMBOLS];        /* symbols by length, then by number */
     uint64_t first[LENGTH_MOST + 1];
     uint32_t count[LENGTH_MOST + 1], start[LENGTH_MOST + 1];
     uint32_t
         quick[1 << QUICK_BITS]; /* symbol << 8 | length; 0: longer than the table's bits, or the one that repeats */
+    uint64_t
+        several[1 << SEVERAL_BITS]; /* up to three symbols from the lowest bits on, their bits << 48, how many << 56 */
 } code;
 
 /* Gives how many bytes they took, 0 where they are damaged. */
@@ -63,8 +66,9 @@ static size_t read_lengths(code *c, const uint8_t *data, size_t size)
         else if (l >= ZERO_SHORT) zeros = l - ZERO_SHORT + 2;
         else if (l > LENGTH_MOST) return 0;
         if (b.taken > 8 * (int64_t)size || zeros > high + 1 - i) return 0;
+        c->high_length = zeros ? 0 : l;
         if (zeros) i += zeros - 1;
-        else c->length[i] = (uint8_t)l;
+        else if (l) c->used[c->n_used++] = i << 8 | l;
     }
     return (size_t)(b.taken + 7) / 8;
 }
@@ -74,8 +78,7 @@ static bool build(code *c)
 {
     uint64_t next = 0;
     uint32_t place = 0;
-    for (uint32_t i = c->low; i <= c->high; i++)
-        if (c->length[i]) c->count[c->length[i]]++;
+    for (uint32_t i = 0; i < c->n_used; i++) c->count[c->used[i] & 255]++;
     for (int l = LENGTH_MOST; l > 0; l--) {
         c->first[l] = next;
         next = (next + c->count[l]) >> 1;
@@ -84,8 +87,7 @@ static bool build(code *c)
     for (int l = 1; l <= LENGTH_MOST; l++) c->start[l] = place, place += c->count[l];
     uint32_t at[LENGTH_MOST + 1];
     memcpy(at, c->start, sizeof at);
-    for (uint32_t i = c->low; i <= c->high; i++)
-        if (c->length[i]) c->sorted[at[c->length[i]]++] = i;
+    for (uint32_t i = 0; i < c->n_used; i++) c->sorted[at[c->used[i] & 255]++] = c->used[i] >> 8;
     for (int l = 1; l <= QUICK_BITS; l++)
         for (uint32_t k = 0; k < c->count[l]; k++) {
             uint32_t s = c->sorted[c->start[l] + k], entry = s == c->high ? 0 : s << 8 | (uint32_t)l;
@@ -99,7 +101,7 @@ static bool build(code *c)
 static uint32_t symbol(const code *c, bits *b)
 {
     if (b->count < LENGTH_MOST) fill(b);
-    uint32_t quick = c->quick[b->held >> (64 - QUICK_BITS)], most = c->length[c->high];
+    uint32_t quick = c->quick[b->held >> (64 - QUICK_BITS)], most = c->high_length;
     if (quick) return take(b, (int)(quick & 255)), quick >> 8;
     for (int k = most && most <= QUICK_BITS ? (int)most : QUICK_BITS + 1; k <= LENGTH_MOST; k++) {
         uint64_t v = b->held >> (64 - k);
@@ -110,17 +112,39 @@ static uint32_t symbol(const code *c, bits *b)
     return SYMBOLS;
 }
 
-/* As many as come in short codes, four for each 56 bits; gives how many. */
-static size_t decode_short(const code *c, bits *b, uint16_t *out, size_t n)
+static void build_several(code *c)
+{
+    for (uint32_t v = 0; v < 1u << SEVERAL_BITS; v++) {
+        uint64_t e = 0, used = 0, count = 0;
+        while (count < SEVERAL) {
+            uint32_t one = c->quick[(v << used & ((1u << SEVERAL_BITS) - 1)) << (QUICK_BITS - SEVERAL_BITS)];
+            if (!one || used + (one & 255) > SEVERAL_BITS) break;
+            e |= (uint64_t)(one >> 8) << 16 * count++;
+            used += one & 255;
+        }
+        c->several[v] = count ? e | used << 48 | count << 56 : 0;
+    }
+}
+
+/* As many as come in short codes, four times for each 56 bits; gives how many. */
+static size_t decode_short(const code *c, bits *b, bool several, uint16_t *out, size_t n)
 {
     enum { EACH = 4 }; /* QUICK_BITS times that are there after a fill */
     bits s = *b;
     size_t i = 0;
-    uint32_t e = 1;
-    while (e && n - i >= EACH && s.end - s.at >= 8) {
+    uint64_t e = 1;
+    while (e && n - i > EACH * SEVERAL && s.end - s.at >= 8) {
         fill(&s);
         int before = s.count;
-        for (int k = 0; k < EACH; k++) {
+        for (int k = 0; k < EACH && several; k++) {
+            e = c->several[s.held >> (64 - SEVERAL_BITS)];
+            if (!e) break;
+            memcpy(out + i, &e, sizeof e); /* what is too much is written again */
+            s.held <<= e >> 48 & 255;
+            s.count -= (int)(e >> 48 & 255);
+            i += e >> 56;
+        }
+        for (int k = 0; k < EACH && !several; k++) {
             e = c->quick[s.held >> (64 - QUICK_BITS)];
             if (!e) break;
             s.held <<= e & 255;
@@ -133,11 +157,13 @@ static size_t decode_short(const code *c, bits *b, uint16_t *out, size_t n)
     return i;
 }
 
-static bool decode(const code *c, bits *b, int64_t total, uint16_t *out, size_t n)
+static bool decode(code *c, bits *b, int64_t total, uint16_t *out, size_t n)
 {
     size_t i = 0;
+    bool several = gale__host_is_little() && total / 2 < 3 * (int64_t)n;
+    if (several) build_several(c);
     while (b->taken < total) {
-        i += decode_short(c, b, out + i, n - i);
+        i += decode_short(c, b, several, out + i, n - i);
         if (b->taken >= total) break;
         uint32_t s = symbol(c, b);
         if (s == SYMBOLS) return false;

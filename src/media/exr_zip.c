@@ -95,12 +95,16 @@ void gale__exr_unpredict(uint8_t *from, uint8_t *to, size_t size)
 /* Runs of OpenEXR's: a negative count is that of bytes as they are, others are one less than repetitions. */
 bool gale__exr_unrun(const uint8_t *from, size_t n, uint8_t *to, size_t size)
 {
+    enum { SHORT = 16 };
     const uint8_t *end = from + n;
     while (from < end) {
         int count = (int8_t)*from++;
         size_t many = count < 0 ? (size_t)-count : (size_t)count + 1;
         if (many > size || (count < 0 ? (size_t)(end - from) < many : from == end)) return false;
-        if (count < 0) memcpy(to, from, many), from += many;
+        if (many <= SHORT && size >= SHORT && end - from >= SHORT) { /* most are short: no calls */
+            if (count < 0) memcpy(to, from, SHORT), from += many;
+            else memset(to, *from++, SHORT);
+        } else if (count < 0) memcpy(to, from, many), from += many;
         else memset(to, *from++, many);
         to += many, size -= many;
     }

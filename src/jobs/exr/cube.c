@@ -3,6 +3,7 @@
  * numbers a line: the 1D table if there is one, and the 3D table, red fastest. */
 #include "jobs/exr/cube.h"
 #include "base/file.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static bool numbers(const char *text, double *v, int n)
     char *end;
     for (int i = 0; i < n; i++, text = end) {
         v[i] = strtod(text, &end);
-        if (end == text) return false;
+        if (end == text || !isfinite(v[i])) return false;
     }
     return text[strspn(text, " \t\r")] == 0;
 }
@@ -58,7 +59,7 @@ static gale_status take_entry(parser *p, const char *line)
     bool curve = p->curve_done < c->curve_size;
     int64_t all = curve ? c->curve_size : c->size * c->size * c->size, *done = curve ? &p->curve_done : &p->done;
     double v[3];
-    if (!numbers(line, v, 3) || *done >= all) return gale__fail(GALE_FORMAT, "not a .cube file: %s", line);
+    if (!numbers(line, v, 3) || *done >= all) return gale__fail(GALE_FORMAT, "not a .cube file: %.40s", line);
     for (int i = 0; i < 3; i++) (curve ? c->curve : c->values)[i * all + *done] = (float)v[i];
     ++*done;
     return GALE_OK;
@@ -95,7 +96,9 @@ static gale_status conclude(parser *p)
         if ((c->size && !(c->high[i] > c->low[i])) || (c->curve_size && !(c->curve_high[i] > c->curve_low[i])))
             return gale__fail(GALE_FORMAT, "the domain of the table is empty");
     }
-    if ((!c->size && !c->curve_size) || p->done != all || p->curve_done != c->curve_size)
+    if (!c->size && !c->curve_size)
+        return gale__fail(GALE_FORMAT, "not a .cube file: it has no LUT_1D_SIZE or LUT_3D_SIZE");
+    if (p->done != all || p->curve_done != c->curve_size)
         return gale__fail(GALE_FORMAT, "the table has %lld entries instead of %lld",
             (long long)(p->done + p->curve_done), (long long)(all + c->curve_size));
     return GALE_OK;

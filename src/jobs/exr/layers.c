@@ -130,6 +130,15 @@ static gale_status hold_part(gale_exr *f, int part, held *h, gale_exr_new_part *
     return status;
 }
 
+/* OpenEXR's reader refuses files whose parts differ in these. */
+static const char *unshared(const gale_exr_part *a, const gale_exr_part *b)
+{
+    bool colours = a->has_chromaticities && !memcmp(a->chromaticities, b->chromaticities, sizeof a->chromaticities);
+    if (memcmp(&a->display, &b->display, sizeof a->display)) return "display window";
+    if (a->pixel_aspect != b->pixel_aspect) return "pixel aspect ratio";
+    return b->has_chromaticities && !colours ? "chromaticities" : NULL;
+}
+
 gale_status gale_exr_merge(
     gale_exr *const *files, const char *const *names, int count, const char *path, const char *compression)
 {
@@ -144,6 +153,11 @@ gale_status gale_exr_merge(
             if (!strcmp(names[i], names[k]))
                 status = gale__fail(GALE_INVALID, "EXR: two parts would have the name \"%s\"", names[i]);
         if (status == GALE_OK) status = hold_part(files[i], 0, &h[i], &parts[i]);
+        const char *differs =
+            status == GALE_OK ? unshared(gale_exr_part_get(files[0], 0), gale_exr_part_get(files[i], 0)) : NULL;
+        if (differs)
+            status = gale__fail(GALE_INVALID, "EXR: \"%s\" has another %s than \"%s\"; the parts of a file share it",
+                names[i], differs, names[0]);
     }
     if (status == GALE_OK) status = gale_exr_write(path, parts, count);
     for (int i = 0; h && i < count; i++) let_go(&h[i]);
