@@ -9,15 +9,11 @@ enum { PITCH = GALE__UPRIGHT_ROWS, AHEAD = 4096 }; /* AHEAD: as in simd_gemm.inc
 
 /* Lanes are two halves, which may be rows of a map, if their number is even. */
 #define HALF(lanes) (lanes % 2 ? lanes : lanes / 2)
-#define FETCH_AHEAD(lanes)                                           \
-    {                                                                \
-        const float *f = b + offset[i + GALE__SIMD_AHEAD];           \
-        __builtin_prefetch(f);                                       \
-        __builtin_prefetch(f + (HALF(lanes) - 1) * step);            \
-        if (lanes % 2 == 0) {                                        \
-            __builtin_prefetch(f + jump);                            \
-            __builtin_prefetch(f + jump + (HALF(lanes) - 1) * step); \
-        }                                                            \
+#define FETCH_AHEAD(lanes)                                                         \
+    {                                                                              \
+        const float *f = b + offset[i + GALE__SIMD_AHEAD];                         \
+        __builtin_prefetch(f);                                                     \
+        __builtin_prefetch(f + (lanes % 2 ? 0 : jump) + (HALF(lanes) - 1) * step); \
     }
 /* Any step: three lanes from one pointer, since processors add an index once or twice to it.  Steps of 1 and 2 are part
  * of the instructions, which leaves these to the sums. */
