@@ -6,6 +6,7 @@
 #include "graph/plan/planner.h"
 #include "kernel/cpu/finish.h"
 #include "kernel/cpu/interp.h"
+#include "kernel/cpu/routines.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/simd.h"
 #include "nest_build.h"
@@ -848,6 +849,58 @@ TEST(widths)
     gale__parallel_set_width(0);
 }
 
+static float largest_of(const gale__cpu_pool *a, const float *x, int64_t row, int64_t column)
+{
+    float largest = -INFINITY;
+    for (int64_t t = 0; t < a->rows * a->columns; t++) {
+        int64_t y = row * a->stride[0] + t / a->columns * a->dilation[0] - a->low[0],
+                c = column * a->stride[1] + t % a->columns * a->dilation[1] - a->low[1];
+        if (y < 0 || y >= a->height || c < 0 || c >= a->width) continue;
+        float v = x[y * a->width + c];
+        if (v > largest || isnan(v)) largest = v;
+        if (isnan(v)) return v;
+    }
+    return largest;
+}
+
+/* Maxima of windows of all sizes that there are kernels for, with borders and NaN, and of some others. */
+TEST(pools)
+{
+    enum { MOST = 80 };
+    static float x[2 * MOST * 9], y[2 * MOST * 9];
+    for (int64_t width = 1; width < MOST; width++) {
+        int64_t i = width % 4, columns = 2 + width % 3, stride = width % 7 ? 2 : 1;
+        gale__cpu_pool a = {.n = 1,
+            .channels = 2,
+            .height = 5 + i,
+            .width = width,
+            .rows = 1 + width % 5,
+            .columns = columns,
+            .stride = {1 + i % 2, stride},
+            .dilation = {1, width % 11 ? 1 : 2},
+            .low = {width % 2, i == 3 ? columns : i % 2},
+            .largest = 1,
+            .type = GALE_F32};
+        a.out_height = (a.height + 2 * a.low[0] - a.rows) / a.stride[0] + 1;
+        a.out_width = (width + 2 * a.low[1] - (columns - 1) * a.dilation[1] - 1) / stride + 1;
+        if (a.out_width < 1 || a.out_height < 1) continue;
+        fill_buffer(GALE_F32, x, 2 * a.height * width);
+        if (i == 2) x[width / 2] = x[a.height * width + width - 1] = NAN;
+        size_t bytes = gale__cpu_pool_scratch(&a);
+        void *memory = malloc(bytes + 1);
+        gale__parallel_set_width(1);
+        gale__cpu_pool_run(&a, (void *[]){y, x}, (gale__cpu_scratch_space){memory, bytes});
+        gale__parallel_set_width(0);
+        free(memory);
+        for (int64_t c = 0, n = 0; c < a.channels; c++)
+            for (int64_t r = 0; r < a.out_height; r++)
+                for (int64_t j = 0; j < a.out_width; j++, n++) {
+                    float wanted = largest_of(&a, x + c * a.height * width, r, j);
+                    CHECK(y[n] == wanted || (isnan(y[n]) && isnan(wanted)));
+                }
+    }
+}
+
 /* Threads that run kernels at once do not wait for each other's scratch, though each of them may do all its work alone.
  */
 TEST(scratch_grows)
@@ -896,5 +949,5 @@ static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name(
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
     ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps), ROW(wide_maps),
-    ROW(channels), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(scratch_grows),
-    ROW(faults))
+    ROW(channels), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(pools),
+    ROW(scratch_grows), ROW(faults))

@@ -373,7 +373,8 @@ gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, 
     if (w->flat && gemm->slim) GALE_TRY(make_panel_offsets(w, kc, gemm->nr));
     GALE_TRY(make_direct(w, w->sparse ? &w->rest : k, m, gemm->nr));
     share_bands(w, batches, w->units ? w->units : k->count, size);
-    return make_offsets(w, k);
+    GALE_TRY(make_offsets(w, k));
+    return w->upright ? gale__cpu_window_make_fetches(w, k, gemm->nr) : GALE_OK;
 }
 
 /* A run of lanes within a panel that is within a row of the band. */
@@ -444,6 +445,7 @@ void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t 
 void gale__cpu_window_finish(gale__cpu_window *w)
 {
     gale__free(w->offset);
+    gale__free(w->fetch);
     gale__free(w->order);
     gale__free(w->in_panel);
     gale__free(w->direct);

@@ -36,6 +36,7 @@ typedef struct gale__cpu_window {
      * tasks share; 0: each task has its own. */
     size_t shared_band, shared_panels;
     int32_t *offset;   /* of each k in the band */
+    int32_t *fetch;    /* the same of what is fetched meanwhile, for the steps of the next plane */
     int32_t *in_panel; /* of each k in a packed panel, for tiles of fewer lanes; NULL: there are none */
     int32_t *direct;   /* of each k in memory, for lanes that are adjacent there and need no band; NULL: they do */
     int64_t direct_most;
@@ -70,6 +71,9 @@ void gale__cpu_window_sort_taps(
  * sizes of the micro-kernel's tiles become those of upright ones where these are used. */
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm *gemm, size_t size);
+/* Taps of a plane together fetch all that those of the next plane read for a tile: planes are too far apart for the
+ * processor to follow, and sums whose factors are not in the first cache are begun twice. */
+gale_status gale__cpu_window_make_fetches(gale__cpu_window *w, const gale__cpu_span *k, int nr);
 void gale__cpu_window_finish(gale__cpu_window *w);
 /* Whether lanes are one row of memory, and those of each step of k near those of the step before. */
 bool gale__cpu_window_is_near(const gale__cpu_window *w);

@@ -239,8 +239,9 @@ static void multiply_upright(const run *r, const block *b, const char *band, cha
                 for (int64_t t = 0; t < n; t++) {
                     if (sparse && k % planes == 0) aim(c, b, band, k / planes, &x[t]);
                     x[t].u.offset = b->offset + (sparse ? k % planes : k);
+                    x[t].u.fetch = x[t].u.ahead || sparse ? x[t].u.offset : c->window.fetch + k;
                     if (x[t].n > 0)
-                        simd->upright[x[t].d.rows > 16][x[t].n](
+                        simd->upright[x[t].u.step <= 2 ? x[t].u.step : 0][x[t].d.rows > 16][x[t].n](
                             tile[t] + x[t].lo * GALE__UPRIGHT_ROWS, sparse || k > 0, &x[t].u, a, x[t].from, (size_t)kn);
                 }
             }

@@ -19,8 +19,10 @@ enum {
     BLOCK_TILES = 8,    /* that a panel serves while it is near */
     NEAR_BYTES = 32768, /* of the rows of a map that taps down share */
     TASK_ROWS = 8,
-    SETS_FLOATS = 256,  /* steps of k that are a multiple apart meet in a few sets of the first cache */
-    MEET_FLOATS = 1024, /* and pixels in one */
+    SETS_FLOATS = 256,    /* steps of k that are a multiple apart meet in a few sets of the first cache */
+    MEET_FLOATS = 1024,   /* and pixels in one */
+    OFTEN_CHANNELS = 256, /* of the result, for which pixels two apart are read again and again */
+    OFTEN_STEPS = 256,
     TASKS_EACH = 4,
     TAPS_MOST = 49,
     POINT_COLUMNS = 256, /* of a map whose rows are one: as declared, wider ones are better */
@@ -209,8 +211,11 @@ static void divide_points(gale__cpu_last *l)
     int64_t k_step = l->x->stride[l->nest->n_outer], step = step_of(l, l->x);
     bool often = l->tiles * l->rows.count >= BLOCK_TILES; /* else weights take longer to arrive */
     l->copies = (k_step % SETS_FLOATS == 0 && step == 1) || (k_step == 1 && step % MEET_FLOATS == 0 && often);
+    l->apart = k_step == 1 || step != 2 ? 1 : 2;
+    l->copies |= l->apart == 2 && l->channels >= OFTEN_CHANNELS && l->k >= OFTEN_STEPS;
     l->pitch = round_up(l->k, VECTOR) | VECTOR; /* an odd number of cache lines */
-    l->private_bytes = (size_t)(l->block * (TILE_SUMS + (l->copies ? PIXELS * l->pitch : 0)) + VECTOR) * sizeof(float);
+    l->private_bytes =
+        (size_t)(l->block * (TILE_SUMS + (l->copies ? PIXELS * l->apart * l->pitch : 0)) + VECTOR) * sizeof(float);
 }
 
 /* Channels whose rows, as many as there are taps down, stay in the first cache. */
@@ -370,7 +375,8 @@ typedef struct tile {
     float *sums, *band; /* band: where it goes if it is copied */
 } tile;
 
-/* Pixels whose elements meet in a few sets of the first cache go to a band where they do not. */
+/* Pixels whose elements meet in a few sets of the first cache go to a band where they do not, and those that lie one by
+ * one on lines far apart to where a line holds many of their elements. */
 static void copy_tile(const gale__cpu_last *l, tile *x)
 {
     gale__simd_point *d = &x->w.point;
@@ -380,9 +386,9 @@ static void copy_tile(const gale__cpu_last *l, tile *x)
             memcpy(x->band + i * l->pitch, from + i * d->step, (size_t)l->k * sizeof *from);
     else
         gale__simd_get()->interleave[0](
-            x->band, from, (size_t)d->k_step, (size_t)l->k, (size_t)l->pitch, (size_t)x->pixels);
-    d->x = x->band - x->first * l->pitch;
-    d->step = l->pitch;
+            x->band, from, (size_t)d->k_step, (size_t)l->k, (size_t)l->pitch, (size_t)((x->pixels - 1) * l->apart + 1));
+    d->step = l->pitch * l->apart;
+    d->x = x->band - x->first * d->step;
     d->k_step = 1;
 }
 
@@ -398,7 +404,7 @@ static void open_tiles(const run *r, int64_t t0, int64_t t1, float *memory, tile
         out->first = at * base + least(at, more);
         out->pixels = base + (at < more);
         out->sums = memory + (t - t0) * TILE_SUMS;
-        out->band = memory + l->block * TILE_SUMS + (t - t0) * PIXELS * l->pitch;
+        out->band = memory + l->block * TILE_SUMS + (t - t0) * PIXELS * l->apart * l->pitch;
         if (l->copies) copy_tile(l, out);
     }
 }

@@ -19,6 +19,7 @@ typedef struct gale__cpu_last {
     const gale__nest_guard *guard_y, *guard_x; /* NULL: all taps are inside */
     int64_t tiles, block, blocks, groups;      /* of a row of pixels; of a task; tasks, by pixels and by channels */
     bool copies;                               /* elements of a tile meet in a few sets of the cache: it is copied */
+    int64_t apart;                             /* pixels of the band from one to the next that is wanted */
     int64_t pitch;                             /* elements of a pixel that was copied */
     bool early;                                /* activations before tiles are turned */
     size_t private_bytes;

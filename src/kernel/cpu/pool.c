@@ -130,6 +130,25 @@ static void run_tops(const job *j, float *to, const float *plane, int64_t first,
     }
 }
 
+/* The same in one pass over the map; false where it is none of these. */
+static bool run_tops_by_2(const job *j, float *to, const float *plane, int64_t first, int64_t rows)
+{
+    const gale__cpu_pool *a = j->a;
+    if (!j->simd->tops_by_2 || a->stride[1] != 2 || a->columns < 2 || a->columns > 3 || a->dilation[1] != 1 ||
+        a->rows > GALE__POOL_ROWS)
+        return false;
+    for (int64_t r = first; r < first + rows; r++, to += a->out_width) {
+        gale__simd_pool d = {.columns = a->columns, .width = a->width, .low = a->low[1]};
+        for (int64_t t = 0; t < a->rows; t++) {
+            int64_t y = r * a->stride[0] + t * a->dilation[0] - a->low[0];
+            if (y >= 0 && y < a->height) d.row[d.rows++] = plane + y * a->width;
+        }
+        if (d.rows) j->simd->tops_by_2(&d, to, a->out_width);
+        else fill_floats(to, j->border, a->out_width);
+    }
+    return true;
+}
+
 static void run_band(void *arg, size_t i, int worker)
 {
     const job *j = arg;
@@ -141,6 +160,7 @@ static void run_band(void *arg, size_t i, int worker)
     const char *x = j->x + (size_t)(plane * a->height * a->width) * j->size;
     char *out = j->out + (size_t)((plane * a->out_height + first) * a->out_width) * j->size;
     if (j->size == 4 && a->largest) {
+        if (run_tops_by_2(j, (float *)(void *)out, (const float *)(const void *)x, first, rows)) return;
         run_tops(j, (float *)(void *)out, (const float *)(const void *)x, first, rows, (float *)(void *)padded);
         return;
     }

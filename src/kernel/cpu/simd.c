@@ -18,6 +18,7 @@
     void gale__simd_upright_##isa(gale__simd *t);  \
     void gale__simd_depth_##isa(gale__simd *t);    \
     void gale__simd_last_##isa(gale__simd *t);     \
+    void gale__simd_pool_##isa(gale__simd *t);     \
     static void make_##isa(gale__simd *t)          \
     {                                              \
         gale__simd_ops_##isa(t);                   \
@@ -33,6 +34,7 @@
         gale__simd_upright_##isa(t);               \
         gale__simd_depth_##isa(t);                 \
         gale__simd_last_##isa(t);                  \
+        gale__simd_pool_##isa(t);                  \
     }
 ISA_PARTS(scalar)
 #ifdef GALE_HAVE_ISA_NEON

@@ -94,13 +94,21 @@ static inline const gale__simd_part *gale__simd_part_for(const gale__simd_gemm *
  * or, in the second half of an even number of lanes, that of the first half `jump` further. */
 enum { GALE__UPRIGHT_ROWS = 32, GALE__UPRIGHT_LANES = 14, GALE__UPRIGHT_SUMS = 16 * GALE__UPRIGHT_ROWS };
 typedef struct gale__simd_upright {
-    int64_t step, jump, a_pitch; /* a_pitch: rows of a panel */
-    const int32_t *offset;
-    bool ahead; /* as gale__simd_done's */
+    int64_t step, jump, a_pitch;   /* a_pitch: rows of a panel */
+    const int32_t *offset, *fetch; /* fetch: of each step, what of b is fetched for later ones; where not ahead */
+    bool ahead;                    /* as gale__simd_done's */
 } gale__simd_upright;
 /* more: the steps' sums are added to what is there. */
 typedef void gale__simd_upright_sum(
     float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k);
+
+/* Windows of two or three columns, two places apart, over so many rows of a map; the first begins `low` places before
+ * them. */
+enum { GALE__POOL_ROWS = 8 };
+typedef struct gale__simd_pool {
+    const float *row[GALE__POOL_ROWS];
+    int64_t rows, columns, width, low;
+} gale__simd_pool;
 
 /* x (min(max(x + 3, 0), 6) / 6), x / (1 + e^-x), 1 / (1 + e^-x), (x / 2) (1 + erf(x / sqrt 2)). */
 typedef enum gale__simd_activation {
@@ -363,11 +371,13 @@ typedef struct gale__simd {
     void (*weave)(void *d, const void *s, int64_t pitch, uint8_t flip, size_t n);
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
-    gale__simd_upright_sum *upright[2][GALE__UPRIGHT_LANES + 1]; /* of 16 and 32 rows, by lanes; NULL: there are none */
+    /* Of any step, 1 and 2, of 16 and 32 rows, by lanes; NULL: there are none. */
+    gale__simd_upright_sum *upright[3][2][GALE__UPRIGHT_LANES + 1];
     void (*upright_done)(const gale__simd_done *d, const float *sums);
     gale__simd_point_sum
         *point[2][2][GALE__POINT_PIXELS + 1]; /* 1: k_step is 1; 16 and 32 channels; pixels.  NULL: none */
     void (*wide)(const gale__simd_wide *d, int64_t first, int64_t channels); /* some of its channels, 16 or more */
+    void (*tops_by_2)(const gale__simd_pool *d, float *y, int64_t n);        /* n maxima, NaN before all; NULL: none */
     gale__simd_pixels_sum *pixels[2][GALE__POINT_PIXELS + 1]; /* of 16 and 32 channels; NULL: not on this processor */
     int64_t pixel_unit;                                       /* bytes of a unit of theirs */
     void (*beside)(const gale__simd_beside *d);

@@ -21,6 +21,7 @@ void SIMD(winograd)(gale__simd *t);
 void SIMD(upright)(gale__simd *t);
 void SIMD(depth)(gale__simd *t);
 void SIMD(last)(gale__simd *t);
+void SIMD(pool)(gale__simd *t);
 void SIMD(dot)(gale__simd *t);
 void SIMD(dot_last)(gale__simd *t);
 void SIMD(shares)(gale__simd *t, void (*open)(void), void (*close)(void));

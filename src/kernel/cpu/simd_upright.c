@@ -7,41 +7,44 @@
 #include <immintrin.h>
 enum { PITCH = GALE__UPRIGHT_ROWS, AHEAD = 4096 }; /* AHEAD: as in simd_gemm.inc */
 
-/* Lanes are two halves, which may be rows of a map, if their number is even.  Three lanes from one pointer: processors
- * add an index once or twice to it. */
+/* Lanes are two halves, which may be rows of a map, if their number is even. */
 #define HALF(lanes) (lanes % 2 ? lanes : lanes / 2)
-#define SUM(lanes, vectors)                                                                                         \
-    static void sum_##vectors##_##lanes(                                                                            \
-        float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k)              \
+#define FETCH_AHEAD(lanes)                                                         \
+    {                                                                              \
+        const float *f = b + offset[i + GALE__SIMD_AHEAD];                         \
+        __builtin_prefetch(f);                                                     \
+        __builtin_prefetch(f + (lanes % 2 ? 0 : jump) + (HALF(lanes) - 1) * step); \
+    }
+/* Any step: three lanes from one pointer, since processors add an index once or twice to it.  Steps of 1 and 2 are part
+ * of the instructions, which leaves these to the sums. */
+#define POINTERS(lanes)                                                                                               \
+    const float *p[2][5] = {{b + offset[i]}, {b + offset[i] + jump}};                                                 \
+    _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++) _Pragma("GCC unroll 5") for (int q = 1; q < 5; q++) p[h][q] = \
+        p[h][q - 1] + 3 * step;
+#define POINTERS_NEAR(lanes) const float *p[2] = {b + offset[i], b + offset[i] + jump};
+#define LANE(lanes, l) p[l / HALF(lanes)][l % HALF(lanes) / 3][l % HALF(lanes) % 3 * step]
+#define LANE_NEAR(lanes, l) p[l / HALF(lanes)][l % HALF(lanes) * step]
+#define SUM_OF(name, lanes, vectors, STEP, POINTERS, LANE)                                                          \
+    static void name(float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k) \
     {                                                                                                               \
         __m512 acc[lanes][vectors];                                                                                 \
-        int64_t step = u->step, pitch = u->a_pitch, jump = u->jump;                                                 \
-        const int32_t *offset = u->offset;                                                                          \
+        const int64_t step = STEP, pitch = u->a_pitch, jump = u->jump;                                              \
+        const int32_t *offset = u->offset, *fetch = u->fetch;                                                       \
         const bool ahead = u->ahead;                                                                                \
         _Pragma("GCC unroll 14") for (int l = 0; l < lanes; l++)                                                    \
             _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) acc[l][v] = _mm512_setzero_ps();              \
         for (size_t i = 0; i < k; i++, a += pitch) {                                                                \
-            const float *p[2][5] = {{b + offset[i]}, {b + offset[i] + jump}};                                       \
             __m512 w[vectors];                                                                                      \
             _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++)                                               \
             {                                                                                                       \
                 w[v] = _mm512_loadu_ps(a + 16 * v);                                                                 \
                 __builtin_prefetch((const char *)(a + 16 * v) + AHEAD);                                             \
             }                                                                                                       \
-            if (ahead) {                                                                                            \
-                const float *f = b + offset[i + GALE__SIMD_AHEAD];                                                  \
-                __builtin_prefetch(f);                                                                              \
-                __builtin_prefetch(f + (HALF(lanes) - 1) * step);                                                   \
-                if (lanes % 2 == 0) {                                                                               \
-                    __builtin_prefetch(f + jump);                                                                   \
-                    __builtin_prefetch(f + jump + (HALF(lanes) - 1) * step);                                        \
-                }                                                                                                   \
-            }                                                                                                       \
-            _Pragma("GCC unroll 2") for (int h = 0; h < 2; h++) _Pragma("GCC unroll 5") for (int q = 1; q < 5; q++) \
-                p[h][q] = p[h][q - 1] + 3 * step;                                                                   \
+            if (ahead) FETCH_AHEAD(lanes) else __builtin_prefetch(b + fetch[i]);                                    \
+            POINTERS(lanes)                                                                                         \
             _Pragma("GCC unroll 14") for (int l = 0; l < lanes; l++)                                                \
             {                                                                                                       \
-                __m512 x = _mm512_set1_ps(p[l / HALF(lanes)][l % HALF(lanes) / 3][l % HALF(lanes) % 3 * step]);     \
+                __m512 x = _mm512_set1_ps(LANE(lanes, l));                                                          \
                 _Pragma("GCC unroll 2") for (int v = 0; v < vectors; v++) acc[l][v] =                               \
                     _mm512_fmadd_ps(x, w[v], acc[l][v]);                                                            \
             }                                                                                                       \
@@ -53,6 +56,10 @@ enum { PITCH = GALE__UPRIGHT_ROWS, AHEAD = 4096 }; /* AHEAD: as in simd_gemm.inc
             _mm512_storeu_ps(to, more ? _mm512_add_ps(_mm512_loadu_ps(to), acc[l][v]) : acc[l][v]);                 \
         }                                                                                                           \
     }
+#define SUM(lanes, vectors)                                                        \
+    SUM_OF(sum_##vectors##_0_##lanes, lanes, vectors, u->step, POINTERS, LANE)     \
+    SUM_OF(sum_##vectors##_1_##lanes, lanes, vectors, 1, POINTERS_NEAR, LANE_NEAR) \
+    SUM_OF(sum_##vectors##_2_##lanes, lanes, vectors, 2, POINTERS_NEAR, LANE_NEAR)
 #define SUMS(X, v) \
     X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v) X(7, v) X(8, v) X(9, v) X(10, v) X(11, v) X(12, v) X(13, v) X(14, v)
 SUMS(SUM, 1)
@@ -97,7 +104,10 @@ static void done(const gale__simd_done *d, const float *sums)
     }
 }
 
-#define ENTRY(lanes, vectors) t->upright[vectors - 1][lanes] = sum_##vectors##_##lanes;
+#define ENTRY(lanes, vectors)                                      \
+    t->upright[0][vectors - 1][lanes] = sum_##vectors##_0_##lanes; \
+    t->upright[1][vectors - 1][lanes] = sum_##vectors##_1_##lanes; \
+    t->upright[2][vectors - 1][lanes] = sum_##vectors##_2_##lanes;
 void SIMD(upright)(gale__simd *t)
 {
     SUMS(ENTRY, 1)

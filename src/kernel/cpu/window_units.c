@@ -5,6 +5,7 @@
 
 enum { TAPS_SHARE = 4 }; /* taps of a row fill at least one in so many steps of a unit */
 enum { UNIT_ROOM = 24 }; /* bytes for each place of a row that is woven into units: elements, and units twice */
+enum { LINE = 16 };      /* floats of a line of the cache */
 
 /* Units of neighbouring taps, where these are adjacent. */
 static bool take_taps(gale__cpu_window *w)
@@ -136,4 +137,21 @@ void gale__cpu_window_pack_points(const gale__cpu_window *w, const gale__cpu_nar
             simd->weave(to + (size_t)p * panel + (size_t)(i * nr) * QUAD, memory + lane, next, narrow->flip, (size_t)n);
         }
     for (int64_t p = 0; p < count && panel > read; p++) memset(to + (size_t)p * panel + read, 0, panel - read);
+}
+
+gale_status gale__cpu_window_make_fetches(gale__cpu_window *w, const gale__cpu_span *k, int nr)
+{
+    int64_t taps = w->x.taps * w->y.taps, down = nr > w->x.lanes ? 2 : 1, last = (w->x.taps - 1) * w->x.hop;
+    int64_t row = (nr / down - 1) * w->x.step + last, /* its last place, and that of all rows */
+        all = ((w->y.taps - 1) * w->y.hop + (down - 1) * w->y.step) * w->pitch + row;
+    bool sorted = taps > 1 && (w->x.tap < 0 || k->dim[k->n - 1] == w->x.tap) &&
+                  (w->y.tap < 0 || k->dim[k->n - (w->x.tap < 0 ? 1 : 2)] == w->y.tap);
+    w->fetch = gale__alloc((size_t)k->count * sizeof *w->fetch);
+    if (!w->fetch) return GALE_NO_MEMORY;
+    for (int64_t i = 0; i < k->count; i++) {
+        int64_t t = i % taps, y = t / w->x.taps, x = t % w->x.taps, at = least(t * LINE, all);
+        if (all >= taps * LINE) at = y * w->y.hop * w->pitch + (x ? x * row / (w->x.taps - 1) : 0);
+        w->fetch[i] = sorted ? (int32_t)((i / taps + 1) * w->plane + at) : w->offset[i];
+    }
+    return GALE_OK;
 }
