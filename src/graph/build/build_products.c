@@ -208,6 +208,8 @@ gale__node gale__prim_conv_transpose(
         dense &= c->dilation[i] == 1 && c->input_dilation[i] == 1 && c->low[i] >= 0 && extent[i] >= 0 &&
                  g->nodes[x].dims[2 + i] > 0;
     }
+    gale__node apart = strided && dense ? gale__prim_transpose_apart(g, x, w, c, extent) : GALE__NIL;
+    if (apart >= 0 || g->status != GALE_OK) return apart;
     if (strided && dense) return transpose_by_phase(g, x, w, c, extent);
     for (int i = 0; i < c->spatial; i++) {
         back.input_dilation[i] = c->stride[i];

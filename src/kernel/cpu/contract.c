@@ -75,6 +75,7 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     if (last < 0) return false;
     for (int d = 0; d < nest->n_outer && nest->last; d++) /* channels, where these are adjacent */
         if (nest->extent[d] > 1 && nest->accesses[nest->stores[0].access].stride[d] == 1) last = d;
+    while (last > 0 && info->kind[last] == 'B') last--; /* interleaved phases */
     bool turned = info->kind[last] == 'M';
     const gale__nest_access *other = weight_of(nest, turned ? info->b : info->a);
     for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
