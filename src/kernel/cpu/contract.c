@@ -29,6 +29,7 @@
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
 #define FEW_LANES 16  /* least lanes, and steps, of a product of fewer rows than a tile, by a constant */
 #define TRANSPOSED_LANES 128
+#define FEW_RESULTS 4 /* of a channel: for more, panels are filled well enough */
 #define MANY_ROWS 16  /* least of a product of fewer than four steps */
 #define PATCH_MOST 16 /* places between lanes whose taps do not meet */
 #define FEW_K 32      /* least k of a window with fewer rows than a tile is worth */
@@ -88,13 +89,26 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     return turned;
 }
 
+/* Several results of each channel are channels of their own, which read the same map. */
+static void join_batch(gale__cpu_contract *c, const gale__contraction *info, char row_kind)
+{
+    uint8_t dims[GALE__NEST_DIMS];
+    int n = 0;
+    for (int d = 0; d < c->nest->n_outer; d++)
+        if (info->kind[d] == 'B' || info->kind[d] == row_kind) dims[n++] = (uint8_t)d;
+    gale__cpu_span_init(&c->batch, c->nest, dims, n);
+    gale__cpu_span_init(&c->a.rows, c->nest, dims, 0);
+}
+
 /* One row of weights for each batch, and lanes that taps share, whichever of the two factors they are. */
 static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, gale__simd_type ct, bool *turned)
 {
-    *turned = info->n == 1;
+    int64_t few = least(info->m, info->n);
+    *turned = info->n == few && info->m > 1;
     int lanes = *turned ? info->a : info->b, other = *turned ? info->b : info->a;
-    if ((info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4) return false;
+    if (few > FEW_RESULTS || info->k < 2 || info->m * info->n < 4) return false;
     find_spans(c, info, *turned ? 'N' : 'M');
+    if (few > 1) join_batch(c, info, *turned ? 'N' : 'M');
     return gale__cpu_channel_find(&c->channel, &c->window, c->nest, lanes, other, &c->batch, &c->b.rows, &c->k, ct);
 }
 

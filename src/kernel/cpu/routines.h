@@ -109,8 +109,8 @@ typedef enum gale__cpu_cell_kind {
 enum { GALE__CELL_UNITS = 16 };
 typedef struct gale__cpu_cell {
     int64_t kind, trips, batch, hidden, reverse, biased;
-    /* For the kernel of all steps alone.  type: of the weights and the result, of f16 also of what the inputs
-     * contribute; timed: lengths [batch] (I32) follow. */
+    /* type: of the weights and the result, of f16 also of what the inputs contribute (the kernel of all steps alone);
+     * timed: lengths [batch] (I32) follow. */
     int64_t type, timed;
 } gale__cpu_cell;
 gale__cpu_routine gale__cpu_cell_run;
