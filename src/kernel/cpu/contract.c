@@ -68,6 +68,16 @@ static const gale__nest_access *weight_of(const gale__nest *nest, int value)
     return x && (x->type == GALE_F16 || x->type == GALE_BF16) ? x : access_of(nest, value);
 }
 
+/* Whether a is read through a window.  Its places are the lanes even of a result whose channels are stored side by
+ * side, since windows would have to be packed one by one. */
+static bool reads_window(const gale__nest *nest, const gale__contraction *info)
+{
+    gale__cpu_contract c = {.nest = nest};
+    find_spans(&c, info, 'N');
+    return gale__cpu_window_find(&c.window, nest, info->a, &c.b.rows, &c.k, GALE__SIMD_TYPE_F32) &&
+           c.window.x.tap >= 0 && c.window.y.tap >= 0;
+}
+
 /* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand is contiguous
  * along a longer one. */
 static bool is_turned(const gale__nest *nest, const gale__contraction *info)
@@ -86,7 +96,7 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     int64_t lanes = turned ? info->m : info->n, rows = turned ? info->n : info->m;
     if (lanes < SHORT_LANES && rows >= 2 * SHORT_LANES && other && nest->buffers[other->buffer].constant)
         return !turned;
-    return turned;
+    return turned || nest->last || !reads_window(nest, info) ? turned : true;
 }
 
 /* Several results of each channel are channels of their own, which read the same map. */
