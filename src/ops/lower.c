@@ -274,6 +274,7 @@ gale__prim_graph *gale__lower_body_begin(gale__lower *L)
     body->fold_max = L->g->fold_max;
     body->integer_products = L->g->integer_products;
     body->row_products = L->g->row_products;
+    body->phases_apart = L->g->phases_apart;
     body->zero_points_outside = L->g->zero_points_outside;
     body->pixel_blocks = L->g->pixel_blocks;
     body->inner = true;

@@ -45,6 +45,9 @@ gale__node gale__prim_one_number(gale__prim_graph *g, gale__node n);
 /* A product of bytes with its zero points moved out of the product (build_zero.c).  NIL: not applicable. */
 gale__node gale__prim_shifted_matmul(gale__prim_graph *g, gale__node a, gale__node b);
 gale__node gale__prim_shifted_conv(gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c);
+/* The same with the phases of the stride apart (build_phases.c), where that is asked for and pays. */
+gale__node gale__prim_transpose_apart(
+    gale__prim_graph *g, gale__node x, gale__node w, const gale__prim_conv_args *c, const int64_t *extent);
 /* A convolution over three channels of f16, bf16 or bytes, with an optional zero point, rewritten for matrix units
  * (build_pixels.c).  NIL: not applicable. */
 gale__node gale__prim_pixel_conv(

@@ -202,12 +202,20 @@ gale__node gale__prim_conv_transpose(
     if (!gale__prim_ok(g, x) || !gale__prim_ok(g, w) || !conv_fits(g, "conv_transpose", x, w, c, true))
         return GALE__NIL;
     gale__prim_conv_args back = *c;
-    bool strided = false, dense = true;
+    bool strided = false, dense = true, dilated = false;
+    int64_t zero[GALE_MAX_RANK] = {0}, between[GALE_MAX_RANK] = {0};
     for (int i = 0; i < c->spatial; i++) {
         strided |= c->stride[i] > 1;
+        dilated |= c->dilation[i] > 1;
         dense &= c->dilation[i] == 1 && c->input_dilation[i] == 1 && c->low[i] >= 0 && extent[i] >= 0 &&
                  g->nodes[x].dims[2 + i] > 0;
     }
+    if (g->phases_apart && strided && dilated) { /* more weights, of which some are 0, but no zeros between inputs */
+        for (int i = 0; i < c->spatial; i++) between[2 + i] = c->dilation[i] - 1, back.dilation[i] = 1;
+        return gale__prim_conv_transpose(g, x, gale__prim_pad(g, w, zero, zero, between, 0), &back, extent);
+    }
+    gale__node apart = strided && dense ? gale__prim_transpose_apart(g, x, w, c, extent) : GALE__NIL;
+    if (apart >= 0 || g->status != GALE_OK) return apart;
     if (strided && dense) return transpose_by_phase(g, x, w, c, extent);
     for (int i = 0; i < c->spatial; i++) {
         back.input_dilation[i] = c->stride[i];

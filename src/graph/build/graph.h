@@ -89,6 +89,7 @@ typedef struct gale__prim_graph {
     bool steady;      /* no routine whose sums depend on the number of rows: gale_program_options.batch_invariant */
     bool integer_products;    /* products of dequantised bytes are computed in integers (build_integer.c) */
     bool row_products;        /* a row by weights is a product, as the device packs these, not any sum */
+    bool phases_apart;        /* phases of transposed convolutions are batches (build_phases.c) */
     bool zero_points_outside; /* and zero points are moved out of them (build_zero.c), since matrix units do not support
                                  them */
     bool pixel_blocks;        /* convolutions over three channels are rewritten for matrix units (build_pixels.c) */

@@ -1,5 +1,5 @@
 /* Which recurrent steps the routines accept: those that the lowering of a cell offers.  All take f32; the kernel of all
- * steps takes narrow weights, and lengths of sequences, too. */
+ * steps takes narrow weights, and it and the CPU lengths of sequences, too. */
 #include "graph/plan/paths.h"
 
 static gale__cpu_cell *describe(gale__claim *c)
@@ -34,7 +34,8 @@ static gale__cpu_cell *describe_usual(gale__claim *c)
 
 bool gale__claim_cell(gale__claim *c)
 {
-    gale__cpu_cell *a = describe_usual(c);
+    gale__cpu_cell *a = describe(c);
+    if (a && a->type != GALE_F32) return false;
     if (a) c->scratch_bytes = gale__cpu_cell_scratch(a);
     return a != NULL;
 }

@@ -97,7 +97,7 @@ static gale_status make_plan(gale_program *p, gale_tensor *const *inputs, const 
     g.steady = p->options.batch_invariant;
     bool bytes = gale__caps_run_matrix(&p->device->info.caps, GALE_I8), host = p->device->info.caps.host_functions;
     g.integer_products = !p->options.no_paths && !p->options.no_fusion && (host ? gale__cpu_narrow_bytes() : bytes);
-    g.row_products = host && !p->options.no_fusion;
+    g.row_products = g.phases_apart = host && !p->options.no_fusion;
     g.zero_points_outside = g.integer_products && !host;
     /* Gradients are taken by the values that are there. */
     g.pixel_blocks = !p->options.no_paths && !p->options.no_fusion && !host && !p->graph->n_gradients &&

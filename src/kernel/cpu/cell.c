@@ -13,7 +13,9 @@ typedef struct job {
     const gale__simd_rows *simd;
     int64_t gates;
     const float *x, *weights, *bias, *before;
-    float *h, *c, *quads; /* quads: the state of four items side by side, where there are so many */
+    float *h, *c, *quads;   /* quads: the state of four items side by side, where there are so many */
+    const int32_t *lengths; /* of sequences, where some are shorter */
+    int64_t step;           /* which one this is */
 } job;
 
 static void finish_units(const job *j, int64_t b, int64_t first, int64_t n, const float *z)
@@ -29,6 +31,8 @@ static void finish_units(const job *j, int64_t b, int64_t first, int64_t n, cons
         .c = j->c ? j->c + at : NULL};
     j->simd->cell[j->a->kind](&v, (size_t)n);
 }
+
+static bool is_within(const job *j, int64_t item) { return !j->lengths || j->step < j->lengths[item]; }
 
 static void run_units(void *arg, size_t task, int worker)
 {
@@ -46,7 +50,9 @@ static void run_units(void *arg, size_t task, int worker)
         else
             j->simd->mix(
                 z, lanes, j->before + b * hidden, hidden, (size_t)items, weights, (size_t)j->gates, (size_t)hidden);
-        for (int64_t i = 0; i < items; i++) finish_units(j, b + i, first, n, z + i * lanes);
+        for (int64_t i = 0; i < items; i++)
+            if (is_within(j, b + i)) finish_units(j, b + i, first, n, z + i * lanes);
+            else memset(j->h + (b + i) * hidden + first, 0, (size_t)n * sizeof *j->h);
     }
 }
 
@@ -73,7 +79,16 @@ static void run_step(job *j)
 
 size_t gale__cpu_cell_scratch(const gale__cpu_cell *a)
 {
-    return a->batch < QUAD ? 0 : (size_t)((a->batch + QUAD - 1) / QUAD * QUAD * a->hidden) * sizeof(float);
+    int64_t quads = a->batch < QUAD ? 0 : (a->batch + QUAD - 1) / QUAD * QUAD, kept = a->timed ? a->batch : 0;
+    return (size_t)((quads + kept) * a->hidden) * sizeof(float);
+}
+
+/* Items that have ended, or not begun, keep theirs, while their result is 0. */
+static void keep_state(const job *j, float *kept)
+{
+    int64_t hidden = j->a->hidden;
+    for (int64_t b = 0; b < j->a->batch; b++)
+        if (is_within(j, b)) memcpy(kept + b * hidden, j->h + b * hidden, (size_t)hidden * sizeof *kept);
 }
 
 void gale__cpu_cell_run(const void *args, void *const *buffers, gale__cpu_scratch_space scratch)
@@ -87,16 +102,21 @@ void gale__cpu_cell_run(const void *args, void *const *buffers, gale__cpu_scratc
         .gates = gates[a->kind],
         .weights = buffers[2],
         .before = buffers[3],
-        .quads = (float *)(void *)scratch.memory,
+        .quads = a->batch < QUAD ? NULL : (float *)(void *)scratch.memory,
+        .lengths = a->timed ? buffers[3 + (a->kind == GALE__CELL_LSTM) + a->biased + 1] : NULL,
         .c = a->kind == GALE__CELL_LSTM ? last + step : NULL,
         .bias = a->biased ? buffers[4] : NULL};
+    float *kept = a->timed ? (float *)(void *)(scratch.memory + scratch.bytes) - step : NULL;
     if (j.c) memcpy(j.c, buffers[4], (size_t)step * sizeof(float));
+    if (kept) j.before = memcpy(kept, j.before, (size_t)step * sizeof(float));
     for (int64_t i = 0; i < a->trips && !gale__limits_stopped(); i++) {
         int64_t t = a->reverse ? a->trips - 1 - i : i;
         j.x = (const float *)buffers[1] + t * step * j.gates;
         j.h = all + t * step;
+        j.step = t;
         run_step(&j);
-        j.before = j.h;
+        if (kept) keep_state(&j, kept);
+        else j.before = j.h;
     }
     memcpy(last, j.before, (size_t)step * sizeof(float));
 }

@@ -29,6 +29,7 @@
 #define TILE_LEAST 16 /* rows and lanes that instructions for tiles are used for */
 #define FEW_LANES 16  /* least lanes, and steps, of a product of fewer rows than a tile, by a constant */
 #define TRANSPOSED_LANES 128
+#define FEW_RESULTS 4 /* of a channel: for more, panels are filled well enough */
 #define MANY_ROWS 16  /* least of a product of fewer than four steps */
 #define PATCH_MOST 16 /* places between lanes whose taps do not meet */
 #define FEW_K 32      /* least k of a window with fewer rows than a tile is worth */
@@ -59,6 +60,24 @@ static const gale__nest_access *access_of(const gale__nest *nest, int value)
     return nest->code[value].op == GALE__NEST_LOAD ? &nest->accesses[nest->code[value].access] : NULL;
 }
 
+/* The same of a weight: of one that is widened as it is read, too. */
+static const gale__nest_access *weight_of(const gale__nest *nest, int value)
+{
+    const gale__nest_instr *in = &nest->code[value];
+    const gale__nest_access *x = in->op == GALE__CAST && in->type == GALE_F32 ? access_of(nest, in->a) : NULL;
+    return x && (x->type == GALE_F16 || x->type == GALE_BF16) ? x : access_of(nest, value);
+}
+
+/* Whether a is read through a window.  Its places are the lanes even of a result whose channels are stored side by
+ * side, since windows would have to be packed one by one. */
+static bool reads_window(const gale__nest *nest, const gale__contraction *info)
+{
+    gale__cpu_contract c = {.nest = nest};
+    find_spans(&c, info, 'N');
+    return gale__cpu_window_find(&c.window, nest, info->a, &c.b.rows, &c.k, GALE__SIMD_TYPE_F32) &&
+           c.window.x.tap >= 0 && c.window.y.tap >= 0;
+}
+
 /* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand is contiguous
  * along a longer one. */
 static bool is_turned(const gale__nest *nest, const gale__contraction *info)
@@ -67,8 +86,9 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     if (last < 0) return false;
     for (int d = 0; d < nest->n_outer && nest->last; d++) /* channels, where these are adjacent */
         if (nest->extent[d] > 1 && nest->accesses[nest->stores[0].access].stride[d] == 1) last = d;
+    while (last > 0 && info->kind[last] == 'B') last--; /* interleaved phases */
     bool turned = info->kind[last] == 'M';
-    const gale__nest_access *other = access_of(nest, turned ? info->b : info->a);
+    const gale__nest_access *other = weight_of(nest, turned ? info->b : info->a);
     for (int d = 0; d < last && other && nest->extent[last] < SHORT_LANES; d++)
         if (info->kind[d] == (turned ? 'N' : 'M') && other->stride[d] == 1 && nest->extent[d] >= 2 * SHORT_LANES)
             return !turned;
@@ -76,16 +96,29 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     int64_t lanes = turned ? info->m : info->n, rows = turned ? info->n : info->m;
     if (lanes < SHORT_LANES && rows >= 2 * SHORT_LANES && other && nest->buffers[other->buffer].constant)
         return !turned;
-    return turned;
+    return turned || nest->last || !reads_window(nest, info) ? turned : true;
+}
+
+/* Several results of each channel are channels of their own, which read the same map. */
+static void join_batch(gale__cpu_contract *c, const gale__contraction *info, char row_kind)
+{
+    uint8_t dims[GALE__NEST_DIMS];
+    int n = 0;
+    for (int d = 0; d < c->nest->n_outer; d++)
+        if (info->kind[d] == 'B' || info->kind[d] == row_kind) dims[n++] = (uint8_t)d;
+    gale__cpu_span_init(&c->batch, c->nest, dims, n);
+    gale__cpu_span_init(&c->a.rows, c->nest, dims, 0);
 }
 
 /* One row of weights for each batch, and lanes that taps share, whichever of the two factors they are. */
 static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, gale__simd_type ct, bool *turned)
 {
-    *turned = info->n == 1;
+    int64_t few = least(info->m, info->n);
+    *turned = info->n == few && info->m > 1;
     int lanes = *turned ? info->a : info->b, other = *turned ? info->b : info->a;
-    if ((info->m != 1 && info->n != 1) || info->k < 2 || info->m * info->n < 4) return false;
+    if (few > FEW_RESULTS || info->k < 2 || info->m * info->n < 4) return false;
     find_spans(c, info, *turned ? 'N' : 'M');
+    if (few > 1) join_batch(c, info, *turned ? 'N' : 'M');
     return gale__cpu_channel_find(&c->channel, &c->window, c->nest, lanes, other, &c->batch, &c->b.rows, &c->k, ct);
 }
 
@@ -114,8 +147,9 @@ static bool is_read_once(const gale__nest *nest, const gale__nest_access *only)
 /* One vector, or a few, times a matrix of floats that is already packed into panels. */
 static bool few_fit(const gale__nest *nest, const gale__contraction *info, bool turned, gale__simd_type ct)
 {
-    const gale__nest_access *b = access_of(nest, turned ? info->a : info->b);
-    if (ct != GALE__SIMD_TYPE_F32 || !b || b->type != GALE_F32 || b->n_guards || info->b_count != 1) return false;
+    const gale__nest_access *b = weight_of(nest, turned ? info->a : info->b);
+    bool float_ = b && (b->type == GALE_F32 || b->type == GALE_F16 || b->type == GALE_BF16);
+    if (ct != GALE__SIMD_TYPE_F32 || !float_ || b->n_guards || info->b_count != 1) return false;
     return (turned ? info->m : info->n) >= FEW_LANES && info->k >= FEW_LANES && nest->buffers[b->buffer].constant &&
            is_read_once(nest, b);
 }
@@ -189,24 +223,27 @@ static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const ga
     for (int i = 0; i < span->n; i++) {
         words[n++] = (uint64_t)span->extent[i];
         words[n++] = (uint64_t)x->stride[span->dim[i]];
+        for (int g = 0; g < x->n_guards; g++) words[n++] = (uint64_t)x->guards[g].coef[span->dim[i]];
     }
     return n;
 }
 
-/* The constant that a load reads and nothing else does, as it is multiplied. */
+/* The constant that a load reads and nothing else does, as it is multiplied or as halves of that. */
 static const gale__nest_access *constant_of(const gale__cpu_contract *c, const gale__cpu_operand *o, int value)
 {
-    const gale__nest_access *x = c->narrow ? o->narrow.access : access_of(c->nest, value);
+    const gale__nest_access *x = c->narrow ? o->narrow.access : weight_of(c->nest, value);
     if (!x || c->nest->n_buffers > GALE__CPU_PANELS_BUFFERS || !c->nest->buffers[x->buffer].constant || c->groups > 1 ||
-        x->n_guards || (!c->narrow && (size_t)gale_type_size(x->type) != c->size) || !is_read_once(c->nest, x))
+        !is_read_once(c->nest, x))
         return NULL;
-    return x;
+    bool half = x->type == GALE_F16 || x->type == GALE_BF16,
+         wide = (size_t)gale_type_size(x->type) == c->size || (half && c->sum_type == GALE__SIMD_TYPE_F32);
+    return (c->narrow ? !x->n_guards : wide) ? x : NULL;
 }
 
 static uint64_t panels_key(
     const gale__cpu_contract *c, const gale__nest_access *x, const gale__cpu_operand *o, const gale__cpu_span *batch)
 {
-    uint64_t words[11 + 6 * GALE__NEST_DIMS];
+    uint64_t words[12 + 5 * GALE__GUARDS + (2 + GALE__GUARDS) * GALE__NEST_DIMS];
     int n = 0;
     const int32_t *order = c->window.order;
     const uint64_t numbers[] = {(uint64_t)c->winograd.m,
@@ -215,6 +252,11 @@ static uint64_t panels_key(
         c->group > 1 ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
         c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
+    for (int g = 0; g < x->n_guards; g++) {
+        const gale__nest_guard *y = &x->guards[g];
+        const int64_t guard[] = {y->c0, y->extent, y->div, y->stride, (int64_t)x->fill};
+        for (size_t i = 0; i < sizeof guard / sizeof *guard; i++) words[n++] = (uint64_t)guard[i];
+    }
     n = add_span(words, n, &o->rows, x);
     n = add_span(words, n, &c->k, x);
     if (batch) n = add_span(words, n, batch, x);
@@ -249,7 +291,8 @@ static void find_a_panels(gale__cpu_contract *c, int value)
     size_t bytes = (c->winograd.m ? gale__cpu_winograd_weights_bytes(c)
                                   : gale__cpu_contract_panel_bytes(c, &c->a, gale__cpu_contract_padded_rows(c))) *
                    (size_t)c->batch.count,
-           given = (size_t)c->nest->buffers[x->buffer].elements * c->size;
+           given = x->n_guards ? (size_t)(c->a.rows.count * c->k.count * c->batch.count) * c->size
+                               : (size_t)c->nest->buffers[x->buffer].elements * c->size;
     if ((shared > 1 && shared < c->batch.count) || (!c->winograd.m && !c->shares && bytes > 2 * given + (64u << 10)))
         return;
     if (shared > 1) bytes /= (size_t)shared;

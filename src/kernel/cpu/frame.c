@@ -151,13 +151,17 @@ static bool load_turned(const gale__cpu_frame *f, const gale__cpu_step *s, char 
 }
 
 /* n lanes from lane `skip` of the first element on, each element `times` times. */
-static void repeat(uint32_t *to, const uint32_t *from, int64_t stride, int64_t times, int64_t skip, int64_t n)
+static void repeat(
+    uint32_t *restrict to, const uint32_t *restrict from, int64_t stride, int64_t times, int64_t skip, int64_t n)
 {
     int64_t i = 0;
     for (; n > 0 && skip > 0 && skip < times; skip++, n--) *to++ = *from;
     if (skip > 0) from += stride;
     int64_t whole = n / times;
-    if (times == 2) {
+    if (times == 2 && stride == 1) {
+        for (; i < whole; i++) to[2 * i] = to[2 * i + 1] = from[i];
+        to += 2 * i;
+    } else if (times == 2) {
         for (; i < whole; i++, to += 2) to[0] = to[1] = from[i * stride];
     } else if (times == 4) {
         for (; i < whole; i++, to += 4) to[0] = to[1] = to[2] = to[3] = from[i * stride];
@@ -177,17 +181,22 @@ static bool load_repeated(const gale__cpu_frame *f, const gale__cpu_step *s, cha
     int64_t times = span->extent[fast], row = span->extent[slow] * times, stride = s->access->stride[span->dim[slow]],
             lanes = (int64_t)f->lanes;
     if (times > REPEATED_MOST) return false;
-    gale__cpu_frame g;
-    memcpy(g.at, f->at, sizeof g.at);
-    int64_t first = 0;
-    for (int k = 0; k < span->n; k++) first = first * span->extent[k] + f->at[span->dim[k]] - span->base[k];
+    int64_t at[GALE__NEST_DIMS], address = gale__cpu_address(s->access, f->at, f->tape->n_dims);
+    for (int k = 0; k < span->n; k++) at[k] = f->at[span->dim[k]] - span->base[k];
     for (int64_t done = 0; done < lanes;) {
-        int64_t lane = (first + done) % row, n = row - lane < lanes - done ? row - lane : lanes - done;
-        gale__cpu_frame_seek(&g, span, first + done);
-        repeat((uint32_t *)(void *)block + done,
-            (const uint32_t *)(const void *)memory + gale__cpu_address(s->access, g.at, f->tape->n_dims), stride, times,
-            lane % times, n);
+        int64_t lane = at[slow] * times + at[fast], n = row - lane < lanes - done ? row - lane : lanes - done;
+        repeat((uint32_t *)(void *)block + done, (const uint32_t *)(const void *)memory + address, stride, times,
+            at[fast], n);
         done += n;
+        address -= at[slow] * stride;
+        at[slow] = at[fast] = 0;
+        for (int k = slow - 1; k >= 0; k--) { /* to the next row */
+            int64_t up = s->access->stride[span->dim[k]];
+            address += up;
+            if (++at[k] < span->extent[k]) break;
+            address -= up * span->extent[k];
+            at[k] = 0;
+        }
     }
     return true;
 }

@@ -109,12 +109,32 @@ typedef enum gale__cpu_cell_kind {
 enum { GALE__CELL_UNITS = 16 };
 typedef struct gale__cpu_cell {
     int64_t kind, trips, batch, hidden, reverse, biased;
-    /* For the kernel of all steps alone.  type: of the weights and the result, of f16 also of what the inputs
-     * contribute; timed: lengths [batch] (I32) follow. */
+    /* type: of the weights and the result, of f16 also of what the inputs contribute (the kernel of all steps alone);
+     * timed: lengths [batch] (I32) follow. */
     int64_t type, timed;
 } gale__cpu_cell;
 gale__cpu_routine gale__cpu_cell_run;
 size_t gale__cpu_cell_scratch(const gale__cpu_cell *a);
+
+/* Scores of decision trees, f32: x [rows, features] to [rows, targets], sums of the votes of the leaves that each row
+ * comes to.  Buffers: result, x, nodes, roots [trees] (i32), votes.  branch: what nodes compare, in the order <= < >= >
+ * == !=; missing: NaN may take the first child. */
+typedef struct gale__cpu_tree_node {
+    union {
+        float value;
+        int32_t votes; /* of a leaf: the first, -1: none */
+    };
+    int32_t feature; /* twice, and one more where NaN takes the first child */
+    int32_t child[2];
+} gale__cpu_tree_node;
+typedef struct gale__cpu_tree_vote {
+    float weight;
+    int32_t target, next; /* of the same leaf; -1: no more */
+} gale__cpu_tree_vote;
+typedef struct gale__cpu_trees {
+    int64_t rows, features, trees, targets, branch, missing;
+} gale__cpu_trees;
+gale__cpu_routine gale__cpu_trees_run;
 
 /* Non-maximum suppression: rows (batch, class, box), i64, of at most `most` boxes a class, then the count of rows that
  * are meant.  Buffers: result [batches * classes * most * 3 + 1], boxes [batches, boxes, 4] (corners, or centre and

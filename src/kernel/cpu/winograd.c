@@ -106,7 +106,7 @@ int64_t gale__cpu_winograd_choose(const gale__cpu_window *w, const gale__nest_ac
     const gale__cpu_span *batch, int64_t rows, const gale__simd_gemm *gemm)
 {
     int64_t best, forced = gale__cpu_winograd_asked();
-    if (weights->type != GALE_F32 || !fits_window(w, batch)) return 0;
+    if (weights->n_guards || !fits_window(w, batch)) return 0;
     if (forced >= 0) return forced;
     gale__cpu_winograd_cost(w, rows, gemm, &best);
     return best;

@@ -1,6 +1,7 @@
 /* Runs a convolution by Winograd's transforms, one block of tiles after the other: channels are transformed on all
  * cores, then tasks multiply some rows of the result, transform them back and finish them. */
 #include "base/thread.h"
+#include "base/num.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
 #include "kernel/cpu/scratch.h"
@@ -388,7 +389,7 @@ size_t gale__cpu_winograd_weights_at(const gale__cpu_contract *c, int64_t batch)
 
 typedef struct making {
     const gale__cpu_contract *contract;
-    const float *from;
+    const char *from;
     float *to;
     int64_t batch;
 } making;
@@ -401,7 +402,7 @@ static void transform_weights(
 {
     const gale__cpu_contract *c = w->contract;
     const gale__nest_access *x = c->winograd.weights;
-    int64_t rows = least(c->gemm.mr, c->a.rows.count - m0);
+    int64_t rows = least(c->gemm.mr, c->a.rows.count - m0), size = (int64_t)gale_type_size(x->type);
     double taps[9][GALE__WINOGRAD_ROWS] = {{0}}, out[SIDE * SIDE][GALE__WINOGRAD_ROWS];
     gale__cpu_frame_seek(f, &c->window.rest, k);
     for (int64_t r = 0; r < rows; r++) {
@@ -409,7 +410,8 @@ static void transform_weights(
         gale__cpu_frame_seek(f, &c->a.rows, m0 + r);
         for (int d = 0; d < c->nest->n_outer + c->nest->n_inner; d++) at += x->stride[d] * f->at[d];
         for (int t = 0; t < 9; t++)
-            taps[t][r] = (double)w->from[at + t / 3 * x->stride[c->window.y.tap] + t % 3 * x->stride[c->window.x.tap]];
+            taps[t][r] = gale__load_f64((gale_type)x->type,
+                w->from + (at + t / 3 * x->stride[c->window.y.tap] + t % 3 * x->stride[c->window.x.tap]) * size);
     }
     gale__cpu_winograd_weights(c->winograd.m, g, taps, out);
     for (int64_t p = 0; p < c->winograd.points; p++)

@@ -128,6 +128,9 @@ static combine combine_of(gale__lower *L)
 static gale__node score(gale__lower *L, gale__trees *t, gale__node x, combine how)
 {
     if (!gale__lower_good(L) || !gale__trees_measure(L, t, gale__lower_peek(L->g, x).dims[1])) return GALE__NIL;
+    gale__node sums = how == SUM || how == AVERAGE ? gale__trees_offer(L, t, x) : GALE__NIL;
+    if (sums >= 0)
+        return how == SUM ? sums : gale__prim_div(L->g, sums, gale__lower_value(L, sums, (double)t->n_roots));
     return count_votes(L, t, walk(L, t, x), gale__lower_type_of(L->g, x), how);
 }
 

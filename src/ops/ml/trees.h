@@ -43,4 +43,6 @@ bool gale__trees_read(gale__lower *L, gale__trees *t);
 bool gale__trees_read_old(gale__lower *L, const char *votes, int64_t targets, gale__trees *t);
 /* Finds t->depth; refuses features past `features`, nodes that are not there, and trees that are none. */
 bool gale__trees_measure(gale__lower *L, gale__trees *t, int64_t features);
+/* Sums of votes [N, targets] by a routine; NIL: none takes these trees. */
+gale__node gale__trees_offer(gale__lower *L, const gale__trees *t, gale__node x);
 #endif

@@ -1,6 +1,7 @@
 /* com.microsoft's GroupQueryAttention: keys and values in a cache that new rows are written into, each item of the
  * batch at its own length; rotary embeddings on the way.  How long the cache becomes must be known when planning, how
  * long each item is need not. */
+#include "device/device.h"
 #include "ops/attention.h"
 #include "ops/rotary.h"
 #include <math.h>
@@ -115,6 +116,32 @@ static gale__node turned(gale__lower *L, const query *c, gale__node x)
     return gale__prim_cast(g, y, gale__lower_type_of(g, x));
 }
 
+/* The same for the CPU, where looking up every element of the cache takes many times as long as copying it: rows behind
+ * all that the cache holds are appended, and others are put in their places. */
+static gale__node put_rows(gale__lower *L, const query *c, gale__node old, gale__node x, const int64_t *dims)
+{
+    gale__prim_graph *g = L->g;
+    gale__prim_node p = gale__lower_peek(g, x);
+    bool known = c->batch == 1 || c->rows == c->total;
+    int64_t filled = old >= 0 ? gale__lower_peek(g, old).dims[2] : 0, low[4] = {0},
+            high[4] = {0, 0, dims[2] - filled, 0};
+    if (known && filled == c->total - c->rows && dims[2] == c->total)
+        return old >= 0 ? gale__prim_concat(g, 2, (gale__node[]){old, x}, 2) : x;
+    old = old >= 0 ? gale__prim_pad(g, old, low, high, NULL, 0) : gale__prim_splat(g, (gale_type)p.type, 4, dims, 0);
+    gale__node row = gale__prim_add(g, gale__lower_walk(L, 4, p.dims, 2, 1), c->first), at = gale__lower_index(L, 0);
+    int64_t stride = 1;
+    for (int d = 3; d >= 0; stride *= dims[d--])
+        at = gale__prim_add(g, at,
+            d == 2 ? gale__prim_mul(g, row, gale__lower_index(L, stride)) : gale__lower_walk(L, 4, p.dims, d, stride));
+    gale__node inside = gale__lower_both(L, gale__prim_binary(g, GALE__GE, row, gale__lower_index(L, 0)),
+        gale__prim_binary(g, GALE__LT, row, gale__lower_index(L, dims[2])));
+    at = gale__prim_expand(g, gale__prim_select(g, inside, at, gale__lower_index(L, -1)), 4, p.dims);
+    const int64_t all = p.dims[0] * p.dims[1] * p.dims[2] * p.dims[3], whole = dims[0] * dims[1] * dims[2] * dims[3];
+    gale__node y = gale__prim_put(g, gale__prim_reshape(g, old, 1, &whole), gale__prim_reshape(g, at, 1, &all),
+        gale__prim_reshape(g, x, 1, &all), -1);
+    return gale__prim_reshape(g, y, 4, dims);
+}
+
 /* The cache with x [B, K, rows, D] in it from `first` on: [B, K, kept, D]. */
 static gale__node cached(gale__lower *L, const query *c, int past, gale__node x)
 {
@@ -127,6 +154,7 @@ static gale__node cached(gale__lower *L, const query *c, int past, gale__node x)
     gale__prim_node o = gale__lower_peek(g, old);
     if (old >= 0 && (o.rank != 4 || o.dims[0] != dims[0] || o.dims[1] != dims[1] || o.dims[3] != dims[3]))
         return gale__lower_refuse(L, "input %d does not match the new rows", past);
+    if (L->device && L->device->info.caps.host_functions) return put_rows(L, c, old, x, dims);
     high[2] = c->kept - (old >= 0 ? o.dims[2] : 0);
     old = old >= 0 ? gale__prim_pad(g, old, low, high, NULL, 0) : gale__prim_splat(g, (gale_type)p.type, 4, dims, 0);
     return gale__lower_overwrite(L, old, x, 2, row);
