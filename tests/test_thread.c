@@ -297,6 +297,58 @@ TEST(locks)
     CHECK(gale__time_ns() - start >= 2000000);
 }
 
+enum { SIDES = 3, ROUNDS = 3000 };
+typedef struct exchange {
+    gale__mutex lock;
+    gale__cond filled, emptied;
+    int tokens, rounds, producers;
+} exchange;
+
+/* Producers take turns once a token is taken, and wake one consumer; these wake all producers. */
+static void produce(void *arg)
+{
+    exchange *e = arg;
+    gale__mutex_lock(&e->lock);
+    int own = e->producers++;
+    for (int i = 0; i < ROUNDS; i++) {
+        while (e->tokens || e->rounds % SIDES != own) gale__cond_wait(&e->emptied, &e->lock);
+        e->tokens = 1;
+        gale__cond_signal(&e->filled);
+    }
+    gale__mutex_unlock(&e->lock);
+}
+
+static void consume(void *arg)
+{
+    exchange *e = arg;
+    gale__mutex_lock(&e->lock);
+    for (int i = 0; i < ROUNDS; i++, e->rounds++) {
+        while (!e->tokens) {
+            if (i % 2) gale__cond_wait(&e->filled, &e->lock);
+            else CHECK(gale__cond_wait_ns(&e->filled, &e->lock, UINT64_C(100000000000)));
+        }
+        e->tokens = 0;
+        gale__cond_broadcast(&e->emptied);
+    }
+    gale__mutex_unlock(&e->lock);
+}
+
+TEST(no_wake_up_is_lost)
+{
+    exchange e = {0};
+    gale__thread *threads[2 * SIDES] = {0};
+    gale__mutex_init(&e.lock);
+    gale__cond_init(&e.filled);
+    gale__cond_init(&e.emptied);
+    for (int i = 0; i < 2 * SIDES; i++) CHECK_OK(gale__thread_start(i % 2 ? produce : consume, &e, &threads[i]));
+    for (int i = 0; i < 2 * SIDES; i++) gale__thread_join(&threads[i]);
+    CHECK_EQ(e.rounds, SIDES * ROUNDS);
+    CHECK_EQ(e.tokens, 0);
+    gale__cond_finish(&e.filled);
+    gale__cond_finish(&e.emptied);
+    gale__mutex_finish(&e.lock);
+}
+
 static int once_runs;
 static void run_once(void) { once_runs++; }
 static gale__once once;
@@ -315,4 +367,4 @@ TEST(once_only)
 
 TESTS(ROW(pool), ROW(pool_allocates_nothing), ROW(pool_nested), ROW(pool_takes_what_others_leave),
     ROW(pool_many_callers), ROW(pool_after_fork), ROW(limits_on_threads), ROW(limits_that_stop),
-    ROW(kernels_that_are_stopped), ROW(locks), ROW(once_only))
+    ROW(kernels_that_are_stopped), ROW(locks), ROW(no_wake_up_is_lost), ROW(once_only))

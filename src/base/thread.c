@@ -3,23 +3,82 @@
 #include "base/thread.h"
 #include "base/context.h"
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
+#if defined(__linux__) && defined(__LP64__)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(gale__mutex), "gale__mutex holds a pthread_mutex_t");
-_Static_assert(sizeof(pthread_cond_t) <= sizeof(gale__cond), "gale__cond holds a pthread_cond_t");
 _Static_assert(
     sizeof(pthread_once_t) <= sizeof(gale__once) && PTHREAD_ONCE_INIT == 0, "gale__once is a zeroed pthread_once_t");
 
 static pthread_mutex_t *mutex_of(gale__mutex *m) { return (pthread_mutex_t *)(void *)m->impl; }
-static pthread_cond_t *cond_of(gale__cond *c) { return (pthread_cond_t *)(void *)c->impl; }
 
 void gale__mutex_init(gale__mutex *m) { pthread_mutex_init(mutex_of(m), NULL); }
 void gale__mutex_finish(gale__mutex *m) { pthread_mutex_destroy(mutex_of(m)); }
 void gale__mutex_lock(gale__mutex *m) { pthread_mutex_lock(mutex_of(m)); }
 void gale__mutex_unlock(gale__mutex *m) { pthread_mutex_unlock(mutex_of(m)); }
+
+static struct timespec time_after(uint64_t ns)
+{
+    uint64_t end = ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : gale__time_ns() + ns;
+    return (struct timespec){.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
+}
+
+#if defined(__linux__) && defined(__LP64__)
+/* Condition variables of glibc before 2.41 can lose a wake-up (bug 25847), and then a thread sleeps forever: Debian 12
+ * has 2.36.  A number that every wake-up increments is enough here, since what threads wait for changes under the mutex
+ * alone. */
+typedef struct condition {
+    _Atomic uint32_t wakes, waiting;
+} condition;
+_Static_assert(sizeof(condition) <= sizeof(gale__cond), "gale__cond holds a condition");
+
+static condition *cond_of(gale__cond *c) { return (condition *)(void *)c->impl; }
+
+void gale__cond_init(gale__cond *c) { *cond_of(c) = (condition){0}; }
+void gale__cond_finish(gale__cond *c) { (void)c; }
+
+/* False on time-out; `end` NULL: there is none. */
+static bool wait_until(condition *c, gale__mutex *m, const struct timespec *end)
+{
+    uint32_t seen = atomic_load(&c->wakes);
+    atomic_fetch_add(&c->waiting, 1);
+    gale__mutex_unlock(m);
+    long failed =
+        syscall(SYS_futex, &c->wakes, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen, end, NULL, FUTEX_BITSET_MATCH_ANY);
+    bool in_time = !failed || errno != ETIMEDOUT;
+    atomic_fetch_sub(&c->waiting, 1);
+    gale__mutex_lock(m);
+    return in_time;
+}
+
+static void wake(condition *c, int most)
+{
+    atomic_fetch_add(&c->wakes, 1);
+    if (atomic_load(&c->waiting)) syscall(SYS_futex, &c->wakes, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, most, NULL, NULL, 0);
+}
+
+void gale__cond_wait(gale__cond *c, gale__mutex *m) { wait_until(cond_of(c), m, NULL); }
+void gale__cond_signal(gale__cond *c) { wake(cond_of(c), 1); }
+void gale__cond_broadcast(gale__cond *c) { wake(cond_of(c), INT_MAX); }
+
+bool gale__cond_wait_ns(gale__cond *c, gale__mutex *m, uint64_t timeout_ns)
+{
+    struct timespec end = time_after(timeout_ns);
+    return wait_until(cond_of(c), m, &end);
+}
+#else
+_Static_assert(sizeof(pthread_cond_t) <= sizeof(gale__cond), "gale__cond holds a pthread_cond_t");
+
+static pthread_cond_t *cond_of(gale__cond *c) { return (pthread_cond_t *)(void *)c->impl; }
 
 void gale__cond_init(gale__cond *c)
 {
@@ -37,10 +96,10 @@ void gale__cond_broadcast(gale__cond *c) { pthread_cond_broadcast(cond_of(c)); }
 
 bool gale__cond_wait_ns(gale__cond *c, gale__mutex *m, uint64_t timeout_ns)
 {
-    uint64_t now = gale__time_ns(), end = timeout_ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : now + timeout_ns;
-    struct timespec at = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
-    return pthread_cond_timedwait(cond_of(c), mutex_of(m), &at) != ETIMEDOUT;
+    struct timespec end = time_after(timeout_ns);
+    return pthread_cond_timedwait(cond_of(c), mutex_of(m), &end) != ETIMEDOUT;
 }
+#endif
 
 void gale__once_run(gale__once *once, void (*fn)(void)) { pthread_once((pthread_once_t *)(void *)&once->impl, fn); }
 
