@@ -5,7 +5,7 @@
 #include <math.h>
 
 static gale_device *cpu;
-static char mlp[100], open_shape[100]; /* files */
+static char mlp[100], open_shape[100], halves[100]; /* files */
 
 static const float *ramp(size_t n)
 {
@@ -32,6 +32,13 @@ static void make_models(void)
     make_output(&m, "y", 1, "batch,4");
     make_node(&m, "Relu", "x", "y");
     snprintf(open_shape, sizeof open_shape, "%s", make_saved(&m, "open.onnx"));
+    make_begin(&m, 17);
+    make_input(&m, "x", 1, "2,4");
+    make_output(&m, "y", 1, "2,4");
+    make_attr_i(&m, make_node(&m, "Cast", "x", "h"), "to", 10);
+    make_node(&m, "Relu", "h", "r");
+    make_attr_i(&m, make_node(&m, "Cast", "r", "y"), "to", 1);
+    snprintf(halves, sizeof halves, "%s", make_saved(&m, "halves.onnx"));
 }
 
 /* --- Verify. --- */
@@ -67,6 +74,8 @@ TEST(verify_halves)
     gale_verify_result_destroy(&r);
     o = (gale_verify_options){.model = {.precision = GALE_PRECISION_BF16}, .tolerance = -1};
     if (CHECK_OK(gale_model_verify(mlp, cpu, &o, &r))) CHECK(r->tolerance == 0);
+    gale_verify_result_destroy(&r);
+    if (CHECK_OK(gale_model_verify(halves, cpu, NULL, &r))) CHECK(r->n_values == 4 && r->tolerance == 1e-2);
     gale_verify_result_destroy(&r);
 }
 

@@ -76,8 +76,8 @@ typedef struct gale_placement {
 typedef struct gale_verify_options {
     gale_model_options model;  /* its given, progress and user are not used: see inputs and control */
     gale_input_options inputs; /* inputs that are not given are random */
-    double tolerance; /* maximum relative difference (L2 norm) of a value; 0: 1e-4, in half precision 1e-2 (f16) or 5e-2
-                         (bf16); negative: no difference allowed */
+    double tolerance; /* maximum relative difference (L2 norm) of a value; 0: 1e-4, or 1e-2 where the model or the
+                         options have f16 values, 5e-2 with bf16; negative: no difference allowed */
     gale_job_control control;
     const char
         *other;           /* a second model, for example the same in 8 bit.  It runs on the device, the first one on the

@@ -190,13 +190,23 @@ done:
     return status;
 }
 
-/* Halves round every value; the tolerance is that of a network of some dozen layers. */
-static double tolerance_of(const gale_verify_options *o)
+static bool keeps(const check *c, gale_type type)
 {
+    for (int i = 0; i < c->n_values; i++)
+        if (c->kept[i] && c->kept[i]->kind == GALE_OBJECT_TENSOR && gale_tensor_type(c->kept[i]->tensor) == type)
+            return true;
+    return false;
+}
+
+/* Halves round every value, whether the options ask for them or the model has them; the tolerance is that of a network
+ * of some dozen layers. */
+static double tolerance_of(const check *c)
+{
+    const gale_verify_options *o = c->options;
     gale_precision precision = precision_of(&o->model);
     if (o->tolerance) return o->tolerance < 0 ? 0 : o->tolerance;
-    if (precision == GALE_PRECISION_AS_IT_IS) return 1e-4;
-    return precision == GALE_PRECISION_F16 ? 1e-2 : 5e-2;
+    if (precision == GALE_PRECISION_BF16 || keeps(c, GALE_BF16)) return 5e-2;
+    return precision || keeps(c, GALE_F16) ? 1e-2 : 1e-4;
 }
 
 static void sum_up(check *c)
@@ -230,7 +240,7 @@ static gale_status verify(check *c, gale_device *device, gale_device *cpu)
 {
     GALE_TRY(gale__inputs_complete(c->path, gale__result_arena(c->result), &c->completed.inputs));
     GALE_TRY(choose(c, &device));
-    c->result->tolerance = tolerance_of(c->options);
+    c->result->tolerance = tolerance_of(c);
     c->result->device = gale__arena_strdup(gale__result_arena(c->result), gale_device_get_info(device)->name);
     if (!c->result->device) return GALE_NO_MEMORY;
     c->result->against = "the CPU";
@@ -240,6 +250,7 @@ static gale_status verify(check *c, gale_device *device, gale_device *cpu)
         return GALE_OK;
     }
     GALE_TRY(run_watched(c, cpu, keep_value));
+    c->result->tolerance = tolerance_of(c);
     /* Values within a network of halves may exceed the tolerance, for example as small differences of large numbers:
      * only outputs count. */
     if (!precision_of(&c->options->model) && !c->options->other) GALE_TRY(run_watched(c, device, compare));
