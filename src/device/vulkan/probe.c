@@ -194,6 +194,9 @@ static void describe_caps(const gale__vk *fn, gale__vk_physical *p, const proper
     VkPhysicalDeviceType type = pr->base.properties.deviceType;
     caps->software = caps->exact_division =
         type == VK_PHYSICAL_DEVICE_TYPE_CPU; /* Vulkan promises 2.5 ulp, and that not everywhere */
+    /* Vulkan promises 3 + 2 |x| ulp for exp, 3 for log (2^-21 near 1) and 2.5 for division.  The emulated fma of
+     * software drivers does not make NaN of infinity times 0, which kernels of such devices rely on. */
+    caps->own_math = !caps->software && caps->nan_inf;
     if (!caps->software) caps->shared_most_bytes = caps->shared_bytes; /* results lie over operands */
     caps->unified_memory = caps->software || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
 }
