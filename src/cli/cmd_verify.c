@@ -11,7 +11,8 @@ static const gale__arg args[] = {
         "a second ONNX file: outputs of this one on the device are compared with those of the first on the CPU"},
     GALE__ARGS_MODEL_INPUTS,
     {"tolerance", 0, GALE__ARG_REAL, "X", "1e-4", "0..1",
-        "maximum relative difference (L2 norm) of a node's result (default with fp16 values: 1e-2, with bf16 values: 5e-2)"},
+        "maximum relative difference (L2 norm) of a node's result (default with fp16 values: 1e-2, with bf16 values: "
+        "5e-2)"},
     {"against", 0, GALE__ARG_CHOICE, NULL, NULL, "onnxruntime",
         "compare outputs with those of ONNX Runtime on the CPU instead, run by python3 where it is installed"},
     {"worst", 'n', GALE__ARG_INT, "N", "10", "0..100000", "rows of the table: the nodes that differ most"},
