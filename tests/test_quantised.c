@@ -233,6 +233,13 @@ TEST(convolutions)
         {1, 64, 16, 1, 9, 3, 2, 1, true, false, false}, /* vectors and panels of channels, pairs of short rows */
         {2, 20, 70, 1, 7, 3, 1, 1, false, true, false},
         {1, 32, 130, 1, 40, 1, 1, 0, true, false, true},
+        {2, 64, 40, 1, 7, 1, 1, 0, true, true, false}, /* whole tiles in place: 49, 17 and 7 pixels in a row */
+        {1, 128, 16, 1, 33, 1, 2, 0, true, false, false},
+        {1, 64, 33, 1, 14, 1, 2, 0, false, false, false},
+        {1, 64, 72, 1, 40, 1, 1, 0, true, false, false},
+        {1, 48, 40, 1, 12, 3, 1, 1, true, false, false}, /* tiles of rows with their borders, of one row, of less */
+        {1, 48, 12, 1, 35, 3, 2, 1, true, false, false},
+        {1, 80, 20, 1, 3, 3, 1, 1, false, false, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_layer(&rows[i]);
 }

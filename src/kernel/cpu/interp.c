@@ -147,6 +147,7 @@ void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *t
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
     bool depth = k->last.kind == GALE__CPU_LAST_DEPTH || k->bytes.kind == GALE__CPU_LAST_BYTES_DEPTH;
+    if (k->bytes.kind && k->bytes.tiles) return "tiles of pixels, channels last";
     if (k->last.kind || k->bytes.kind) return depth ? "by channel, channels last" : "pixels, channels last";
     if (k->contracts && k->contract.channel.weights) return "by channel";
     if (k->contracts && k->contract.winograd.weights) return "winograd";

@@ -12,6 +12,9 @@ enum {
     VECTOR = 16,
     PIXELS = GALE__POINT_PIXELS,
     CHANNELS = GALE__POINT_CHANNELS,
+    TILE = 16,       /* pixels, and units */
+    TILE_BYTES = 64, /* of a pixel */
+    TILE_LEAST = 16, /* bytes of a pixel that are worth a tile */
     BESIDE = GALE__BESIDE,
     BLOCK_BYTES = 256 << 10, /* of maps that stay in the second cache while the weights go by */
     BAND_MOST = 1 << 20,
@@ -23,6 +26,8 @@ enum {
 #define WORK_LAST_NS 0.0036
 #define RESULT_NS 1.0
 #define RESULT_LAST_NS 0.45
+#define WORK_TILES_NS 0.0014 /* the same with tiles */
+#define WORK_LAST_TILES_NS 0.0010
 
 static int64_t stride_of(const gale__nest_access *a, int d) { return d < 0 ? 0 : a->stride[d]; }
 
@@ -124,10 +129,28 @@ static bool find_requant(gale__cpu_last_bytes *l, int reduce)
     return fabsf(zero) < 1024 && zero == (float)(int32_t)zero && fabsf(sum) < 1024 && sum == (float)(int32_t)sum;
 }
 
-/* Tiles multiply faster, of values as declared. */
-bool gale__cpu_last_bytes_kernels(void)
+bool gale__cpu_last_bytes_kernels(void) { return gale__simd_get()->beside; }
+
+const gale__simd_gemm *gale__cpu_last_bytes_tiles(void)
 {
-    return gale__simd_get()->beside && !gale__simd_gemm_find((gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 64});
+    if (!gale__simd_get()->pixel_tiles) return NULL;
+    return gale__simd_gemm_find((gale__simd_key){GALE_U8, GALE_I8, GALE_I32, TILE_BYTES});
+}
+
+/* Maps are read in place if units are whole. */
+static bool is_direct(const gale__cpu_last_bytes *l)
+{
+    const gale__nest_access *x = l->x.access;
+    return l->depth >= 0 && !x->n_guards && !l->x.flip && l->cx.taps * l->summed % l->unit == 0 &&
+           x->stride[l->depth] == 1 && (l->cx.taps == 1 || l->cx.place == l->summed);
+}
+
+/* In place nothing behind a pixel is read; in a band that is multiplied by 0. */
+static bool fits_tiles(const gale__cpu_last_bytes *l)
+{
+    int64_t run = l->cx.taps * l->summed;
+    if (l->depth < 0 || !gale__cpu_last_bytes_tiles() || run < TILE_LEAST) return false;
+    return !is_direct(l) || (run % TILE_BYTES == 0 && l->cx.lanes * (l->cx.step == 1 ? l->cy.lanes : 1) >= TILE);
 }
 
 static gale__cpu_last_kind look(gale__cpu_last_bytes *l, const gale__nest *nest)
@@ -140,6 +163,7 @@ static gale__cpu_last_kind look(gale__cpu_last_bytes *l, const gale__nest *nest)
         return GALE__CPU_LAST_NONE;
     l->channels = nest->extent[l->channel];
     l->summed = l->depth < 0 ? 1 : nest->extent[l->depth];
+    l->unit = l->depth < 0 ? QUAD : gale__simd_get()->pixel_unit;
     if (l->channels < LEAST_CHANNELS) return GALE__CPU_LAST_NONE;
     if (l->depth >= 0) return GALE__CPU_LAST_BYTES;
     bool fits = l->cx.step <= 2 && l->cx.taps <= 7 && !l->requant.skip;
@@ -153,8 +177,9 @@ gale__cpu_last_kind gale__cpu_last_bytes_could(const gale__nest *nest, double ns
     double results = (double)(l.channels * l.cx.lanes * l.cy.lanes * l.others.count),
            work = results * (double)(l.summed * l.cx.taps * l.cy.taps);
     if (!kind) return kind;
-    ns[0] = WORK_NS * work + RESULT_NS * results;
-    ns[1] = WORK_LAST_NS * work + RESULT_LAST_NS * results;
+    bool declared_tiles = l.depth >= 0 && gale__cpu_last_bytes_tiles();
+    ns[0] = (declared_tiles ? WORK_TILES_NS : WORK_NS) * work + RESULT_NS * results;
+    ns[1] = (fits_tiles(&l) ? WORK_LAST_TILES_NS : WORK_LAST_NS) * work + RESULT_LAST_NS * results;
     return kind;
 }
 
@@ -165,12 +190,13 @@ static void divide(gale__cpu_last_bytes *l)
 {
     gale__cpu_last_axis *x = &l->cx, *y = &l->cy;
     int64_t width = gale__parallel_now(), wanted = width < 2 ? 1 : TASKS_EACH * width,
+            pixels = l->tiles ? 2 * TILE : PIXELS,
             bytes = (l->depth < 0 ? l->channels : l->summed) * x->step * y->step + l->channels,
             most = BLOCK_BYTES / bytes;
     if (width > 1) most = least(most, parts(x->lanes * y->lanes * l->others.count, wanted));
-    if (most < PIXELS) most = PIXELS;
+    if (most < pixels) most = pixels;
     x->block = x->lanes;
-    if (x->lanes > most) x->block = most / PIXELS * PIXELS;
+    if (x->lanes > most) x->block = most / pixels * pixels;
     y->block = x->lanes > most ? 1 : least(y->lanes, most / x->lanes);
     x->blocks = parts(x->lanes, x->block);
     y->blocks = parts(y->lanes, y->block);
@@ -182,9 +208,10 @@ static void find_panels(gale__cpu_last_bytes *l)
 {
     const gale__nest *nest = l->nest;
     const gale__nest_access *w = l->w.access;
-    uint64_t words[10 + 2 * GALE__NEST_DIMS] = {0x1a58, l->kind, (uint64_t)l->channels, (uint64_t)w->stride[l->channel],
-        (uint64_t)w->offset, (uint64_t)l->x.point, l->w.flip, (uint64_t)l->cx.step, (uint64_t)l->depth + 1};
-    int n = 9;
+    uint64_t words[11 + 2 * GALE__NEST_DIMS] = {0x1a58, l->kind, (uint64_t)l->channels, (uint64_t)w->stride[l->channel],
+        (uint64_t)w->offset, (uint64_t)l->x.point, l->w.flip, (uint64_t)l->cx.step, (uint64_t)l->depth + 1,
+        (uint64_t)l->units};
+    int n = 10;
     for (int d = nest->n_outer; d < nest->n_outer + nest->n_inner; d++) {
         words[n++] = (uint64_t)nest->extent[d];
         words[n++] = (uint64_t)w->stride[d];
@@ -219,13 +246,15 @@ bool gale__cpu_last_bytes_find(gale__cpu_last_bytes *l, const gale__nest *nest)
     l->requant.out = out;
     l->panel = beside ? BESIDE : CHANNELS;
     int64_t run = l->cx.taps * l->summed;
-    l->unit = beside ? QUAD : gale__simd_get()->pixel_unit;
     l->units = beside ? parts(l->cx.taps + (l->cx.step == 1), l->unit) : parts(run, l->unit);
-    l->direct = !beside && !x->n_guards && !l->x.flip && run % l->unit == 0 && x->stride[l->depth] == 1 &&
-                (l->cx.taps == 1 || l->cx.place == l->summed);
+    l->direct = is_direct(l);
+    l->tiles = fits_tiles(l);
+    if (l->tiles) l->units = round_up(l->units, TILE);
     divide(l);
-    l->pitch = round_up(band_places(&l->cx) * (beside ? l->channels : l->summed), 64) + 64;
-    size_t band = (size_t)(band_places(&l->cy) * l->pitch + 2 * l->unit * (beside ? l->channels : l->summed) + SLACK);
+    int64_t channels = beside ? l->channels : l->summed, behind = l->tiles ? TILE * l->cx.step : 2 * l->unit;
+    l->pitch = band_places(&l->cx) * channels;
+    if (!l->tiles || l->cx.step > 1) l->pitch = round_up(l->pitch, 64) + 64; /* else rows follow one another */
+    size_t band = (size_t)(band_places(&l->cy) * l->pitch + behind * channels + SLACK);
     l->private_bytes = l->direct ? 0 : band;
     if (l->private_bytes > BAND_MOST) return false;
     l->shared_bytes = (size_t)round_up(l->channels, l->panel) * 2 * sizeof(float);

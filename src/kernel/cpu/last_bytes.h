@@ -1,7 +1,7 @@
 /* Convolutions of bytes whose result is stored channels-last: by all channels, or each channel by itself.  Units of
  * four channels are adjacent in such maps, so that nothing is interleaved; vectors are channels of the result, and
  * sums become bytes before they are stored.  Maps without borders are read in place, others from a band with borders,
- * as are maps as declared, whose channels are brought together. */
+ * as are maps as declared, whose channels are brought together.  With AMX, pixels and weights are tiles. */
 #ifndef GALE_KERNEL_CPU_LAST_BYTES_H
 #define GALE_KERNEL_CPU_LAST_BYTES_H
 #include "kernel/cpu/interp.h"
@@ -27,6 +27,7 @@ typedef struct gale__cpu_last_bytes {
     gale__cpu_span others;    /* outer dimensions beside these */
     int64_t channels, summed; /* summed: channels of the map that are */
     bool direct;              /* without a band */
+    bool tiles;               /* multiplied by tiles, where a block has enough pixels for one */
     int64_t unit, units;      /* bytes (or places) of a unit, and units of a row of taps */
     int64_t panel, groups;    /* channels of a panel; parts of the channels that are tasks of their own */
     int64_t pitch;            /* bytes of a row of the band */
@@ -41,6 +42,8 @@ size_t gale__cpu_last_bytes_weights(const gale__cpu_last_bytes *l);
 bool gale__cpu_last_bytes_find(gale__cpu_last_bytes *l, const gale__nest *nest);
 void gale__cpu_last_bytes_make_panels(const gale__cpu_last_bytes *l, const void *from, void *to);
 void gale__cpu_last_bytes_run(const gale__cpu_last_bytes *l, void *const *buffers);
+/* Products by tiles, which set these up; NULL: not on this processor. */
+const gale__simd_gemm *gale__cpu_last_bytes_tiles(void);
 /* Which it would be, and its time (interp.h). */
 gale__cpu_last_kind gale__cpu_last_bytes_could(const gale__nest *nest, double ns[2]);
 #endif

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIXELS = GALE__POINT_PIXELS, VECTOR = 16, BESIDE = GALE__BESIDE, TILE = 16 };
+enum { PIXELS = GALE__POINT_PIXELS, VECTOR = 16, BESIDE = GALE__BESIDE, TILE = 16, AHEAD = 16 << 10 };
 
 typedef struct run {
     const gale__cpu_last_bytes *l;
@@ -27,7 +27,7 @@ typedef struct block {
 static bool is_moderate(const gale__simd_requant *v, const float *scale, const float *bias, int64_t n)
 {
     bool ok = v->by > 0x1p-60f && v->by < 0x1p60f;
-    for (int64_t i = 0; i < n; i++) ok = ok && fabsf(scale[i]) < 0x1p60f && fabsf(bias[i]) < 0x1p90f;
+    for (int64_t i = 0; i < n; i++) ok = ok && fabsf(scale[i]) < 0x1p60f * v->by && fabsf(bias[i]) < 0x1p90f * v->by;
     return ok;
 }
 
@@ -159,17 +159,23 @@ static gale__simd_quantised open_panel(const run *r, const block *b, int64_t c)
 
 static int64_t pitch_of(const gale__nest_access *a, int dim) { return !a || dim < 0 ? 0 : a->stride[dim]; }
 
-/* Tiles of a panel: rows of pixels, or two rows where these are short. */
-static void sum_panel(const run *r, const block *b, int64_t c)
+static gale__simd_pixels panel_of(const run *r, const block *b, int64_t c)
 {
     const gale__cpu_last_bytes *l = r->l;
-    gale__simd_pixels d = {.q = open_panel(r, b, c),
+    return (gale__simd_pixels){.q = open_panel(r, b, c),
         .w = (const int8_t *)r->buffers[l->w.access->buffer] + (size_t)(c / l->panel) * gale__cpu_last_bytes_panel(l),
         .step = b->step,
         .taps = l->cy.taps,
         .hop = b->hop,
         .units = l->units,
         .pitch = pitch_of(l->requant.out, l->cx.lane)};
+}
+
+/* A panel of weights: rows of pixels, or two rows where these are short. */
+static void sum_panel(const run *r, const block *b, int64_t c)
+{
+    const gale__cpu_last_bytes *l = r->l;
+    gale__simd_pixels d = panel_of(r, b, c);
     int64_t down = pitch_of(l->requant.out, l->cy.lane), joined = b->columns * 2 <= PIXELS ? 2 : 1,
             tiles = parts(b->columns, PIXELS), size = b->columns / tiles, more = b->columns % tiles;
     uint8_t *out = d.q.out;
@@ -187,6 +193,61 @@ static void sum_panel(const run *r, const block *b, int64_t c)
             if (skip) d.q.skip = skip + y * down + x * d.pitch;
             sum[pixels](&d);
         }
+    }
+}
+
+/* Pixels one step after the other: all rows of a block, with places between them that are no results, or one row. */
+typedef struct sequence {
+    int64_t count, period, columns, down;
+} sequence;
+
+static sequence sequence_of(const run *r, const block *b)
+{
+    const gale__cpu_last_bytes *l = r->l;
+    sequence rows = {b->columns, b->columns, b->columns, 0};
+    if (b->line % b->step || (l->direct && b->line != b->columns * b->step)) return rows;
+    sequence all = {0, b->line / b->step, b->columns, pitch_of(l->requant.out, l->cy.lane)};
+    all.count = (b->rows - 1) * all.period + b->columns;
+    return parts(all.count, TILE) < b->rows * parts(b->columns, TILE) ? all : rows;
+}
+
+/* The results of a tile, those from place i on. */
+static void end_tile(gale__simd_pixels *d, const sequence *s, int64_t i, int64_t end, const int32_t *sums)
+{
+    const gale__simd_quantised q = d->q;
+    int64_t width = q.lanes > VECTOR ? 2 * VECTOR : VECTOR;
+    for (int64_t n; i < end; i += n, sums += n * width) {
+        int64_t row = i / s->period, column = i % s->period, place = row * s->down + column * d->pitch;
+        n = least(end - i, s->period - column);
+        if (column >= s->columns) continue;
+        d->q.out = q.out + place;
+        if (q.skip) d->q.skip = q.skip + place;
+        gale__simd_get()->pixels_end(d, sums, least(n, s->columns - column));
+    }
+    d->q = q;
+}
+
+/* 16 pixels are always read: the last ones of a sequence may be summed twice. */
+static void sum_tiles(const run *r, const block *b, int64_t c, const sequence *s)
+{
+    const gale__cpu_last_bytes *l = r->l;
+    gale__simd_pixels d = panel_of(r, b, c);
+    int64_t down = pitch_of(l->requant.out, l->cy.lane), rows = s->count == b->columns ? b->rows : 1,
+            last = s->count > TILE ? s->count - TILE : 0, width = d.q.lanes > VECTOR ? 2 * VECTOR : VECTOR;
+    int32_t sums[2 * TILE * 2 * VECTOR];
+    for (int64_t y = 0; y < rows; y++) {
+        const uint8_t *from = b->from + y * b->line;
+        for (int64_t t = 0; t < s->count; t += 2 * TILE) {
+            int64_t next = t + TILE, at[2] = {least(t, last), least(next, last)};
+            d.x = from + at[0] * b->step;
+            d.jump = (at[1] - at[0]) * b->step;
+            d.ahead = y + t ? NULL : d.w + AHEAD;
+            gale__simd_get()->pixel_tiles(&d, next < s->count, sums);
+            end_tile(&d, s, t, least(next, s->count), sums + (t - at[0]) * width);
+            end_tile(&d, s, next, least(next + TILE, s->count), sums + (TILE + next - at[1]) * width);
+        }
+        d.q.out += down;
+        if (d.q.skip) d.q.skip += down;
     }
 }
 
@@ -219,10 +280,15 @@ static void block_task(void *arg, size_t i, int worker)
     if (b.channels <= 0) return;
     uint8_t *band = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, l->private_bytes);
     open_block(r, &b, band);
+    sequence s = sequence_of(r, &b);
+    const gale__simd_gemm *tiles = l->tiles && (!l->direct || s.count >= TILE) ? gale__cpu_last_bytes_tiles() : NULL;
+    if (tiles) tiles->open();
     for (int64_t c = b.c; c < b.c + b.channels; c += l->panel) {
         if (l->depth < 0) sum_beside(r, &b, c);
+        else if (tiles) sum_tiles(r, &b, c, &s);
         else sum_panel(r, &b, c);
     }
+    if (tiles) tiles->close();
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, band);
 }
 
@@ -235,8 +301,9 @@ void gale__cpu_last_bytes_run(const gale__cpu_last_bytes *l, void *const *buffer
     spread(&r, q->scale, q->numbers.scale, numbers);
     spread(&r, q->bias, q->numbers.bias, numbers + n);
     r.quick = is_moderate(&q->numbers, r.scale, r.bias, n);
-    r.near = q->sum.by > 0x1p-60f && q->sum.by < 0x1p60f && fabsf(q->sum.x_scale) < 0x1p60f &&
-             fabsf(q->sum.y_scale) < 0x1p60f;
+    /* Quotients are then whole numbers of 32 bits. */
+    r.near = q->sum.by > 0x1p-60f && q->sum.by < 0x1p60f &&
+             fabsf(q->sum.x_scale) + fabsf(q->sum.y_scale) < 0x1p20f * q->sum.by;
     gale__parallel_kernel((size_t)(l->cx.blocks * l->cy.blocks * l->others.count * l->groups), block_task, &r);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, numbers);
 }

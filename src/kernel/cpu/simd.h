@@ -216,6 +216,11 @@ typedef struct gale__simd_pixels {
         out_jump; /* pitch: between pixels of out and skip; out_jump: as jump */
 } gale__simd_pixels;
 typedef void gale__simd_pixels_sum(const gale__simd_pixels *d);
+/* By tiles, 16 pixels from x on and, if both, 16 from x + jump on: sums[pixels][32 or 16].  `units` is a multiple of
+ * 16, and tiles are open. */
+typedef void gale__simd_pixel_tiles(const gale__simd_pixels *d, bool both, int32_t *sums);
+/* What follows n such sums, `pitch` apart. */
+typedef void gale__simd_pixels_end(const gale__simd_pixels *d, const int32_t *sums, int64_t n);
 
 /* A row of results of convolutions by channel, channels-last, of u8 by i8: 64 channels (or `lanes`).  x: the first tap
  * of the first one; places are `place` bytes apart, results `step` places (1 or 2), rows of taps a hop.  w and the
@@ -380,6 +385,8 @@ typedef struct gale__simd {
     void (*tops_by_2)(const gale__simd_pool *d, float *y, int64_t n);        /* n maxima, NaN before all; NULL: none */
     gale__simd_pixels_sum *pixels[2][GALE__POINT_PIXELS + 1]; /* of 16 and 32 channels; NULL: not on this processor */
     int64_t pixel_unit;                                       /* bytes of a unit of theirs */
+    gale__simd_pixels_end *pixels_end;
+    gale__simd_pixel_tiles *pixel_tiles; /* NULL: not on this processor */
     void (*beside)(const gale__simd_beside *d);
     gale__simd_shares shares; /* NULL: not on this processor */
     gale__simd_rows rows;

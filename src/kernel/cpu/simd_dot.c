@@ -262,6 +262,7 @@ void SIMD(dot)(gale__simd *t)
     add_su(t, (gale__simd_key){GALE_I8, GALE_U8, GALE_I32, 64}, 4);
     add_us(t, (gale__simd_key){GALE_U8, GALE_I8, GALE_I32, 64}, 4);
     add_uu(t, (gale__simd_key){GALE_U8, GALE_U8, GALE_I32, 64}, 4);
+    SIMD(tiles_last)(t);
 }
 #else
 TILES(halves, _tile_dpbf16ps)

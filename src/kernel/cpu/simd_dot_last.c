@@ -94,14 +94,89 @@ INLINE void finish(const gale__simd_pixels *d, const int32_t *sums, int pixels, 
     }
 }
 
+#define EACH(v) _Pragma("GCC unroll 8") for (int v = 0; v < 2 * FOUR; v++)
+enum { FOUR = 4 };
+
+/* x = rint(x / by), but for the last conversion. */
+#define DIVIDE_EACH(x, by, inverse)                             \
+    {                                                           \
+        __m512 near[2 * FOUR];                                  \
+        EACH(v) near[v] = _mm512_mul_ps(x[v], inverse);         \
+        EACH(v) x[v] = _mm512_fnmadd_ps(near[v], by, x[v]);     \
+        EACH(v) x[v] = _mm512_fmadd_ps(x[v], inverse, near[v]); \
+    }
+
+/* The same for sums with other terms: a chain of 20 instructions for a vector, so that eight of them take turns; more
+ * instructions than those of two or three chains have no place in the processor's queue. */
+static void finish_sums(const gale__simd_pixels *d, const int32_t *sums, int pixels)
+{
+    const gale__simd_quantised q = d->q;
+    const int more = q.has_sign ? 128 : 0, half = pixels / 2, zero = (int)q.sum.zero;
+    const float less = q.zero, round = 0x1.8p23f;
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+                  zeros = _mm512_set1_epi16((int16_t)(zero + more)), flip = _mm512_set1_epi8((char)more),
+                  y_less = _mm512_set1_epi32(q.sum.y_zero + more);
+    const __m512 by = _mm512_set1_ps(q.by), inverse = _mm512_set1_ps(1 / q.by), sum_by = _mm512_set1_ps(q.sum.by),
+                 sum_inverse = _mm512_set1_ps(1 / q.sum.by), x_scale = _mm512_set1_ps(q.sum.x_scale),
+                 y_scale = _mm512_set1_ps(q.sum.y_scale), low = _mm512_set1_ps((float)-more - less),
+                 high = _mm512_set1_ps((float)(255 - more) - less), up = _mm512_set1_ps(round),
+                 down = _mm512_set1_ps(round - (less - (float)q.sum.x_zero)),
+                 scale[2] = {_mm512_loadu_ps(q.scale), _mm512_loadu_ps(q.scale + 16)},
+                 bias[2] = {_mm512_loadu_ps(q.bias), _mm512_loadu_ps(q.bias + 16)};
+    const __mmask16 lanes[2] = {first_lanes(q.lanes), first_lanes(q.lanes - 16)};
+    const __mmask32 some = q.lanes < 32 ? ((__mmask32)1 << q.lanes) - 1 : ~(__mmask32)0;
+    for (int i = 0; i < pixels; i += FOUR) {
+        __m512 x[2 * FOUR], y[2 * FOUR];
+        __m512i l[2 * FOUR];
+        int64_t place[FOUR];
+        _Pragma("GCC unroll 4") for (int p = 0; p < FOUR; p++)
+        {
+            int at = i + p < pixels ? i + p : pixels - 1;
+            place[p] = at < half ? at * d->pitch : d->out_jump + (at - half) * d->pitch;
+            x[2 * p] = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums + at * 32));
+            x[2 * p + 1] = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums + at * 32 + 16));
+        }
+        EACH(v) x[v] = _mm512_mul_ps(x[v], scale[v % 2]);
+        EACH(v) x[v] = _mm512_add_ps(x[v], bias[v % 2]);
+        DIVIDE_EACH(x, by, inverse)
+        EACH(v) x[v] = _mm512_min_ps(_mm512_max_ps(x[v], low), high);
+        EACH(v) x[v] = _mm512_add_ps(x[v], up);
+        EACH(v) x[v] = _mm512_sub_ps(x[v], down);
+        EACH(v)
+        {
+            __m128i bytes = _mm_maskz_loadu_epi8(lanes[v % 2], q.skip + place[v / 2] + 16 * (v % 2));
+            l[v] = _mm512_cvtepu8_epi32(_mm_xor_si128(bytes, _mm512_castsi512_si128(flip)));
+        }
+        EACH(v) x[v] = _mm512_mul_ps(x[v], x_scale);
+        EACH(v) y[v] = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(l[v], y_less)), y_scale);
+        EACH(v) x[v] = _mm512_add_ps(x[v], y[v]);
+        DIVIDE_EACH(x, sum_by, sum_inverse)
+        EACH(v) l[v] = _mm512_cvtps_epi32(x[v]);
+        _Pragma("GCC unroll 2") for (int p = 0; p < FOUR; p += 2)
+        {
+            __m512i *of = l + 2 * p,
+                    bytes = _mm512_permutexvar_epi32(order, to_bytes(of[0], of[1], of[2], of[3], zeros, flip));
+            _mm256_mask_storeu_epi8(q.out + place[p], some, _mm512_castsi512_si256(bytes));
+            _mm256_mask_storeu_epi8(q.out + place[p + 1], some, _mm512_extracti64x4_epi64(bytes, 1));
+        }
+    }
+}
+
 static void finish_pixels(const gale__simd_pixels *d, const int32_t *sums, int pixels, int vectors)
 {
     bool quick = d->q.quick && (d->q.near || !d->q.skip);
-    if (quick && vectors == 2 && d->q.skip) finish(d, sums, pixels, 2, true, true);
+    if (quick && vectors == 2 && d->q.skip) finish_sums(d, sums, pixels);
     else if (quick && vectors == 2) finish(d, sums, pixels, 2, false, true);
     else if (quick && !d->q.skip) finish(d, sums, pixels, 1, false, true);
     else if (d->q.skip) finish(d, sums, pixels, vectors, true, false);
     else finish(d, sums, pixels, vectors, false, false);
+}
+
+static void pixels_end(const gale__simd_pixels *d, const int32_t *sums, int64_t n)
+{
+    gale__simd_pixels row = *d;
+    row.out_jump = n / 2 * d->pitch;
+    finish_pixels(&row, sums, (int)n, d->q.lanes > 16 ? 2 : 1);
 }
 
 /* Pixels of a half are reached from one pointer for every three of them: processors add an index once or twice. */
@@ -236,5 +311,6 @@ void SIMD(dot_last)(gale__simd *t)
     FORMS(ENTRY, 1)
     FORMS(ENTRY, 2)
     t->pixel_unit = 4;
+    t->pixels_end = pixels_end;
     t->beside = beside;
 }

@@ -24,6 +24,7 @@ void SIMD(last)(gale__simd *t);
 void SIMD(pool)(gale__simd *t);
 void SIMD(dot)(gale__simd *t);
 void SIMD(dot_last)(gale__simd *t);
+void SIMD(tiles_last)(gale__simd *t);
 void SIMD(shares)(gale__simd *t, void (*open)(void), void (*close)(void));
 
 /* Names of the micro-kernels of so many rows, and their entry in a table. */
