@@ -97,7 +97,8 @@ expect 0 'deviation' exr stats "$folder/in"
 holds "$("$gale" exr stats "$folder/in" --json --shard 2/2 | grep -c '"file"')" -eq 8
 expect 1 'neither K/N' exr stats "$folder/in" --shard 3/2
 expect 0 '"p99.9"' exr histogram "$seeds/zip.exr" --json -o "$folder/h.png" --width 64 --height 32
-expect 0 '(unnamed): A B G R' exr layers "$seeds/zip.exr"
+expect 0 '(unnamed): A B G R (f16)$' exr layers "$seeds/zip.exr"
+expect 0 '(f16) Z (f32)$' exr layers "$seeds/deep.exr"
 expect 0 'zip.colour.exr' exr layers "$seeds/zip.exr" --split -O "$folder/split"
 expect 0 '' exr layers "$folder/split/zip.colour.exr" "$seeds/none.exr" --merge "$folder/merged.exr"
 expect 0 ' part 1: none' exr info "$folder/merged.exr"
@@ -147,6 +148,12 @@ wait
 holds -s "$folder/seen/late.png"
 holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep -c jpg)" -eq "$count"
 holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep jpg | sort -u | wc -l)" -eq "$count"
+
+# A compression of a later version of OpenEXR is not taken for another.
+cp "$seeds/zip.exr" "$folder/later.exr" && chmod u+w "$folder/later.exr"
+at=$(LC_ALL=C grep -abo compression "$folder/later.exr" | sed -n '2s/:.*//p')
+printf '\13' | dd of="$folder/later.exr" bs=1 seek=$((at + 16)) conv=notrunc 2>/dev/null
+expect 1 'unknown compression, such as HTJ2K of OpenEXR 3.4 .*save the file with another' exr info "$folder/later.exr"
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]
