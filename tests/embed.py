@@ -340,7 +340,7 @@ def levels():
     with_level("unknown level", "--level", "huge", code=1)
     with_level("neither its encoder", "--preset", "dev", code=1)
     with_level("1 vectors", "--preset", "standard")
-    heuristic = with_level("1 vectors of 64", "--model", "heuristic")
+    heuristic = with_level("1 vector of 64", "--model", "heuristic")
     check("heuristic", len(heuristic) == 64 and abs(sum(v * v for v in heuristic) - 1) < 1e-5, "not 64 numbers of length 1")
     check("heuristic again", near([with_level("", "--model", "heuristic")], [heuristic]), "another vector for the same text")
 

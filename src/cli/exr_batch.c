@@ -293,7 +293,7 @@ static gale_status watch_once(job *j, gale_device *device, gale__folder_watch *w
     for (size_t i = 0; j->batch && i < j->batch->count; i++) {
         const gale_exr_item *item = &j->batch->items[i];
         bool told = gale__folder_watch_note(w, item->input, item->status);
-        if (item->status == GALE_OK) printf("%s -> %s\n", item->input, item->output), fflush(stdout);
+        if (item->status == GALE_OK) gale__print_line(stdout, "%s -> %s", item->input, item->output), fflush(stdout);
         else if (told) gale__report(gale__fail(item->status, "%s", item->message)), j->failed++;
     }
 done:

@@ -15,9 +15,12 @@ static void text_layer(gale__str *s, const gale_exr *f, const gale_exr_layer *l)
                    : "(unnamed)");
     for (int i = 0; i < l->channel_count; i++) {
         const char *dot = strrchr(l->channels[i]->name, '.');
+        gale_type type = l->channels[i]->type;
         gale__str_addf(s, " %s", dot ? dot + 1 : l->channels[i]->name);
+        if (i + 1 == l->channel_count || l->channels[i + 1]->type != type)
+            gale__str_addf(s, " (%s)", gale_type_name(type));
     }
-    gale__str_addf(s, " (%s)\n", gale_type_name(l->channels[0]->type));
+    gale__str_add(s, "\n");
 }
 
 static void json_layer(gale__json_out *j, const gale_exr *f, const gale_exr_layer *l)
@@ -49,7 +52,7 @@ static gale_status split_layer(const gale__args *a, const char *path, gale_exr *
         status = gale_exr_layer_write(f, l, name.text, gale__args_text(a, "compression"));
         if (status != GALE_OK) gale__fail_within(status, "%s", path);
     }
-    if (status == GALE_OK && !gale__args_flag(a, "json")) printf("%s\n", name.text);
+    if (status == GALE_OK && !gale__args_flag(a, "json")) gale__print_line(stdout, "%s", name.text);
     gale__str_finish(&suffix);
     gale__str_finish(&name);
     return status;
@@ -183,8 +186,8 @@ static gale_status denoise(const gale__args *a, gale_device *device)
     gale__progress_end(&progress);
     gale_exr_close(&f);
     if (status != GALE_OK) return gale__fail_within(status, "%s", input);
-    printf("%s -> %s: %lld tile%s, %s, %.2f s\n", input, path, (long long)r.tiles, r.tiles == 1 ? "" : "s",
-        r.guided ? "with albedo and normals" : "colours only", r.seconds);
+    gale__print_line(stdout, "%s -> %s: %lld tile%s, %s, %.2f s", input, path, (long long)r.tiles,
+        r.tiles == 1 ? "" : "s", r.guided ? "with albedo and normals" : "colours only", r.seconds);
     return GALE_OK;
 }
 
