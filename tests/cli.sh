@@ -228,6 +228,7 @@ expect 0 '^scale  *1x' models info clean -p cpu
 expect 0 '"control_size": 0' models info zoom2x -p cpu --json
 expect 0 '^input  *x: f32\[n,3,h,w\]' models info twice -p cpu --models "$folder/models"
 printf 'sha256: %064d\n' 0 >"$folder/models/twice.yml"
+expect 1 '"works": false' models check --json -p cpu --models "$folder/models"
 expect 1 'twice.onnx: the file has changed' models check twice -p cpu --models "$folder/models"
 echo 'params: [' >"$folder/models/twice.yml"
 expect 0 'warning: .*twice.yml: .*the model is skipped' models --models "$folder/models"

@@ -149,6 +149,11 @@ holds -s "$folder/seen/late.png"
 holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep -c jpg)" -eq "$count"
 holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep jpg | sort -u | wc -l)" -eq "$count"
 
+# Actions that make one file say which with --json.
+expect 0 '"output": ".*/depth.png"' exr depth "$seeds/zip.exr" --layer R -o "$folder/depth.png" --json
+expect 0 '"output": ".*/mip.exr"' exr mip "$seeds/zip.exr" -o "$folder/mip.exr" --json
+expect 0 '"inputs": \[' exr sheet "$seeds/zip.exr" -o "$folder/one.png" --json
+
 # A compression of a later version of OpenEXR is not taken for another.
 cp "$seeds/zip.exr" "$folder/later.exr" && chmod u+w "$folder/later.exr"
 at=$(LC_ALL=C grep -abo compression "$folder/later.exr" | sed -n '2s/:.*//p')

@@ -172,6 +172,7 @@ static gale_status depth(const gale__args *a, gale_device *device)
     if (status != GALE_OK) gale__fail_within(status, "%s", gale__args_item(a, "INPUT", 0));
     GALE_GO(status);
     GALE_GO(gale_picture_write(p, path, NULL));
+    GALE_GO(gale__exr_tell_made(a, path, NULL));
 done:
     gale_picture_destroy(&p);
     gale_exr_close(&f);
