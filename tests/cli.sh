@@ -312,6 +312,8 @@ printf '3 4\n' >"$folder/ids"
 expect 0 'usage: gale tokenize' tokenize --help
 expect 0 '^{"ids": \[3, 4\], "offsets": \[\[0, 2\], \[2, 5\]\], "words": \[0, 1\]}$' tokenize "$folder/texts" --tokenizer "$folder/tokenizer.json" --json
 expect 0 '^b a$' tokenize "$folder/texts" --tokenizer "$folder"
+expect 0 '^b a$' tokenize "$folder/texts" --tokenizer "${folder##*/}" --models "${folder%/*}"
+expect 1 'tokenizer "none" not found: neither a file or folder nor .*/none (GALE_MODELS)' tokenize "$folder/texts" --tokenizer none --models "$folder"
 expect 0 '^ab ab$' tokenize "$folder/ids" --tokenizer "$folder" --decode
 expect 0 '"mask": \[1, 1, 0\]' tokenize "$folder/texts" --tokenizer "$folder" --json --pad 3
 expect 1 'line 1: no tab in the line' tokenize "$folder/texts" --tokenizer "$folder" --pairs
