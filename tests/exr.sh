@@ -113,7 +113,7 @@ expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.html"
 holds "$(grep -c figcaption "$folder/sheet.html")" -ge 1
 expect 2 'sheet needs --output' exr sheet "$folder/in"
 mkdir "$folder/empty"
-expect 1 'no pictures in this folder' exr sheet "$folder/empty" -o "$folder/none.png"
+expect 1 'no files ending in .exr in this folder' exr sheet "$folder/empty" -o "$folder/none.png"
 holds ! -e "$folder/none.png"
 expect 2 'mip writes OpenEXR, but .*m.png ends in .png' exr mip "$seeds/zip.exr" -o "$folder/m.png"
 expect 2 'denoise needs one input file and --output' exr denoise "$seeds/zip.exr"
@@ -148,6 +148,9 @@ wait
 holds -s "$folder/seen/late.png"
 holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep -c jpg)" -eq "$count"
 holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep jpg | sort -u | wc -l)" -eq "$count"
+
+printf 'P6 1 1 255 abc and some more bytes' >"$folder/not.exr"
+expect 1 'not.exr: not an OpenEXR file$' exr info "$folder/not.exr"
 
 # Actions that make one file say which with --json.
 expect 0 '"output": ".*/depth.png"' exr depth "$seeds/zip.exr" --layer R -o "$folder/depth.png" --json

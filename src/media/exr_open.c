@@ -19,7 +19,7 @@ void gale__exr_hush(void)
 /* The library says what it was doing, in its own terms. */
 static const char *in_plain_words(exr_result_t r, const char *said)
 {
-    if (strstr(said, "not an OpenEXR file")) return NULL;
+    if (strstr(said, "not an OpenEXR file")) return "not an OpenEXR file";
     if (r == EXR_ERR_READ_IO) return "the file ends too early";
     if (r == EXR_ERR_BAD_CHUNK_LEADER || r == EXR_ERR_CORRUPT_CHUNK) return "the file is damaged, or it ends too early";
     return NULL;
@@ -30,6 +30,7 @@ gale_status gale__exr_said(exr_result_t r)
     if (r == EXR_ERR_SUCCESS && !ran_out) return GALE_OK;
     if (r == EXR_ERR_OUT_OF_MEMORY || ran_out) return gale__fail(GALE_NO_MEMORY, "EXR: out of memory");
     const char *said = *complaint ? complaint : exr_get_default_error_message(r), *plain = in_plain_words(r, said);
+    if (plain && strstr(said, plain)) return gale__fail(GALE_FORMAT, "%s", plain); /* it says nothing more */
     return plain ? gale__fail(GALE_FORMAT, "EXR: %s (%s)", plain, said) : gale__fail(GALE_FORMAT, "EXR: %s", said);
 }
 
