@@ -152,6 +152,8 @@ holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep jpg | sort -u | wc -l)" -eq
 printf 'P6 1 1 255 abc and some more bytes' >"$folder/not.exr"
 expect 1 'not.exr: not an OpenEXR file$' exr info "$folder/not.exr"
 
+expect 1 '\-\-width has no effect: EXR output and --light write samples unchanged' exr convert "$seeds/zip.exr" --width 2 -o "$folder/same.exr"
+
 # Actions that make one file say which with --json.
 expect 0 '"output": ".*/depth.png"' exr depth "$seeds/zip.exr" --layer R -o "$folder/depth.png" --json
 expect 0 '"output": ".*/mip.exr"' exr mip "$seeds/zip.exr" -o "$folder/mip.exr" --json
