@@ -201,7 +201,7 @@ cp "$folder/models/twice.onnx" "$folder/models/wrong.onnx"
 printf 'P6 2 1 255 abcdef' >"$folder/two.ppm"
 expect 0 'two-zoom2x.ppm: 4 x 2, 1 tile' upscale "$folder/two.ppm" -p cpu
 expect 1 'model "none" not found' upscale "$folder/two.ppm" -p cpu -m none --models "$folder/models"
-expect 4 'the manifest says 4x, but the model scales by 2x' upscale "$folder/two.ppm" -p cpu -m wrong --models "$folder/models"
+expect 1 'the manifest says 4x, but the model scales by 2x' upscale "$folder/two.ppm" -p cpu -m wrong --models "$folder/models"
 expect 0 'twice 2x' upscale "$folder/two.ppm" -p cpu -m twice --models "$folder/models"
 printf 'P6 4 2 255 abcabcdefdefabcabcdefdef' >"$folder/wanted.ppm"
 expect 0 'identical' compare "$folder/two-twice.ppm" "$folder/wanted.ppm"
@@ -228,7 +228,8 @@ expect 0 '^scale  *1x' models info clean -p cpu
 expect 0 '"control_size": 0' models info zoom2x -p cpu --json
 expect 0 '^input  *x: f32\[n,3,h,w\]' models info twice -p cpu --models "$folder/models"
 printf 'sha256: %064d\n' 0 >"$folder/models/twice.yml"
-expect 4 'twice.onnx: the file has changed' models check twice -p cpu --models "$folder/models"
+expect 1 '"works": false' models check --json -p cpu --models "$folder/models"
+expect 1 'twice.onnx: the file has changed' models check twice -p cpu --models "$folder/models"
 echo 'params: [' >"$folder/models/twice.yml"
 expect 0 'warning: .*twice.yml: .*the model is skipped' models --models "$folder/models"
 printf 'name: twice\n' >"$folder/models/twice.yml"
@@ -267,7 +268,10 @@ check() { # check NAME COMMAND...
     fi
 }
 file_limit() { (ulimit -f 1 && "$gale" embed --help >"$folder/limited" 2>/dev/null); [ $? -eq 1 ]; }
-full_disk() { "$gale" --help >/dev/full 2>/dev/null; [ $? -eq 1 ]; }
+full_disk() {
+    "$gale" "$@" >/dev/full 2>"$folder/said"
+    [ $? -eq 1 ] && grep -q '^gale: error: standard output: cannot write: No space left on device$' "$folder/said"
+}
 no_escapes() { ! NO_COLOR= "$gale" cache --limit x 2>&1 | grep -q "$(printf '\033')"; }
 completes() {
     bash -c 'source <("$0" --completion bash); COMP_WORDS=("$0" upscale --provider cp) COMP_CWORD=3; _gale; [ "${COMPREPLY[*]}" = "cpu" ]' "$gale" &&
@@ -280,13 +284,23 @@ for shell in bash zsh fish; do
         skipped=$((skipped + 1))
     fi
 done
-check 'a full disk is an error' full_disk
+check 'a full disk is an error' full_disk --help
+yes | head -n 3000 >"$folder/many"
+check 'and it is for vectors' full_disk embed "$folder/many" -m heuristic
 check 'a limit on the size of files is an error' file_limit
 check 'no colour in a pipe' no_escapes
 if command -v bash >/dev/null; then check 'bash completes' completes; else
     echo 'SKIP bash completes: no bash'
     skipped=$((skipped + 1))
 fi
+
+# Texts found are cut between characters, and do not control the terminal.
+{ printf 'red \033[31m'; i=0; while [ $i -lt 100 ]; do printf '\303\244\303\266\303\274'; i=$((i + 1)); done; } >"$folder/odd"
+expect 0 '' embed "$folder/odd" -m heuristic -o "$folder/odd.npy"
+expect 0 '  0  red ?\[31m' search "$folder/odd.npy" red -m heuristic --texts "$folder/odd"
+also "$(printf '\303\274\303\244$')"
+expect 0 '1 vector of 32 numbers' embed "$folder/odd" -m heuristic --dims 32 -o "$folder/short.npy"
+expect 1 'short.npy: not a table of f32 with 64 columns' search "$folder/odd.npy" --query-vectors "$folder/short.npy"
 
 # Tokenizers: a small one that needs no library.
 cat >"$folder/tokenizer.json" <<'END'
@@ -298,6 +312,8 @@ printf '3 4\n' >"$folder/ids"
 expect 0 'usage: gale tokenize' tokenize --help
 expect 0 '^{"ids": \[3, 4\], "offsets": \[\[0, 2\], \[2, 5\]\], "words": \[0, 1\]}$' tokenize "$folder/texts" --tokenizer "$folder/tokenizer.json" --json
 expect 0 '^b a$' tokenize "$folder/texts" --tokenizer "$folder"
+expect 0 '^b a$' tokenize "$folder/texts" --tokenizer "${folder##*/}" --models "${folder%/*}"
+expect 1 'tokenizer "none" not found: neither a file or folder nor .*/none (GALE_MODELS)' tokenize "$folder/texts" --tokenizer none --models "$folder"
 expect 0 '^ab ab$' tokenize "$folder/ids" --tokenizer "$folder" --decode
 expect 0 '"mask": \[1, 1, 0\]' tokenize "$folder/texts" --tokenizer "$folder" --json --pad 3
 expect 1 'line 1: no tab in the line' tokenize "$folder/texts" --tokenizer "$folder" --pairs

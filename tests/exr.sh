@@ -97,7 +97,8 @@ expect 0 'deviation' exr stats "$folder/in"
 holds "$("$gale" exr stats "$folder/in" --json --shard 2/2 | grep -c '"file"')" -eq 8
 expect 1 'neither K/N' exr stats "$folder/in" --shard 3/2
 expect 0 '"p99.9"' exr histogram "$seeds/zip.exr" --json -o "$folder/h.png" --width 64 --height 32
-expect 0 '(unnamed): A B G R' exr layers "$seeds/zip.exr"
+expect 0 '(unnamed): A B G R (f16)$' exr layers "$seeds/zip.exr"
+expect 0 '(f16) Z (f32)$' exr layers "$seeds/deep.exr"
 expect 0 'zip.colour.exr' exr layers "$seeds/zip.exr" --split -O "$folder/split"
 expect 0 '' exr layers "$folder/split/zip.colour.exr" "$seeds/none.exr" --merge "$folder/merged.exr"
 expect 0 ' part 1: none' exr info "$folder/merged.exr"
@@ -112,7 +113,7 @@ expect 0 '' exr sheet "$folder/in" -o "$folder/sheet.html"
 holds "$(grep -c figcaption "$folder/sheet.html")" -ge 1
 expect 2 'sheet needs --output' exr sheet "$folder/in"
 mkdir "$folder/empty"
-expect 1 'no pictures in this folder' exr sheet "$folder/empty" -o "$folder/none.png"
+expect 1 'no files ending in .exr in this folder' exr sheet "$folder/empty" -o "$folder/none.png"
 holds ! -e "$folder/none.png"
 expect 2 'mip writes OpenEXR, but .*m.png ends in .png' exr mip "$seeds/zip.exr" -o "$folder/m.png"
 expect 2 'denoise needs one input file and --output' exr denoise "$seeds/zip.exr"
@@ -147,6 +148,22 @@ wait
 holds -s "$folder/seen/late.png"
 holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep -c jpg)" -eq "$count"
 holds "$(ls "$folder/seen-1" "$folder/seen-2" | grep jpg | sort -u | wc -l)" -eq "$count"
+
+printf 'P6 1 1 255 abc and some more bytes' >"$folder/not.exr"
+expect 1 'not.exr: not an OpenEXR file$' exr info "$folder/not.exr"
+
+expect 1 '\-\-width has no effect: EXR output and --light write samples unchanged' exr convert "$seeds/zip.exr" --width 2 -o "$folder/same.exr"
+
+# Actions that make one file say which with --json.
+expect 0 '"output": ".*/depth.png"' exr depth "$seeds/zip.exr" --layer R -o "$folder/depth.png" --json
+expect 0 '"output": ".*/mip.exr"' exr mip "$seeds/zip.exr" -o "$folder/mip.exr" --json
+expect 0 '"inputs": \[' exr sheet "$seeds/zip.exr" -o "$folder/one.png" --json
+
+# A compression of a later version of OpenEXR is not taken for another.
+cp "$seeds/zip.exr" "$folder/later.exr" && chmod u+w "$folder/later.exr"
+at=$(LC_ALL=C grep -abo compression "$folder/later.exr" | sed -n '2s/:.*//p')
+printf '\13' | dd of="$folder/later.exr" bs=1 seek=$((at + 16)) conv=notrunc 2>/dev/null
+expect 1 'unknown compression, such as HTJ2K of OpenEXR 3.4 .*save the file with another' exr info "$folder/later.exr"
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

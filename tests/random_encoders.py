@@ -59,6 +59,16 @@ def export(model, pad, path):
                       dynamic_axes={name: {0: "b", 1: "t"} for name in [*names, "last_hidden_state"]})
 
 
+def add_dense(to):
+    """A Dense layer behind the pooling, of half as many numbers."""
+    import torch
+    from safetensors.torch import save_file
+    (to / "2_Dense").mkdir()
+    (to / "2_Dense/config.json").write_text(json.dumps({"in_features": DIMS, "out_features": DIMS // 2, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}))
+    save_file({"linear.weight": torch.randn(DIMS // 2, DIMS) / 8, "linear.bias": torch.randn(DIMS // 2)}, str(to / "2_Dense/model.safetensors"))
+    return [("2_Dense", "Dense")]
+
+
 def make(folder, texts):
     """Folders by name."""
     import torch
@@ -78,8 +88,9 @@ def make(folder, texts):
         trained, special = tokenizer(texts)
         PreTrainedTokenizerFast(tokenizer_object=trained, model_max_length=128, model_input_names=["input_ids", "attention_mask"], **special).save_pretrained(to)
         (to / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": DIMS, **{"pooling_mode_" + flag: flag == pooling for flag in FLAGS}}))
+        modules = [("", "Transformer"), ("1_Pooling", "Pooling"), *(add_dense(to) if name == "distilbert" else [])]
         (to / "modules.json").write_text(json.dumps([{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-                                                     for i, (path, kind) in enumerate([("", "Transformer"), ("1_Pooling", "Pooling")])]))
+                                                     for i, (path, kind) in enumerate(modules)]))
         (to / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": LONGEST, "do_lower_case": False}))
         export(model, config.pad_token_id, to / "onnx/model.onnx")
         made[name] = to

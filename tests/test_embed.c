@@ -125,9 +125,82 @@ TEST(folders_say_how)
     CHECK_FAILS(vector_of(folder, plain, "one", v, &dims), UNSUPPORTED);
     CHECK(strstr(gale_error(), "attention") != NULL);
     remove_pooling(folder);
-    encoder_write(folder, "modules.json", "[{\"type\": \"sentence_transformers.models.Dense\"}]");
+    encoder_write(folder, "modules.json", "[{\"type\": \"sentence_transformers.models.LayerNorm\"}]");
     CHECK_FAILS(vector_of(folder, plain, "one", v, &dims), UNSUPPORTED);
-    CHECK(strstr(gale_error(), "Dense") != NULL);
+    CHECK(strstr(gale_error(), "LayerNorm") != NULL);
+    char path[300];
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    encoder_model(path, (encoder_kind){.output = "sentence_embedding"}); /* has all of its modules */
+    check_vector(folder, plain, "three", cls, 4);
+    gale__temp_folder_remove(folder);
+}
+
+/* A layer of 4 to 2 numbers: rows (1, 2, 3, 4) and (0, 0, 1, 0.5), and 1, 0; the bytes of the file that are kept. */
+static void make_dense(const char *folder, const char *config, const char *header, size_t kept)
+{
+    static const float numbers[10] = {1, 0, 1, 2, 3, 4, 0, 0, 1, 0.5f};
+    char path[300], bytes[512] = {0};
+    size_t n = strlen(header), size = 8 + n + sizeof numbers;
+    snprintf(path, sizeof path, "%s/2_Dense", folder);
+    CHECK_OK(gale__folder_make(path));
+    encoder_write(path, "config.json", config);
+    bytes[0] = (char)n;
+    memcpy(bytes + 8, header, n);
+    memcpy(bytes + 8 + n, numbers, sizeof numbers);
+    snprintf(path, sizeof path, "%s/2_Dense/model.safetensors", folder);
+    CHECK_OK(gale__file_write(path, bytes, kept < size ? kept : size));
+}
+
+#define DENSE(activation) \
+    "{\"in_features\": 4, \"out_features\": 2, \"activation_function\": \"torch.nn." activation "\"}"
+static const char dense_header[] = "{\"linear.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+                                   "\"linear.weight\":{\"dtype\":\"F32\",\"shape\":[2,4],\"data_offsets\":[8,40]}}";
+
+static const char dense_modules[] = "[{\"type\": \"a.Transformer\"}, {\"type\": \"a.Pooling\"}, "
+                                    "{\"type\": \"a.Dense\", \"path\": \"2_Dense\"}, {\"type\": \"a.Normalize\"}]";
+
+TEST(dense_layers)
+{
+    static const struct {
+        const char *config, *header;
+        size_t kept;
+        gale_status status;
+        const char *said;
+    } bad[] = {
+        {DENSE("GELU"), dense_header, 999, GALE_UNSUPPORTED, "activation torch.nn.GELU is not supported"},
+        {"{\"in_features\": 4}", dense_header, 999, GALE_FORMAT, "out_features"},
+        {"{\"in_features\": 5, \"out_features\": 2}", dense_header, 999, GALE_FORMAT, "linear.weight of the shape"},
+        {DENSE("Tanh"), "{}", 999, GALE_FORMAT, "linear.weight of the shape"},
+        {DENSE("Tanh"), "{\"linear.weight\":{\"dtype\":\"I8\",\"shape\":[2,4]}}", 999, GALE_UNSUPPORTED, "of type I8"},
+        {DENSE("Tanh"), "{\"linear.weight\":{\"dtype\":\"F32\",\"shape\":[2,4],\"data_offsets\":[8,1e300]}}", 999,
+            GALE_FORMAT, "not where the header says"},
+        {DENSE("Tanh"), dense_header, 7, GALE_FORMAT, "cut"},
+        {DENSE("Tanh"), dense_header, 100, GALE_FORMAT, "cut"},
+        {DENSE("Tanh"), dense_header, 8 + sizeof dense_header - 1 + 39, GALE_FORMAT, "cut"},
+    };
+    char folder[256], path[300];
+    float v[16], relu[2] = {5, 0}, tanh2[2] = {tanhf(5), tanhf(-0.5f)}, cut[1] = {5}, unit[2] = {1, 0};
+    int64_t dims;
+    gale_embedder_options o = {.pooling = GALE_POOLING_CLS, .no_normalize = true}; /* [CLS] is 1 1 -1 1 */
+    encoder_make(folder, (encoder_kind){0});
+    encoder_write(folder, "modules.json", dense_modules);
+    CHECK_FAILS(vector_of(folder, o, "one", v, &dims), NOT_FOUND);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        make_dense(folder, bad[i].config, bad[i].header, bad[i].kept);
+        CHECK_EQ(vector_of(folder, o, "one", v, &dims), bad[i].status);
+        if (!CHECK(strstr(gale_error(), bad[i].said) != NULL)) printf("%s\n", gale_error());
+    }
+    make_dense(folder, DENSE("Tanh"), dense_header, 999);
+    check_vector(folder, o, "one", tanh2, 2);
+    make_dense(folder, DENSE("ReLU"), dense_header, 999);
+    check_vector(folder, o, "one", relu, 2);
+    check_vector(folder, (gale_embedder_options){.pooling = GALE_POOLING_CLS}, "one", unit, 2);
+    o.dims = 1;
+    check_vector(folder, o, "one", cut, 1);
+    snprintf(path, sizeof path, "%s/2_Dense/model.safetensors", folder);
+    remove(path);
+    CHECK_FAILS(vector_of(folder, o, "one", v, &dims), NOT_FOUND);
+    CHECK(strstr(gale_error(), "pytorch_model.bin") != NULL);
     gale__temp_folder_remove(folder);
 }
 
@@ -238,6 +311,8 @@ TEST(memory_may_run_out)
     float v[16];
     int64_t dims;
     encoder_make(folder, (encoder_kind){0});
+    encoder_write(folder, "modules.json", dense_modules);
+    make_dense(folder, DENSE("Tanh"), dense_header, 999);
     gale_device_close(&cpu_device);
     int64_t live = gale__alloc_live(); /* the device's pool keeps some while it is open */
     CHECK_OK(vector_of(folder, (gale_embedder_options){0}, "one two", v, &dims));
@@ -507,7 +582,7 @@ TEST(device_closes)
     CHECK(!cpu_device);
 }
 
-TESTS(ROW(pooling_is_what_it_says), ROW(vectors_are_cut_and_normalised), ROW(folders_say_how),
+TESTS(ROW(pooling_is_what_it_says), ROW(vectors_are_cut_and_normalised), ROW(folders_say_how), ROW(dense_layers),
     ROW(models_that_pool_themselves), ROW(wrong_folders_are_refused), ROW(memory_may_run_out),
     ROW(memory_may_run_out_in_the_pipeline), ROW(batches_have_little_padding_and_few_shapes),
     ROW(devices_side_by_side_and_with_little_memory), ROW(device_by_prediction), ROW(smaller_vectors), ROW(minilm),

@@ -195,6 +195,39 @@ TEST(levels_are_true)
         }
 }
 
+TEST(levels_keep_types)
+{
+    static const char *const names[] = {"R", "Z", "id"};
+    static const gale_type types[] = {GALE_F16, GALE_F32, GALE_U32};
+    for (int rip = 0; rip < 2; rip++) {
+        uint16_t half[W * H];
+        float z[W * H];
+        uint32_t id[W * H], now[W * H];
+        int64_t w, h;
+        gale_exr *f = NULL;
+        for (int i = 0; i < W * H; i++)
+            half[i] = (uint16_t)(0x3c00 + i % 512), z[i] = (float)i, id[i] = 4000000001u + (uint32_t)i;
+        const gale_exr_source s[3] = {{names[0], types[0], half}, {names[1], types[1], z}, {names[2], types[2], id}};
+        gale_exr_new_part part = {
+            .data = {0, 0, W - 1, H - 1}, .display = {0, 0, W - 1, H - 1}, .channels = s, .channel_count = 3};
+        CHECK_OK(gale_exr_write(path_of("t.exr"), &part, 1));
+        if (!CHECK_OK(gale_exr_open(path_of("t.exr"), NULL, &f))) return;
+        gale_exr_mip_options o = {.levels = rip ? GALE_EXR_RIPMAP : GALE_EXR_MIPMAP, .reduce = GALE_EXR_DARKEST};
+        CHECK_OK(gale_exr_mip(device, f, 0, &o, path_of("m.exr")));
+        gale_exr_close(&f);
+        if (!CHECK_OK(gale_exr_open(path_of("m.exr"), NULL, &f))) return;
+        for (int i = 0; i < 3; i++) CHECK_EQ(gale_exr_part_get(f, 0)->channels[i].type, types[i]);
+        CHECK_OK(gale_exr_read(f, 0, 0, 0, &(gale_exr_target){"id", GALE_U32, now, 0, 0}, 1));
+        CHECK(!memcmp(now, id, sizeof id)); /* all digits */
+        CHECK_OK(gale_exr_level_size(f, 0, 1, 1, &w, &h));
+        CHECK_OK(gale_exr_read(f, 0, 1, 1, &(gale_exr_target){"id", GALE_U32, now, 0, 0}, 1));
+        CHECK_EQ(now[w + 1], (uint32_t)(float)id[2 * W + 2]); /* computed in f32 */
+        CHECK_OK(gale_exr_read(f, 0, 1, 1, &(gale_exr_target){"R", GALE_F16, half, 0, 0}, 1));
+        CHECK_EQ(half[1], 0x3c02);
+        gale_exr_close(&f);
+    }
+}
+
 /* One axis halved, by the definition; gives its new extent. */
 static int64_t halve(float *v, int64_t *w, int64_t *h, bool down, bool up)
 {
@@ -662,9 +695,9 @@ TEST(memory_runs_out_anywhere)
 }
 
 static const test_row rows[] = {ROW(written_files_are_read), ROW(dwa_is_written), ROW(limits_come_before_memory),
-    ROW(levels_are_true), ROW(rip_levels_are_true), ROW(numbers_are_right), ROW(devices_count_alike), ROW(many_files),
-    ROW(a_batch_tells_what_it_did), ROW(chunks_are_inflated_by_a_device), ROW(rates_are_kept_by_kind),
-    ROW(the_faster_one_inflates), ROW(limits_of_memory), ROW(memory_runs_out_anywhere)};
+    ROW(levels_are_true), ROW(levels_keep_types), ROW(rip_levels_are_true), ROW(numbers_are_right),
+    ROW(devices_count_alike), ROW(many_files), ROW(a_batch_tells_what_it_did), ROW(chunks_are_inflated_by_a_device),
+    ROW(rates_are_kept_by_kind), ROW(the_faster_one_inflates), ROW(limits_of_memory), ROW(memory_runs_out_anywhere)};
 
 int main(int argc, char **argv)
 {

@@ -326,5 +326,9 @@ else
     skipped=1
 fi
 
+# Names do not control the terminal.
+cp "$folder/small.ppm" "$folder/$(printf 'o\033[31md\nd').ppm"
+expect 0 'o?\[31md?d.ppm: 20 x 12 -> ' upscale "$folder"/o*d.ppm -m twice -O "$folder/odd"
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

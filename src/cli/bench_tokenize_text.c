@@ -2,6 +2,7 @@
 #include "base/thread.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
+#include "cli/encoder_args.h"
 #include "cli/table.h"
 #include "gale/selftest.h"
 
@@ -56,7 +57,7 @@ gale_status gale__bench_tokenize(const gale__args *a)
         return gale__fail(
             GALE_INVALID, "bench tokenize needs --model TOKENIZER and --texts FILE, with one text per line");
     uint64_t start = gale__time_ns();
-    GALE_TRY(gale_tokenizer_open(model, &tokenizer));
+    GALE_TRY(gale__open_tokenizer(model, &tokenizer));
     if (!gale__args_flag(a, "json")) printf("opened in %.1f ms\n", (double)(gale__time_ns() - start) / 1e6);
     gale_status status = show_rates(tokenizer, file, a);
     gale_tokenizer_destroy(&tokenizer);

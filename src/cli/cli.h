@@ -38,6 +38,10 @@ extern const gale__command_row gale__commands[]; /* ends with a NULL name */
 
 /* Prints the error slot to stderr when status is a failure; returns the exit code that fits. */
 int gale__report(gale_status status);
+/* The same for a comparison: where the two cannot be compared because they do not match, they differ. */
+int gale__report_compared(gale_status status);
+/* GALE_IO: standard output could not be written, by errno. */
+gale_status gale__fail_stdout(void);
 /* The device that the environment and the options chose; where nobody chose one, models may run on the CPU instead, by
  * prediction. */
 gale_status gale__open_device(gale_device **out);
@@ -52,6 +56,8 @@ extern volatile sig_atomic_t gale__ends_itself, gale__ending;
 void gale__end_as_signalled(void);
 /* Prints "gale: MESSAGE" with a hint at --help; returns GALE__EXIT_USAGE. */
 int gale__usage(const char *command, const char *format, ...) GALE__PRINTF(2, 3);
+/* Prints a line, and ends it: control characters, as names of files may contain, become `?`. */
+void gale__print_line(FILE *out, const char *format, ...) GALE__PRINTF(2, 3);
 /* Writes a finished text to stdout and frees it. */
 int gale__print(gale__str *s);
 /* Writes a text of the library's to stdout and frees it (gale_free); reports where making it failed.  text is a pointer

@@ -128,7 +128,7 @@ static int run(const gale__args *a)
     GALE_GO(gale_picture_compare(p, q, &d, gale__args_real(a, "gain"), diff ? &made : NULL));
     if (diff) GALE_GO(gale_picture_write(made, diff, NULL));
 done:;
-    int code = status != GALE_OK            ? gale__report(status)
+    int code = status != GALE_OK            ? gale__report_compared(status)
                : gale__args_flag(a, "json") ? print_json(p, &d)
                                             : print_table(p, &d);
     if (code == GALE__EXIT_OK) code = judge(a, &d);

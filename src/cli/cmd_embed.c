@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/thread.h"
 #include "gale/search.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,6 +67,7 @@ typedef struct job {
     gale_embed_report report;
     gale__str output; /* its name with the part */
     bool drawn;
+    int write_error;  /* errno of standard output */
     gale__str *lines; /* of pairs */
     gale__embed_page page;
 } job;
@@ -109,8 +111,10 @@ static gale_status parse_shard(job *j)
 
 static bool write_out(void *user, const void *data, size_t size)
 {
-    (void)user;
-    return fwrite(data, 1, size, stdout) == size;
+    job *j = user;
+    if (fwrite(data, 1, size, stdout) == size) return true;
+    j->write_error = errno;
+    return false;
 }
 
 static bool progress(void *user, const gale_embed_report *r)
@@ -149,16 +153,18 @@ static void print_summary(const job *j, const gale_embedder_info *info)
     const gale_embed_report *r = &j->report;
     double done = (double)(r->texts - r->resumed), all = (double)(r->tokens + r->padding);
     if (!gale__log_on(GALE__WARN)) return;
-    fprintf(stderr, "%s: %llu vectors of %lld numbers in %.1f s, %.0f texts/s, %.0f tokens/s, %.*f %% padding%s\n",
-        j->options.output, (unsigned long long)r->texts, (long long)info->dims, r->seconds,
+    fprintf(stderr, "%s: %llu vector%s of %lld numbers in %.1f s, %.0f texts/s, %.0f tokens/s, %.*f %% padding%s\n",
+        j->options.output, (unsigned long long)r->texts, r->texts == 1 ? "" : "s", (long long)info->dims, r->seconds,
         r->seconds > 0 ? done / r->seconds : 0, r->seconds > 0 ? (double)r->tokens / r->seconds : 0, r->packed ? 1 : 0,
         all > 0 ? 100 * (double)r->padding / all : 0, r->packed ? ", packed" : "");
     if (r->resumed) fprintf(stderr, "  %llu of them from the previous run\n", (unsigned long long)r->resumed);
     if (r->cached) fprintf(stderr, "  %llu of them from the cache\n", (unsigned long long)r->cached);
     if (r->truncated)
-        fprintf(stderr, "  %llu texts have at least %lld tokens and were truncated\n", (unsigned long long)r->truncated,
-            (long long)info->max_length);
-    if (r->cut) fprintf(stderr, "  %llu texts were truncated to 64 MiB\n", (unsigned long long)r->cut);
+        fprintf(stderr, "  %llu text%s at least %lld tokens and %s truncated\n", (unsigned long long)r->truncated,
+            r->truncated == 1 ? " has" : "s have", (long long)info->max_length, r->truncated == 1 ? "was" : "were");
+    if (r->cut)
+        fprintf(
+            stderr, "  %llu text%s truncated to 64 MiB\n", (unsigned long long)r->cut, r->cut == 1 ? " was" : "s were");
 }
 
 /* --- Pairs and near duplicates. --- */
@@ -183,7 +189,7 @@ static gale_status embed_pairs(job *j, gale_embedder *e)
     if (status == GALE_OK && j->options.output)
         status = gale__file_write(j->options.output, gale__str_text(&lines), lines.length);
     else if (status == GALE_OK && fwrite(gale__str_text(&lines), 1, lines.length, stdout) != lines.length)
-        status = gale__fail(GALE_IO, "cannot write to standard output");
+        status = gale__fail_stdout();
     gale__str_finish(&lines);
     return status;
 }
@@ -290,8 +296,10 @@ static gale_status embed(job *j, const gale__devices *devices)
     gale_status status = pairs ? embed_pairs(j, e) : gale_embed_files(e, &j->options, &j->report);
     gale__ends_itself = 0;
     if (j->drawn) fputs("\r\033[K", stderr);
-    if (status == GALE_OK && j->options.write && fflush(stdout))
-        status = gale__fail(GALE_IO, "cannot write to standard output");
+    if (j->options.write && (j->write_error || (status == GALE_OK && fflush(stdout)))) {
+        if (j->write_error) errno = j->write_error;
+        status = gale__fail_stdout();
+    }
     if (status == GALE_OK && !j->options.write && !pairs) {
         if (gale__args_flag(j->a, "json") && !dedup) print_json(j, e);
         else print_summary(j, &info);

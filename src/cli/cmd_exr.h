@@ -16,6 +16,8 @@ int gale__exr_layer_list(const gale__args *a);
 int gale__exr_denoise_file(const gale__args *a);
 int gale__exr_mip_file(const gale__args *a);
 
+/* With --json: INPUT and the file made of it, with what denoising did (else NULL).  Without, nothing. */
+gale_status gale__exr_tell_made(const gale__args *a, const char *output, const gale_exr_denoise_report *denoised);
 /* What the arguments say of the look.  GALE_INVALID for a word that is none. */
 gale_status gale__exr_look_args(const gale__args *a, gale_exr_look *out);
 /* This machine's number and that of all, from --shard; unchanged without. */

@@ -222,7 +222,7 @@ static gale_status check_digest(const char *path, const gale__manifest *m, bool 
                : GALE_OK;
 }
 
-static gale_status check(const char *path, gale_upscaler *u)
+static gale_status check(const char *path, gale_upscaler *u, gale__json_out *j)
 {
     gale_upscaler_info info;
     bool recorded = false, inside = gale__embedded_find(path);
@@ -231,42 +231,64 @@ static gale_status check(const char *path, gale_upscaler *u)
     gale_upscaler_get_info(u, &info);
     status = try_picture(u);
     if (status != GALE_OK) return gale__fail_within(status, "%s", info.name);
-    printf("%s: %dx, works, %s\n", info.name, info.scale,
-        inside     ? "embedded"
-        : recorded ? "SHA-256 matches"
-                   : "no SHA-256 recorded");
+    const char *file = inside ? "embedded" : recorded ? "SHA-256 matches" : "no SHA-256 recorded";
+    if (!j) return printf("%s: %dx, works, %s\n", info.name, info.scale, file), GALE_OK;
+    gale__json_put_i64(j, "scale", info.scale);
+    gale__json_put_text(j, "file", file);
     return GALE_OK;
 }
 
-static gale_status show_or_check(const char *name, gale_device *device, bool only_check, bool json)
+static gale_status check_one(const char *name, gale_device *device, gale__json_out *j)
+{
+    gale__str path = {0};
+    gale_upscaler *u = NULL;
+    gale_status status;
+    if (j) gale__json_object(j), gale__json_put_text(j, "name", name);
+    GALE_GO(gale__model_find(name, &path));
+    GALE_GO(gale_upscaler_open(path.text, device, NULL, &u));
+    GALE_GO(check(path.text, u, j));
+done:
+    if (j) gale__json_put_bool(j, "works", status == GALE_OK);
+    if (j && status != GALE_OK) gale__json_put_text(j, "error", gale_error());
+    if (j) gale__json_close(j, '}');
+    gale_upscaler_close(&u);
+    gale__str_finish(&path);
+    return status;
+}
+
+static gale_status show(const char *name, gale_device *device, bool json)
 {
     gale__str path = {0};
     gale_upscaler *u = NULL;
     gale_status status;
     GALE_GO(gale__model_find(name, &path));
     GALE_GO(gale_upscaler_open(path.text, device, NULL, &u));
-    if (only_check) status = check(path.text, u);
-    else (json ? json_info : print_info)(gale__embedded_find(path.text) ? "embedded" : path.text, u);
+    (json ? json_info : print_info)(gale__embedded_find(path.text) ? "embedded" : path.text, u);
 done:
     gale_upscaler_close(&u);
     gale__str_finish(&path);
     return status;
 }
 
-static int check_all(gale_device *device)
+/* One network, or all of them. */
+static int check_all(const char *only, gale_device *device, bool json)
 {
     gale__model_entry *list = NULL;
-    size_t count = 0;
-    int failed = 0;
-    gale_status status = list_folder(&list, &count);
+    gale__str text = {0};
+    gale__json_out j;
+    size_t count = only ? 1 : 0, failed = 0;
+    gale_status status = only ? GALE_OK : list_folder(&list, &count);
     if (status != GALE_OK) return gale__report(status);
-    for (size_t i = 0; i < count; i++)
-        if (gale__report(show_or_check(list[i].path ? list[i].path : list[i].manifest.name, device, true, false)) !=
-            GALE__EXIT_OK)
-            failed++;
-    gale__models_finish(&list, count);
-    printf("%d of %zu work\n", (int)count - failed, count);
-    return failed ? GALE__EXIT_FAILED : GALE__EXIT_OK;
+    if (json) gale__json_begin(&j, &text), gale__json_array(&j);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = only ? only : list[i].path ? list[i].path : list[i].manifest.name;
+        if (gale__report(check_one(name, device, json ? &j : NULL)) != GALE__EXIT_OK) failed++;
+    }
+    if (!only) gale__models_finish(&list, count);
+    if (json) gale__json_close(&j, ']');
+    else if (!only) printf("%zu of %zu work\n", count - failed, count);
+    int code = gale__print(&text);
+    return failed ? GALE__EXIT_FAILED : code;
 }
 
 static int run(const gale__args *a)
@@ -278,9 +300,10 @@ static int run(const gale__args *a)
     if (!strcmp(action, "search")) return gale__models_search(a);
     if (!strcmp(action, "info") && !name) return gale__usage("models", "info needs the name of a network");
     gale_status status = gale_device_open(NULL, &device);
-    int code = status != GALE_OK ? gale__report(status)
-               : name ? gale__report(show_or_check(name, device, !strcmp(action, "check"), gale__args_flag(a, "json")))
-                      : check_all(device);
+    bool json = gale__args_flag(a, "json");
+    int code = status != GALE_OK         ? gale__report(status)
+               : strcmp(action, "check") ? gale__report(show(name, device, json))
+                                         : check_all(name, device, json);
     gale_device_close(&device);
     return code;
 }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/npy.h"
 #include "base/thread.h"
+#include "base/utf8.h"
 #include "gale/search.h"
 #include "jobs/search/row_texts.h"
 #include <string.h>
@@ -166,6 +167,20 @@ static void add_json(const job *j, size_t q, gale__str *out)
     gale__str_add(out, "]}\n");
 }
 
+/* One line, of which a terminal shows all: whole characters, and none that control it. */
+static void add_hit(gale__str *out, gale_hit hit, const char *text)
+{
+    enum { BYTES_MOST = 300 };
+    const char *end = text, *all = text + strlen(text);
+    for (const char *next = text; next < all && next - text <= BYTES_MOST; gale__utf8_take(&next, all)) end = next;
+    if (all - text <= BYTES_MOST) end = all;
+    gale__str_addf(out, "%7.4f %9lld  ", (double)hit.score, (long long)hit.row);
+    size_t begin = out->length;
+    gale__str_add_n(out, text, (size_t)(end - text));
+    if (out->text) gale__text_make_plain(out->text + begin, out->length - begin, "\t");
+    gale__str_add(out, "\n");
+}
+
 static void add_plain(const job *j, size_t q, gale__str *out)
 {
     if (j->count > 1 && j->texts) gale__str_addf(out, "%s%s\n", q ? "\n" : "", j->texts[q]);
@@ -174,7 +189,7 @@ static void add_plain(const job *j, size_t q, gale__str *out)
         gale_hit hit = j->hits[q * j->k + i];
         const gale__row_text *text = text_of(j, hit.row);
         if (hit.row < 0) break;
-        gale__str_addf(out, "%7.4f %9lld  %.300s\n", (double)hit.score, (long long)hit.row, text ? text->text : "");
+        add_hit(out, hit, text ? text->text : "");
     }
 }
 

@@ -1,5 +1,6 @@
 /* gale tokenize: lines of text to token ids and back. */
 #include "cli/cli.h"
+#include "cli/encoder_args.h"
 #include "base/json.h"
 #include "base/thread.h"
 #include "gale/text.h"
@@ -8,8 +9,11 @@
 
 static const gale__arg args[] = {
     {"FILE", 0, GALE__ARG_FILE, "FILE|-", "-", NULL, "text file, one text per line; -: standard input"},
-    {"tokenizer", 'T', GALE__ARG_FILE, "FILE|FOLDER", NULL, NULL,
-        "tokenizer.json, vocab.txt, vocab.json with merges.txt, a SentencePiece model, or a folder with one of them"},
+    {"tokenizer", 'T', GALE__ARG_FILE, "FILE|FOLDER|NAME", NULL, NULL,
+        "tokenizer.json, vocab.txt, vocab.json with merges.txt, a SentencePiece model, a folder with one of them, or "
+        "the name of such a folder in the models folder"},
+    {"models", 0, GALE__ARG_FILE, "FOLDER", NULL, NULL, "models folder (default: ~/.local/share/gale/models)",
+        "GALE_MODELS"},
     {"pairs", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "each line holds two texts separated by a tab"},
     {"no-special", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "do not add special tokens such as [CLS]"},
     {"special-as-text", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "treat special tokens in the text as ordinary text"},
@@ -272,7 +276,7 @@ static int run(const gale__args *a)
     bool standard = !strcmp(path, "-");
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file) return gale__report(gale__fail(GALE_IO, "%s: %s", path, strerror(errno)));
-    GALE_GO(gale_tokenizer_open(from, &tokenizer));
+    GALE_GO(gale__open_tokenizer(from, &tokenizer));
     j.tokenizer = tokenizer;
     j.width = gale__parallel_width();
     j.workers = gale__calloc((size_t)j.width, sizeof *j.workers);

@@ -282,7 +282,7 @@ static gale_status to_stdout(job *j, gale__file_task *t, const char *format)
     GALE_TRY(gale_picture_to_memory(t->picture, &o, &data, &size));
     bool written = fwrite(data, 1, size, stdout) == size && !fflush(stdout);
     gale_free(data);
-    return written ? GALE_OK : gale__fail(GALE_IO, "cannot write to standard output");
+    return written ? GALE_OK : gale__fail_stdout();
 }
 
 static bool skips_existing(const job *j) { return j->watch || gale__args_flag(j->args, "skip-existing"); }
@@ -348,7 +348,7 @@ static void finish_file(void *user, gale__file_task *t)
     char frames[32] = "", cleaned[128];
     gale__upscale_cleaned(r, cleaned, sizeof cleaned);
     if (r->frames) snprintf(frames, sizeof frames, "%d frames, ", r->frames);
-    printf("%s: %lld x %lld -> %s: %lld x %lld, %s%lld tile%s of %lld x %lld%s%s, %.2f s\n", t->input,
+    gale__print_line(stdout, "%s: %lld x %lld -> %s: %lld x %lld, %s%lld tile%s of %lld x %lld%s%s, %.2f s", t->input,
         (long long)r->size[0], (long long)r->size[1], r->output, (long long)r->size[2], (long long)r->size[3], frames,
         (long long)r->report.tiles, r->report.tiles == 1 ? "" : "s", (long long)r->report.tile_width,
         (long long)r->report.tile_height, r->report.by_memory ? " (limited by memory)" : "", cleaned, r->seconds);

@@ -88,7 +88,7 @@ static int run(const gale__args *a)
     gale__arena arena = {0};
     gale_status status = gale_device_open(NULL, &device); /* where a run would be fastest does not matter here */
     if (status == GALE_OK) status = work(a, device, &arena, &r);
-    int code = status != GALE_OK            ? gale__report(status)
+    int code = status != GALE_OK            ? gale__report_compared(status)
                : gale__args_flag(a, "json") ? print_json(r)
                                             : print_text(r, (size_t)gale__args_int(a, "worst"));
     if (code == GALE__EXIT_OK && r->exceeding) code = GALE__EXIT_DIFFER;

@@ -1,9 +1,28 @@
 /* From arguments to an encoder. */
 #include "cli/encoder_args.h"
 #include "base/env.h"
+#include "base/file.h"
 #include "base/str.h"
+#include "jobs/models/manifest.h"
 #include <stdio.h>
 #include <string.h>
+
+gale_status gale__open_tokenizer(const char *name, gale_tokenizer **out)
+{
+    gale__str path = {0};
+    gale_status status;
+    if (gale__file_exists(name) || gale__folder_exists(name)) return gale_tokenizer_open(name, out);
+    GALE_TRY(gale__models_folder(&path));
+    gale__str_addf(&path, "/%s", name);
+    GALE_GO(gale__str_check(&path));
+    if (gale__file_exists(path.text) || gale__folder_exists(path.text)) status = gale_tokenizer_open(path.text, out);
+    else
+        status = gale__fail(GALE_NOT_FOUND, "tokenizer \"%s\" not found: neither a file or folder nor %s (GALE_MODELS)",
+            name, path.text);
+done:
+    gale__str_finish(&path);
+    return status;
+}
 
 static gale_pooling pooling_of(const char *name)
 {

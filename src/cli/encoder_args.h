@@ -4,6 +4,7 @@
 #include "cli/args.h"
 #include "cli/model_args.h"
 #include "gale/embed.h"
+#include "gale/text.h"
 
 #define GALE__ARGS_ENCODER                                                                                             \
     {"model", 'm', GALE__ARG_FILE, "FOLDER|NAME", NULL, NULL,                                                          \
@@ -31,6 +32,8 @@
             "GALE_MODELS"},                                                                                            \
         GALE__ARG_PRECISION
 
+/* A tokenizer by its path, or by the name of an encoder in the models folder. */
+gale_status gale__open_tokenizer(const char *name, gale_tokenizer **out);
 /* Whether a model, a level or a preset is given. */
 bool gale__encoder_given(const gale__args *a);
 /* The device: a preset's, unless a provider is named. */

@@ -58,6 +58,20 @@ static bool on_file(void *user, const gale_exr_progress *p, const gale_exr_item 
     return !gale__ending;
 }
 
+/* Options that change pixels, where samples are written as they are. */
+static gale_status refuse_look(const gale__args *a)
+{
+    static const char *const names[] = {"tone", "exposure", "gamma", "radius", "size", "width", "height", "filter",
+        "full", "file-colours", "lut", "dither", "bits"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (gale__args_given(a, names[i]))
+            return gale__fail(GALE_INVALID,
+                "--%s has no effect: EXR output and --light write samples unchanged; omit it, or choose another format "
+                "such as png",
+                names[i]);
+    return GALE_OK;
+}
+
 static gale_status set_options(job *j)
 {
     gale_exr_batch_options *o = &j->options;
@@ -71,6 +85,7 @@ static gale_status set_options(job *j)
     const char *only = gale__args_text(j->a, "output"), *end = only ? strrchr(only, '.') : NULL;
     o->light = !j->thumbs && (gale__args_flag(j->a, "light") || (format && gale__text_equal_nocase(format, "exr")) ||
                                  (!format && end && gale__text_equal_nocase(end, ".exr")));
+    if (o->light) GALE_TRY(refuse_look(j->a));
     o->compression = gale__args_text(j->a, "compression");
     o->tile = (int)gale__args_int(j->a, "tile");
     o->jobs = (int)gale__args_int(j->a, "jobs");
@@ -293,7 +308,7 @@ static gale_status watch_once(job *j, gale_device *device, gale__folder_watch *w
     for (size_t i = 0; j->batch && i < j->batch->count; i++) {
         const gale_exr_item *item = &j->batch->items[i];
         bool told = gale__folder_watch_note(w, item->input, item->status);
-        if (item->status == GALE_OK) printf("%s -> %s\n", item->input, item->output), fflush(stdout);
+        if (item->status == GALE_OK) gale__print_line(stdout, "%s -> %s", item->input, item->output), fflush(stdout);
         else if (told) gale__report(gale__fail(item->status, "%s", item->message)), j->failed++;
     }
 done:

@@ -15,9 +15,12 @@ static void text_layer(gale__str *s, const gale_exr *f, const gale_exr_layer *l)
                    : "(unnamed)");
     for (int i = 0; i < l->channel_count; i++) {
         const char *dot = strrchr(l->channels[i]->name, '.');
+        gale_type type = l->channels[i]->type;
         gale__str_addf(s, " %s", dot ? dot + 1 : l->channels[i]->name);
+        if (i + 1 == l->channel_count || l->channels[i + 1]->type != type)
+            gale__str_addf(s, " (%s)", gale_type_name(type));
     }
-    gale__str_addf(s, " (%s)\n", gale_type_name(l->channels[0]->type));
+    gale__str_add(s, "\n");
 }
 
 static void json_layer(gale__json_out *j, const gale_exr *f, const gale_exr_layer *l)
@@ -49,7 +52,7 @@ static gale_status split_layer(const gale__args *a, const char *path, gale_exr *
         status = gale_exr_layer_write(f, l, name.text, gale__args_text(a, "compression"));
         if (status != GALE_OK) gale__fail_within(status, "%s", path);
     }
-    if (status == GALE_OK && !gale__args_flag(a, "json")) printf("%s\n", name.text);
+    if (status == GALE_OK && !gale__args_flag(a, "json")) gale__print_line(stdout, "%s", name.text);
     gale__str_finish(&suffix);
     gale__str_finish(&name);
     return status;
@@ -124,6 +127,27 @@ int gale__exr_layer_list(const gale__args *a)
     return failed ? GALE__EXIT_FAILED : code;
 }
 
+gale_status gale__exr_tell_made(const gale__args *a, const char *output, const gale_exr_denoise_report *denoised)
+{
+    gale__str text = {0};
+    gale__json_out j;
+    const char *input;
+    if (!gale__args_flag(a, "json")) return GALE_OK;
+    gale__json_begin(&j, &text);
+    gale__json_object(&j);
+    gale__json_open(&j, "inputs", '[');
+    for (size_t i = 0; (input = gale__args_item(a, "INPUT", i)); i++) gale__json_string(&j, input);
+    gale__json_close(&j, ']');
+    gale__json_put_text(&j, "output", output);
+    if (denoised) {
+        gale__json_put_i64(&j, "tiles", denoised->tiles);
+        gale__json_put_bool(&j, "guided", denoised->guided);
+        gale__json_put_f64(&j, "seconds", denoised->seconds);
+    }
+    gale__json_close(&j, '}');
+    return gale__print(&text) == GALE__EXIT_OK ? GALE_OK : GALE_NO_MEMORY;
+}
+
 /* One EXR file from another. */
 static int make_one(
     const gale__args *a, const char *action, gale_status (*make)(const gale__args *a, gale_device *device))
@@ -150,7 +174,8 @@ static gale_status mip(const gale__args *a, gale_device *device)
     GALE_TRY(gale_exr_open(gale__args_item(a, "INPUT", 0), NULL, &f));
     gale_status status = gale_exr_mip(device, f, 0, &o, path);
     gale_exr_close(&f);
-    return status == GALE_OK ? status : gale__fail_within(status, "%s", gale__args_item(a, "INPUT", 0));
+    return status == GALE_OK ? gale__exr_tell_made(a, path, NULL)
+                             : gale__fail_within(status, "%s", gale__args_item(a, "INPUT", 0));
 }
 
 int gale__exr_mip_file(const gale__args *a) { return make_one(a, "mip", mip); }
@@ -183,8 +208,9 @@ static gale_status denoise(const gale__args *a, gale_device *device)
     gale__progress_end(&progress);
     gale_exr_close(&f);
     if (status != GALE_OK) return gale__fail_within(status, "%s", input);
-    printf("%s -> %s: %lld tile%s, %s, %.2f s\n", input, path, (long long)r.tiles, r.tiles == 1 ? "" : "s",
-        r.guided ? "with albedo and normals" : "colours only", r.seconds);
+    if (gale__args_flag(a, "json")) return gale__exr_tell_made(a, path, &r);
+    gale__print_line(stdout, "%s -> %s: %lld tile%s, %s, %.2f s", input, path, (long long)r.tiles,
+        r.tiles == 1 ? "" : "s", r.guided ? "with albedo and normals" : "colours only", r.seconds);
     return GALE_OK;
 }
 

@@ -172,6 +172,7 @@ static gale_status depth(const gale__args *a, gale_device *device)
     if (status != GALE_OK) gale__fail_within(status, "%s", gale__args_item(a, "INPUT", 0));
     GALE_GO(status);
     GALE_GO(gale_picture_write(p, path, NULL));
+    GALE_GO(gale__exr_tell_made(a, path, NULL));
 done:
     gale_picture_destroy(&p);
     gale_exr_close(&f);
@@ -242,7 +243,7 @@ int gale__exr_diff(const gale__args *a)
     if (path) GALE_GO(gale_picture_write(c.picture, path, NULL));
     GALE_GO(print_comparison(&c, gale__args_flag(a, "json")));
 done:;
-    int code = status != GALE_OK ? gale__report(status) : c.same ? GALE__EXIT_OK : GALE__EXIT_DIFFER;
+    int code = status != GALE_OK ? gale__report_compared(status) : c.same ? GALE__EXIT_OK : GALE__EXIT_DIFFER;
     gale_exr_comparison_finish(&c);
     gale_exr_close(&f);
     gale_exr_close(&g);

@@ -111,6 +111,7 @@ int gale__exr_contact_sheet(const gale__args *a)
     GALE_GO(make_small(&s, device));
     if (dot && (!strcmp(dot, ".html") || !strcmp(dot, ".htm"))) GALE_GO(write_page(&s, path));
     else GALE_GO(write_picture(&s, path));
+    GALE_GO(gale__exr_tell_made(a, path, NULL));
     if (s.failed || s.batch->total.failed) code = GALE__EXIT_FAILED;
 done:
     if (status != GALE_OK) code = gale__report(status);

@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/thread.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -160,9 +161,7 @@ int main(int argc, char **argv)
     watch_signals();
     int code = run(argc, argv);
     /* A full disk or a closed pipe must not look like success. */
-    if ((fflush(stdout) || ferror(stdout)) && code == GALE__EXIT_OK) {
-        fprintf(stderr, "gale: cannot write the output\n");
-        code = GALE__EXIT_FAILED;
-    }
+    errno = 0;
+    if ((fflush(stdout) || ferror(stdout)) && code == GALE__EXIT_OK) code = gale__report(gale__fail_stdout());
     return code;
 }

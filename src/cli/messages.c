@@ -1,5 +1,6 @@
 /* Output of the program: errors and the library's log on stderr, results on stdout, colour only on a terminal. */
 #include "cli/cli.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,19 @@ int gale__report(gale_status status)
     fflush(stdout);
     fprintf(stderr, "%sgale: error:%s %s%s\n", colour ? "\033[1;31m" : "", colour ? "\033[0m" : "", why,
         status == GALE_NO_MEMORY ? "; use smaller inputs or batches, another --provider, or a higher limit" : "");
-    if (status == GALE_NO_DEVICE) return GALE__EXIT_NO_DEVICE;
-    return status == GALE_MISMATCH ? GALE__EXIT_DIFFER : GALE__EXIT_FAILED;
+    return status == GALE_NO_DEVICE ? GALE__EXIT_NO_DEVICE : GALE__EXIT_FAILED;
+}
+
+int gale__report_compared(gale_status status)
+{
+    int code = gale__report(status);
+    return status == GALE_MISMATCH ? GALE__EXIT_DIFFER : code;
+}
+
+gale_status gale__fail_stdout(void)
+{
+    int why = errno;
+    return gale__fail(GALE_IO, "standard output: cannot write%s%s", why ? ": " : "", why ? strerror(why) : "");
 }
 
 gale_status gale__open_device(gale_device **out)
@@ -51,6 +63,18 @@ int gale__usage(const char *command, const char *format, ...)
     va_end(args);
     fprintf(stderr, "\nTry 'gale %s%s--help'.\n", command ? command : "", command ? " " : "");
     return GALE__EXIT_USAGE;
+}
+
+void gale__print_line(FILE *out, const char *format, ...)
+{
+    gale__str line = {0};
+    va_list args;
+    va_start(args, format);
+    gale__str_vaddf(&line, format, args);
+    va_end(args);
+    if (line.text) gale__text_make_plain(line.text, line.length, "\t");
+    fprintf(out, "%s\n", gale__str_text(&line));
+    gale__str_finish(&line);
 }
 
 int gale__print(gale__str *s)

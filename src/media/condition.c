@@ -2,7 +2,8 @@
  *
  * Noise is what is left of the diagonal differences of 2 x 2 pixels in the calmest blocks, since texture has them too.
  * JPEG shows as steps that are larger on every eighth line than on the others, wherever the grid begins: a picture may
- * have been cropped. */
+ * have been cropped.  Drawings, such as text, pixel art and diagrams, have neither, but their edges look like both:
+ * they are told by places that are exactly flat, and by steps that are nothing or large. */
 #include "media/picture.h"
 #include "base/thread.h"
 #include <math.h>
@@ -14,10 +15,13 @@ enum { BLOCK = 16, STRIP = BLOCK + 8, SIDE_LEAST = 64, STRIPS_MOST = 96, GRID = 
 /* In levels; where nothing moves, the few steps of a drawing must not count for much. */
 #define STEP_QUIET 0.4
 
+/* Steps below this are none.  JPEG leaves small ones nearly everywhere. */
+#define STEP_LEAST 0.5
+
 /* Excess of a step over its neighbours, summed by the place in the grid, and the steps themselves. */
 typedef struct grid {
     double excess[GRID], steps;
-    int64_t count[GRID], all;
+    int64_t count[GRID], all, small, large;
 } grid;
 
 typedef struct block {
@@ -57,21 +61,25 @@ static void read_row(look *l, int64_t y, float *to)
 
 /* One block: the mean size of diagonal differences, as the deviation of Gaussian noise that has it.  Noise differs as
  * much from left to right and from top to bottom; texture differs more.  Blocks that are clipped to black or white
- * are left out, since they show no noise where there is some. */
+ * are left out, since they show no noise where there is some.  Noise leaves few differences of exactly 0. */
 static void add_block(look *l, int64_t x)
 {
     int64_t w = l->picture->width;
     double across = 0, down = 0, diagonal = 0, mean = 0, count = BLOCK * BLOCK / 4.0;
+    int flat = 0;
     for (int i = 0; i < BLOCK; i += 2)
         for (int j = 0; j < BLOCK; j += 2) {
             const float *p = l->luma + i * w + x + j;
             across += fabs((double)p[0] - p[1] + p[w] - p[w + 1]) / 2;
             down += fabs((double)p[0] + p[1] - p[w] - p[w + 1]) / 2;
-            diagonal += fabs((double)p[0] - p[1] - p[w] + p[w + 1]) / 2;
+            double cross = fabs((double)p[0] - p[1] - p[w] + p[w + 1]) / 2;
+            flat += cross < 0.01; /* luma is rounded to floats */
+            diagonal += cross;
             mean += p[0] / count;
         }
     if (mean < 8 || mean > 247) return;
     bool texture = fmax(across, down) > 1.4 * diagonal + 0.2 * count;
+    if (flat > count / 2) diagonal = 0;
     l->blocks[l->count++] = (block){(float)(diagonal / count * sqrt(acos(-1.0) / 2)), texture};
 }
 
@@ -90,6 +98,8 @@ static void add_step(grid *g, int64_t place, float a, float b, float c, float d)
     g->count[place % GRID]++;
     g->steps += step;
     g->all++;
+    g->large += step >= STEP_MOST;
+    g->small += step >= STEP_LEAST && step < STEP_MOST;
 }
 
 static void add_strip(look *l, int64_t top)
@@ -105,10 +115,12 @@ static void add_strip(look *l, int64_t top)
         }
 }
 
-/* By how much the largest place of the grid exceeds the others, in mean steps. */
+/* By how much the largest place of the grid exceeds the others, in mean steps; 0 in a drawing. */
 static double grid_visible(const grid *g)
 {
     double most = -INFINITY, sum = 0;
+    bool flat = g->small + g->large < g->all / 2;
+    if (flat && g->small < g->large / 2) return 0;
     for (int i = 0; i < GRID; i++) {
         double mean = g->count[i] ? g->excess[i] / (double)g->count[i] : 0;
         most = mean > most ? mean : most;
@@ -151,6 +163,7 @@ static void add_grid(grid *to, const grid *g)
 {
     for (int i = 0; i < GRID; i++) to->excess[i] += g->excess[i], to->count[i] += g->count[i];
     to->steps += g->steps, to->all += g->all;
+    to->small += g->small, to->large += g->large;
 }
 
 /* Into the first of the strips. */

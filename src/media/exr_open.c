@@ -6,19 +6,20 @@
 /* The first complaint.  A thread's own, since the library holds its lock while it complains, and would wait for it if
  * it were asked for our data. */
 static _Thread_local char complaint[200];
-static _Thread_local bool
+static _Thread_local bool odd_compression, /* the library takes a method that it does not know for ZIP */
     ran_out; /* the library passes over some attributes for which there is no memory, and takes them for missing */
 
 void gale__exr_hush(void)
 {
     complaint[0] = 0;
+    odd_compression = false;
     ran_out = false;
 }
 
 /* The library says what it was doing, in its own terms. */
 static const char *in_plain_words(exr_result_t r, const char *said)
 {
-    if (strstr(said, "not an OpenEXR file")) return NULL;
+    if (strstr(said, "not an OpenEXR file")) return "not an OpenEXR file";
     if (r == EXR_ERR_READ_IO) return "the file ends too early";
     if (r == EXR_ERR_BAD_CHUNK_LEADER || r == EXR_ERR_CORRUPT_CHUNK) return "the file is damaged, or it ends too early";
     return NULL;
@@ -29,6 +30,7 @@ gale_status gale__exr_said(exr_result_t r)
     if (r == EXR_ERR_SUCCESS && !ran_out) return GALE_OK;
     if (r == EXR_ERR_OUT_OF_MEMORY || ran_out) return gale__fail(GALE_NO_MEMORY, "EXR: out of memory");
     const char *said = *complaint ? complaint : exr_get_default_error_message(r), *plain = in_plain_words(r, said);
+    if (plain && strstr(said, plain)) return gale__fail(GALE_FORMAT, "%s", plain); /* it says nothing more */
     return plain ? gale__fail(GALE_FORMAT, "EXR: %s (%s)", plain, said) : gale__fail(GALE_FORMAT, "EXR: %s", said);
 }
 
@@ -42,6 +44,7 @@ static void *take_memory(size_t size)
 static void on_error(exr_const_context_t c, exr_result_t code, const char *message)
 {
     (void)c, (void)code;
+    odd_compression |= strstr(message, "'compression'") != NULL;
     if (!*complaint) snprintf(complaint, sizeof complaint, "%s", message);
 }
 
@@ -78,6 +81,10 @@ static gale_status begin(gale_exr *f, const gale_exr_limits *limits)
     s.size_fn = give_size;
     gale__exr_hush();
     GALE_TRY(gale__exr_said(exr_start_read(&f->file, "picture", &s)));
+    if (odd_compression)
+        return gale__fail(GALE_UNSUPPORTED,
+            "EXR: unknown compression, such as HTJ2K of OpenEXR 3.4 (%s); save the file with another, such as ZIP",
+            complaint);
     return gale__exr_describe(f);
 }
 

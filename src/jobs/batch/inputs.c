@@ -119,8 +119,10 @@ gale_status gale__inputs_add(gale__inputs *in, const char *argument, bool recurs
     if (gale__folder_exists(argument)) {
         GALE_TRY(add_folder(in, argument, "", NULL, depth));
         if (in->count == before)
-            return gale__fail(GALE_NOT_FOUND, "%s: no pictures in this folder%s%s%s", argument,
-                in->ignored_count > kinds ? " in a supported format; it contains " : "",
+            return gale__fail(GALE_NOT_FOUND, "%s: no %s%s in this folder%s%s%s%s", argument,
+                in->only ? "files ending in ." : "", in->only ? in->only : "pictures",
+                in->ignored_count > kinds && !in->only ? " in a supported format" : "",
+                in->ignored_count > kinds ? "; it contains " : "",
                 in->ignored_count > kinds ? in->ignored[kinds].example : "",
                 recursive ? "" : "; --recursive includes subfolders");
         return GALE_OK;

@@ -129,6 +129,17 @@ static gale__pb_text pool(gale__composer *c, gale__pb_text x, gale_pooling pooli
         c, "Reshape", x, gale__compose_ints(c, 0, -1, 2)); /* [texts, 1, dims] to [texts, dims] */
 }
 
+static gale__pb_text dense(gale__composer *c, gale__pb_text x, const gale__dense *d)
+{
+    gale__pb_text weight = gale__compose_floats(c, d->weight, (const int64_t[]){d->out, d->in}, 2),
+                  bias = gale__compose_floats(c, d->bias, &d->out, 1), out;
+    gale__pb_node *node = gale__compose_add(c, "Gemm", x, weight, &out);
+    gale__compose_set_int(node, "transB", 1);
+    if (c->opset < 7) gale__compose_set_int(node, "broadcast", 1);
+    if (node) node->input.at[node->input.n++] = bias;
+    return *d->activation ? gale__compose_unary(c, d->activation, out) : out;
+}
+
 /* In f32 in any precision, so that vectors have length 1: powers do not become halves. */
 static gale__pb_text normalize(gale__composer *c, gale__pb_text x)
 {
@@ -235,6 +246,7 @@ gale_status gale__compose(gale__onnx *file, const gale__compose_how *how, gale__
         gale__compose_set_int(gale__compose_add(&c, "Cast", before, gale__compose_text(""), &x), "to", 1);
     }
     if (!pooled) x = how->packed ? gale__compose_pool_packed(&c, x, made.pooling) : pool(&c, x, made.pooling);
+    for (int i = 0; i < how->n_dense && !pooled; i++) x = dense(&c, x, &how->dense[i]);
     if (how->dims) x = keep_first(&c, x, how->dims);
     if (how->normalize) x = normalize(&c, x);
     gale__pb_node *end = gale__compose_add(&c, "Identity", x, gale__compose_text(""), &last);

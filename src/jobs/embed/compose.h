@@ -5,6 +5,7 @@
 #ifndef GALE_JOBS_EMBED_COMPOSE_H
 #define GALE_JOBS_EMBED_COMPOSE_H
 #include "gale/embed.h"
+#include "jobs/embed/encoder_dense.h"
 #include "onnx/wire/proto.h"
 
 #define GALE__POOL_INPUT "gale.weights" /* f32, [texts, 1, tokens]; for maxima [texts, tokens, 1] */
@@ -37,8 +38,10 @@ typedef struct gale__compose_how {
     gale_pooling wanted, folder;
     int64_t dims; /* numbers to keep; 0: all */
     bool normalize;
-    bool packed; /* GALE_UNSUPPORTED where that cannot be done */
-    bool wide;   /* halves of the model are f32 */
+    bool packed;              /* GALE_UNSUPPORTED where that cannot be done */
+    bool wide;                /* halves of the model are f32 */
+    const gale__dense *dense; /* applied to what is pooled here; they outlive the file */
+    int n_dense;
 } gale__compose_how;
 /* Changes the messages of a file that was just opened.  Errors do not name the file. */
 gale_status gale__compose(gale__onnx *file, const gale__compose_how *how, gale__composed *out);

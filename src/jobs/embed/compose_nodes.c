@@ -9,21 +9,37 @@ static gale__pb_text new_name(gale__composer *c)
     return gale__compose_text(name ? name : "");
 }
 
-gale__pb_text gale__compose_constant(gale__composer *c, int type, const int64_t *ints, float number, size_t n)
+static gale__pb_tensor *add_tensor(gale__composer *c, int type, const int64_t *dims, int rank)
 {
     if (c->n_tensors == sizeof c->tensors / sizeof *c->tensors)
-        return c->status = gale__fail(GALE_LIMIT, "too many kinds of masks"), gale__compose_text("");
+        return c->status = gale__fail(GALE_LIMIT, "too many kinds of masks"), NULL;
     gale__pb_tensor *t = &c->tensors[c->n_tensors++];
     *t = (gale__pb_tensor){.data_type = type, .name = new_name(c), .doc_string = gale__compose_text("")};
     t->raw_data = gale__compose_text("");
-    t->dims.at = gale__arena_alloc(c->arena, sizeof *t->dims.at);
+    t->dims.at = gale__arena_copy(c->arena, dims, (size_t)rank * sizeof *dims);
+    t->dims.n = (size_t)rank;
+    if (!t->dims.at) c->status = GALE_NO_MEMORY;
+    return t;
+}
+
+gale__pb_text gale__compose_constant(gale__composer *c, int type, const int64_t *ints, float number, size_t n)
+{
+    gale__pb_tensor *t = add_tensor(c, type, &(int64_t){(int64_t)n}, 1);
+    if (!t) return gale__compose_text("");
     if (type == 7) t->int64_data.at = gale__arena_copy(c->arena, ints, n * sizeof *ints);
     else t->float_data.at = gale__arena_copy(c->arena, &number, sizeof number);
-    if (!t->dims.at || (!t->int64_data.at && !t->float_data.at)) return c->status = GALE_NO_MEMORY, t->name;
+    if (!t->int64_data.at && !t->float_data.at) return c->status = GALE_NO_MEMORY, t->name;
     t->int64_data.n = type == 7 ? n : 0;
     t->float_data.n = type == 7 ? 0 : 1;
-    t->dims.at[0] = (int64_t)n;
-    t->dims.n = 1;
+    return t->name;
+}
+
+gale__pb_text gale__compose_floats(gale__composer *c, const float *data, const int64_t *dims, int rank)
+{
+    gale__pb_tensor *t = add_tensor(c, 1, dims, rank);
+    if (!t) return gale__compose_text("");
+    t->float_data.at = (float *)(uintptr_t)data; /* only read */
+    t->float_data.n = (size_t)dims[0] * (rank > 1 ? (size_t)dims[1] : 1);
     return t->name;
 }
 

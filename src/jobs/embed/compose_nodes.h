@@ -12,7 +12,7 @@ typedef struct gale__composer {
     gale__pb_graph *g; /* with room for the nodes */
     int64_t opset;
     size_t count; /* names made */
-    gale__pb_tensor tensors[24];
+    gale__pb_tensor tensors[32];
     size_t n_tensors;
     gale_status status;
 } gale__composer;
@@ -20,6 +20,8 @@ typedef struct gale__composer {
 static inline gale__pb_text gale__compose_text(const char *text) { return (gale__pb_text){text, strlen(text)}; }
 /* type: 7, i64, or 1, one number of f32. */
 gale__pb_text gale__compose_constant(gale__composer *c, int type, const int64_t *ints, float number, size_t n);
+/* Numbers that outlive the file. */
+gale__pb_text gale__compose_floats(gale__composer *c, const float *data, const int64_t *dims, int rank);
 gale__pb_text gale__compose_ints(gale__composer *c, int64_t a, int64_t b, size_t n);
 /* The node, or NULL; it has room for five inputs and three attributes. */
 gale__pb_node *gale__compose_add(

@@ -18,12 +18,22 @@ static gale_status add_tokenizer(gale__sha *sha, const char *folder)
     return status;
 }
 
+static gale_status add_model(gale__sha *sha, const gale__encoder_folder *f)
+{
+    GALE_TRY(gale__file_sample(f->model, sha));
+    for (int i = 0; i < f->n_dense; i++) {
+        GALE_TRY(gale__file_sample(f->dense[i].file, sha));
+        gale__sha_add(sha, f->dense[i].activation, strlen(f->dense[i].activation) + 1);
+    }
+    return GALE_OK;
+}
+
 gale_status gale__embedder_model_key(const gale_embedder *e, char hex[65])
 {
     gale__sha sha;
     int settings[2] = {(int)e->wanted, (int)e->folder.pooling};
     gale__sha256_init(&sha);
-    GALE_TRY(gale__file_sample(e->folder.model, &sha));
+    GALE_TRY(add_model(&sha, &e->folder));
     gale__sha_add(&sha, settings, sizeof settings);
     gale__sha_end_hex(&sha, hex);
     return GALE_OK;
@@ -36,7 +46,7 @@ gale_status gale__embedder_key(gale_embedder *e, char hex[65])
     gale__str text = {0};
     gale__sha256_init(&sha);
     if (!e->heuristic) {
-        GALE_TRY(gale__file_sample(info->model, &sha));
+        GALE_TRY(add_model(&sha, &e->folder));
         GALE_TRY(add_tokenizer(&sha, e->folder.path));
     }
     gale__str_addf(&text, "%d %lld %lld %d %d %d %u %d %d %s", e->heuristic, (long long)info->dims,

@@ -134,18 +134,31 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
-/* Transformer, Pooling and Normalize are all that gale does; a Dense layer after them would change vectors. */
-static gale_status check_modules(gale__encoder_folder *f)
+static gale_status read_dense(gale__encoder_folder *f, const char *path)
+{
+    const gale__json *config;
+    const char *name = gale__arena_printf(&f->arena, "%s/config.json", path),
+               *folder = gale__arena_printf(&f->arena, "%s/%s", f->path, path);
+    if (!name || !folder) return GALE_NO_MEMORY;
+    GALE_TRY(read_json(f, name, &config));
+    GALE_TRY(gale__dense_read(&f->arena, folder, config, &f->dense[f->n_dense]));
+    f->n_dense++;
+    return GALE_OK;
+}
+
+/* Transformer, Pooling, Dense and Normalize, in this order, are all that gale does; others would change vectors. */
+static gale_status read_modules(gale__encoder_folder *f)
 {
     const gale__json *modules;
+    bool normalized = false;
     GALE_TRY(read_json(f, "modules.json", &modules));
     for (const gale__json *m = modules ? modules->child : NULL; m; m = m->next) {
         const char *type = gale__json_text(m, "type", "");
-        if (!ends_with(type, ".Transformer") && !ends_with(type, ".Pooling") && !ends_with(type, ".Normalize"))
-            return gale__fail(GALE_UNSUPPORTED,
-                "%s/modules.json: module %s is not supported; export everything as one ONNX model with the output "
-                "sentence_embedding (`optimum-cli export onnx --library sentence_transformers`)",
-                f->path, type);
+        bool dense = ends_with(type, ".Dense") && !normalized && f->n_dense < GALE__DENSE_MOST;
+        normalized = normalized || ends_with(type, ".Normalize");
+        if (dense) GALE_TRY(read_dense(f, gale__json_text(m, "path", "")));
+        else if (!ends_with(type, ".Transformer") && !ends_with(type, ".Pooling") && !ends_with(type, ".Normalize"))
+            f->other_module = type;
     }
     return GALE_OK;
 }
@@ -202,7 +215,7 @@ gale_status gale__encoder_folder_open(const char *path, const char *file, gale__
     gale_status status = find_folder(&f, path, file);
     if (status == GALE_OK) status = read_lengths(&f);
     if (status == GALE_OK) status = read_pooling(&f);
-    if (status == GALE_OK) status = check_modules(&f);
+    if (status == GALE_OK) status = read_modules(&f);
     if (status == GALE_OK) status = read_prompts(&f);
     if (status == GALE_OK) *out = f;
     else gale__encoder_folder_finish(&f);

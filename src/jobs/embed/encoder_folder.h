@@ -3,13 +3,18 @@
 #define GALE_JOBS_EMBED_ENCODER_FOLDER_H
 #include "base/json.h"
 #include "gale/embed.h"
+#include "jobs/embed/encoder_dense.h"
 
+enum { GALE__DENSE_MOST = 4 };
 typedef struct gale__encoder_folder {
     gale__arena arena;
-    const char *path, *model;   /* the folder, and the ONNX file */
-    const char *family;         /* config.json's model_type, "" */
-    gale_pooling pooling;       /* GALE_POOLING_AUTO: not specified */
-    bool prompt_in_pooling;     /* tokens of the prompt count when pooling */
+    const char *path, *model;            /* the folder, and the ONNX file */
+    const char *family;                  /* config.json's model_type, "" */
+    gale_pooling pooling;                /* GALE_POOLING_AUTO: not specified */
+    bool prompt_in_pooling;              /* tokens of the prompt count when pooling */
+    const char *other_module;            /* one that only a model which pools by itself can have, or NULL */
+    gale__dense dense[GALE__DENSE_MOST]; /* between pooling and normalisation */
+    int n_dense;
     bool lower;                 /* texts are written in lower case first */
     int64_t max_length;         /* 0: not specified */
     int64_t pad_id, vocabulary; /* -1, 0: not specified */

@@ -29,9 +29,16 @@ gale_status gale__encoder_model(gale_embedder *e, gale_device *device, const gal
     bool wide, gale__composed *composed, gale_model **out)
 {
     gale__onnx *file = NULL;
-    gale__compose_how how = {e->wanted, e->folder.pooling, e->dims_wanted, e->info.normalized, packed, wide};
+    const gale__encoder_folder *folder = &e->folder;
+    gale__compose_how how = {
+        e->wanted, folder->pooling, e->dims_wanted, e->info.normalized, packed, wide, folder->dense, folder->n_dense};
     GALE_TRY(gale__onnx_open(e->folder.model, GALE__PB_KIND_MODEL, &file));
     gale_status status = gale__compose(file, &how, composed);
+    if (status == GALE_OK && composed->pooling != GALE_POOLING_MODEL && folder->other_module)
+        status = gale__fail(GALE_UNSUPPORTED,
+            "the module %s in modules.json is not supported here; export everything as one ONNX model with the output "
+            "sentence_embedding (`optimum-cli export onnx --library sentence_transformers`)",
+            folder->other_module);
     if (status == GALE_OK && out) status = gale__onnx_model_from_file(&file, device, options, out);
     else gale__onnx_close(&file);
     return status == GALE_OK ? GALE_OK : gale__fail_within(status, "%s", e->folder.model);
