@@ -78,6 +78,18 @@ static bool reads_window(const gale__nest *nest, const gale__contraction *info)
            c.window.x.tap >= 0 && c.window.y.tap >= 0;
 }
 
+/* Even few rows are worth it for weights that are packed already, and for bytes. */
+static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, bool turned)
+{
+    gale__cpu_narrow a, b;
+    int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
+    bool whole = nest->code[info->mul].type == GALE_I32;
+    if (lanes < NARROW_LANES || info->k < (whole ? NARROW_LANES : NARROW_K)) return false;
+    return gale__cpu_narrow_find(
+               nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, false, &a, &b) &&
+           (rows >= 4 || whole || nest->buffers[b.access->buffer].constant);
+}
+
 /* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand is contiguous
  * along a longer one. */
 static bool is_turned(const gale__nest *nest, const gale__contraction *info)
@@ -96,6 +108,8 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     int64_t lanes = turned ? info->m : info->n, rows = turned ? info->n : info->m;
     if (lanes < SHORT_LANES && rows >= 2 * SHORT_LANES && other && nest->buffers[other->buffer].constant)
         return !turned;
+    /* Few columns of bytes: the rows are the lanes. */
+    if (lanes < NARROW_LANES && rows >= NARROW_LANES && narrow_fits(nest, info, !turned)) return !turned;
     return turned || nest->last || !reads_window(nest, info) ? turned : true;
 }
 
@@ -120,17 +134,6 @@ static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, g
     find_spans(c, info, *turned ? 'N' : 'M');
     if (few > 1) join_batch(c, info, *turned ? 'N' : 'M');
     return gale__cpu_channel_find(&c->channel, &c->window, c->nest, lanes, other, &c->batch, &c->b.rows, &c->k, ct);
-}
-
-/* For weights that are already packed into panels, even few rows are worth it. */
-static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, bool turned)
-{
-    gale__cpu_narrow a, b;
-    int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
-    if (lanes < NARROW_LANES || info->k < NARROW_K) return false;
-    return gale__cpu_narrow_find(
-               nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, false, &a, &b) &&
-           (rows >= 4 || nest->buffers[b.access->buffer].constant);
 }
 
 /* Whether the buffer is read by that load alone, and not written. */
