@@ -274,6 +274,20 @@ static void plain_product(build *b, gale_type type, int64_t m, int64_t n, int64_
     add_store(b, add(b, GALE__MAX, type, 0, sum, add_const(b, type, 0), 0), dense_access(b, type, 3, true));
 }
 
+/* Floats of a few columns whose steps are apart in memory are packed rather than summed one by one. */
+TEST(few_columns)
+{
+    static const int64_t shapes[][3] = {{90, 2, 40}, {70, 7, 33}, {5, 5, 64}, {2, 3, 16}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        build b;
+        gale__cpu_kernel *k = NULL;
+        plain_product(&b, GALE_F32, shapes[i][0], shapes[i][1], shapes[i][2], true);
+        if (!CHECK(agree(&b, "few columns")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+        CHECK(!strncmp(gale__cpu_kernel_schedule(k), "contraction", 11));
+        gale__cpu_kernel_destroy(&k);
+    }
+}
+
 /* Rows that are read in place: all parts of a panel, sums of several parts of k, rows that displace each other in a
  * cache; plus a number for each lane, and plus another value. */
 TEST(rows_in_memory)
@@ -962,6 +976,6 @@ static void test_keys(void)
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
-    ROW(few_bytes), ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps),
-    ROW(wide_maps), ROW(channels), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths),
-    ROW(pools), ROW(scratch_grows), ROW(faults))
+    ROW(few_bytes), ROW(few_columns), ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights),
+    ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads),
+    ROW(widths), ROW(pools), ROW(scratch_grows), ROW(faults))
