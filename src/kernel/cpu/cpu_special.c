@@ -172,15 +172,32 @@ typedef struct scanner {
     int64_t n, inner;
 } scanner;
 
+/* One step of sums of floats. */
+static void add_floats(double *total, const char *x, char *y, int64_t n, bool first)
+{
+    const float *from = (const float *)(const void *)x;
+    float *to = (float *)(void *)y;
+    for (int64_t i = 0; i < n; i++) total[i] = first ? from[i] : total[i] + from[i];
+    for (int64_t i = 0; i < n; i++) to[i] = (float)total[i];
+}
+
+/* Columns side by side, as they are in memory. */
 static void scan_floats(const scanner *s, const char *x, char *y)
 {
-    size_t size = gale_type_size(s->type), step = size * (size_t)s->inner;
-    for (int64_t i = 0; i < s->inner; i++) {
-        double total = gale__load_f64(s->type, x + (size_t)i * size);
+    enum { COLUMNS = 64 };
+    double total[COLUMNS];
+    size_t size = gale_type_size(s->type);
+    bool sums = s->type == GALE_F32 && s->kind == GALE__SUM;
+    for (int64_t first = 0; first < s->inner; first += COLUMNS) {
+        int64_t n = s->inner - first < COLUMNS ? s->inner - first : COLUMNS;
         for (int64_t k = 0; k < s->n; k++) {
-            double v = gale__load_f64(s->type, x + (size_t)i * size + (size_t)k * step);
-            if (k > 0) total = STEP(double, s->kind, total, v);
-            gale__store_f64(s->type, y + (size_t)i * size + (size_t)k * step, total);
+            size_t at = (size_t)(k * s->inner + first) * size;
+            if (sums) add_floats(total, x + at, y + at, n, k == 0);
+            for (int64_t i = 0; i < n && !sums; i++) {
+                double v = gale__load_f64(s->type, x + at + (size_t)i * size);
+                total[i] = k > 0 ? STEP(double, s->kind, total[i], v) : v;
+                gale__store_f64(s->type, y + at + (size_t)i * size, total[i]);
+            }
         }
     }
 }
