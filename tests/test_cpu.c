@@ -250,6 +250,20 @@ TEST(products)
             }
 }
 
+/* Products of bytes with a few rows or columns take instructions for bytes, whichever side is long. */
+TEST(few_bytes)
+{
+    static const int64_t shapes[][3] = {{1, 90, 8}, {2, 500, 25}, {3, 64, 40}, {90, 1, 8}, {500, 2, 25}, {64, 3, 40}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        build b;
+        gale__cpu_kernel *k = NULL;
+        product(&b, GALE_I8, GALE_I32, 1, shapes[i][0], shapes[i][1], shapes[i][2], false, false);
+        if (!CHECK(agree(&b, "few bytes")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+        CHECK(!gale__cpu_narrow_bytes() || !strcmp(gale__cpu_kernel_schedule(k), "contraction"));
+        gale__cpu_kernel_destroy(&k);
+    }
+}
+
 /* y[m, n] = relu(sum over k of a[m, k] b[k, n]), b of the type of the sums, as it lies or turned. */
 static void plain_product(build *b, gale_type type, int64_t m, int64_t n, int64_t k, bool turned)
 {
@@ -258,6 +272,20 @@ static void plain_product(build *b, gale_type type, int64_t m, int64_t n, int64_
     if (turned) y->stride[1] = 1, y->stride[2] = n;
     int sum = add_reduce(b, GALE__SUM, type, type, add(b, GALE__MUL, type, 1, add_load(b, x, 1), add_load(b, y, 1), 0));
     add_store(b, add(b, GALE__MAX, type, 0, sum, add_const(b, type, 0), 0), dense_access(b, type, 3, true));
+}
+
+/* Floats of a few columns whose steps are apart in memory are packed rather than summed one by one. */
+TEST(few_columns)
+{
+    static const int64_t shapes[][3] = {{90, 2, 40}, {70, 7, 33}, {5, 5, 64}, {2, 3, 16}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        build b;
+        gale__cpu_kernel *k = NULL;
+        plain_product(&b, GALE_F32, shapes[i][0], shapes[i][1], shapes[i][2], true);
+        if (!CHECK(agree(&b, "few columns")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+        CHECK(!strncmp(gale__cpu_kernel_schedule(k), "contraction", 11));
+        gale__cpu_kernel_destroy(&k);
+    }
 }
 
 /* Rows that are read in place: all parts of a panel, sums of several parts of k, rows that displace each other in a
@@ -948,6 +976,6 @@ static void test_keys(void)
 static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name()); }
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
-    ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights), ROW(narrow_maps), ROW(wide_maps),
-    ROW(channels), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads), ROW(widths), ROW(pools),
-    ROW(scratch_grows), ROW(faults))
+    ROW(few_bytes), ROW(few_columns), ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights),
+    ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads),
+    ROW(widths), ROW(pools), ROW(scratch_grows), ROW(faults))

@@ -118,6 +118,13 @@ TEST(constants_fold)
     /* A broadcast constant stays a view. */
     CHECK_EQ(gale__prim_at(&g, gale__prim_expand(&g, c, DIMS(5, 3)))->op, GALE__PRIM_EXPAND);
     CHECK_FAILS(gale__prim_known(&g, iota, &(const gale__prim_node *){NULL}), NOT_FOUND);
+    /* Weights stay bytes where these are multiplied, zero points do not. */
+    g.integer_products = true;
+    const int8_t bytes[25] = {1, 2, 3};
+    gale__node weights = gale__prim_const(&g, GALE_I8, DIMS(1, 1, 5, 5), bytes),
+               points = gale__prim_const(&g, GALE_I8, DIMS(1, 25), bytes);
+    CHECK_EQ(gale__prim_at(&g, gale__prim_cast(&g, weights, GALE_I32))->op, GALE__CAST);
+    CHECK_EQ(gale__prim_at(&g, gale__prim_cast(&g, points, GALE_I32))->op, GALE__PRIM_CONST);
     gale__prim_finish(&g);
 }
 

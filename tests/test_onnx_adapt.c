@@ -172,7 +172,8 @@ static void refused(int opset, const char *op, const char *attrs, const char *in
 
 TEST(what_has_no_meaning_is_refused)
 {
-    refused_of("com.microsoft.nchwc", 1, "Conv", "", "f32[1,1,1,1] 1; f32[1,1,1,1] 1", "com.microsoft.nchwc.Conv");
+    refused_of("com.microsoft.nchwc", 1, "Conv", "", "f32[1,1,1,1] 1; f32[1,1,1,1] 1",
+        "save the model with ORT_ENABLE_EXTENDED");
     refused_of("com.microsoft", 1, "Relu", "", "f32[2] 1 2", "com.microsoft.Relu");
     refused_of("own.domain", 1, "Relu", "", "f32[2] 1 2", "own.domain.Relu");
     refused(1, "ATen", "operator=x", "f32[2] 1 2", "opset 1");

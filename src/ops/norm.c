@@ -87,16 +87,19 @@ LOWER(BatchNormalization)
     gale__prim_graph *g = L->g;
     gale__node x = gale__lower_wide(L, L->in[0]);
     gale_type type = gale__lower_type_of(g, L->in[0]);
-    int rank = gale__lower_rank_of(g, x);
+    gale__prim_node given = gale__lower_peek(g, x);
+    int rank = given.rank;
     double epsilon = gale__attr_f(L, "epsilon", 1e-5), momentum = gale__attr_f(L, "momentum", 0.9);
-    if (rank < 2) gale__lower_refuse(L, "the input has rank %d; at least 2 is needed", rank);
+    if (rank < 1) gale__lower_refuse(L, "the input is a scalar; it needs an axis of the batch");
     if (!gale__lower_good(L)) return;
-    if (!gale__attr_i(L, "training_mode", 0)) {
-        L->out[0] = gale__prim_cast(g, batch_inference(L, x, epsilon), type);
-        return;
-    }
-    moments m = standardize(L, x, spatial(rank) | 1, epsilon);
-    L->out[0] = gale__prim_cast(g, affine(L, m.y, channels(L, L->in[1], rank), channels(L, L->in[2], rank)), type);
+    if (rank == 1) x = gale__prim_reshape(g, x, rank = 2, (int64_t[]){given.dims[0], 1}); /* a batch of one channel */
+    moments m = {0};
+    bool training = gale__attr_i(L, "training_mode", 0);
+    if (training) m = standardize(L, x, spatial(rank) | 1, epsilon);
+    gale__node y = training ? affine(L, m.y, channels(L, L->in[1], rank), channels(L, L->in[2], rank))
+                            : batch_inference(L, x, epsilon);
+    L->out[0] = gale__prim_cast(g, gale__prim_reshape(g, y, given.rank, given.dims), type);
+    if (!training) return;
     if (L->n_out > 1) L->out[1] = running(L, L->in[3], m.mean, momentum);
     if (L->n_out > 2) L->out[2] = running(L, L->in[4], m.variance, momentum);
 }

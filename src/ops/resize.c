@@ -1,6 +1,7 @@
 /* Resize and Upsample: the taps of each axis are small tables, and the elements are taken through them.  Nearest by
  * whole factors is only a view; long filters become a sum over a short axis. */
 #include "ops/resize.h"
+#include "device/device.h"
 #include "graph/plan/paths.h"
 #include <math.h>
 #include <string.h>
@@ -253,6 +254,31 @@ static gale__node run(gale__lower *L, gale__node x, job *j)
     return claimed(L, from, j, axes, n, x);
 }
 
+/* Channels last on the CPU: its routine needs rows in memory, so the channels go to the front meanwhile. */
+static bool has_channels_last(gale__lower *L, gale__node x, const job *j)
+{
+    gale__prim_node p = gale__lower_peek(L->g, x);
+    bool host = L->device && L->device->info.caps.host_functions;
+    if (!host || p.type != GALE_F32 || p.rank < 3 || j->how.mode == GALE__RESIZE_NEAREST || p.dims[p.rank - 1] < 2)
+        return false;
+    for (int d = 0; d < p.rank - 3; d++)
+        if (j->resized[d]) return false;
+    return j->resized[p.rank - 2] && !j->resized[p.rank - 1];
+}
+
+static gale__node run_channels_last(gale__lower *L, gale__node x, const job *j)
+{
+    job first = *j;
+    int there[GALE_MAX_RANK] = {j->rank - 1}, back[GALE_MAX_RANK] = {0};
+    first.clean = GALE__NIL, first.resized[0] = false;
+    for (int d = 0; d < j->rank - 1; d++) {
+        first.taps[d + 1] = j->taps[d], first.resized[d + 1] = j->resized[d];
+        there[d + 1] = d, back[d] = d + 1;
+    }
+    x = gale__prim_copy(L->g, gale__prim_permute(L->g, x, there));
+    return gale__prim_permute(L->g, run(L, x, &first), back);
+}
+
 /* What the coordinates left behind gets the extrapolation value. */
 static gale__node extrapolate(gale__lower *L, gale__node y, const job *j)
 {
@@ -362,7 +388,7 @@ static void resize(gale__lower *L, job *j, int i_roi, int i_scales, int i_sizes)
         x = gale__prim_select(g, gale__prim_binary(g, GALE__LE, size, most), x, zero);
     }
     j->clean = x;
-    gale__node y = extrapolate(L, run(L, x, j), j);
+    gale__node y = extrapolate(L, has_channels_last(L, x, j) ? run_channels_last(L, x, j) : run(L, x, j), j);
     if (whole) y = gale__prim_unary(g, GALE__RINT, y);
     L->out[0] = gale__prim_cast(g, y, p.type);
 }

@@ -90,7 +90,8 @@ static gale__node pixels(gale__lower *L, gale__sampler *s, gale__node grid, int 
             g, gale__prim_sub(g, gale__prim_mul(g, x, gale__lower_value(L, x, n)), gale__lower_value(L, x, 1)), half);
     if (s->mode == GALE__RESIZE_NEAREST) x = gale__prim_unary(g, GALE__RINT, x);
     s->low[d] = align ? 0 : -0.5, s->high[d] = align ? n - 1 : n - 0.5;
-    if (s->outside == GALE__OUTSIDE_ZERO) return x;
+    bool cubic_edge = s->outside == GALE__OUTSIDE_EDGE && s->mode == GALE__RESIZE_CUBIC; /* its taps are, one by one */
+    if (s->outside == GALE__OUTSIDE_ZERO || cubic_edge) return x;
     gale__node back = s->outside == GALE__OUTSIDE_EDGE ? gale__lower_clamp(L, x, 0, n - 1)
                                                        : gale__lower_mirror(L, x, s->low[d], s->high[d]);
     gale__node gone =

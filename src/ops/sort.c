@@ -27,8 +27,7 @@ LOWER(TopK)
         gale__lower_refuse(
             L, "k is %lld, but the axis has %lld elements", n ? (long long)k[0] : -1LL, (long long)p.dims[axis]);
     if (!gale__lower_good(L)) return;
-    gale__node order =
-        gale__prim_slice_axis(g, gale__prim_sort(g, L->in[0], axis, gale__attr_i(L, "largest", 1)), axis, 0, k[0]);
+    gale__node order = gale__prim_sort_first(g, L->in[0], axis, gale__attr_i(L, "largest", 1), k[0]);
     L->out[0] = by_index(L, L->in[0], order, axis);
     if (L->n_out > 1) L->out[1] = order;
 }

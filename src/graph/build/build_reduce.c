@@ -173,11 +173,20 @@ gale__node gale__prim_scan(gale__prim_graph *g, gale__reduce kind, gale__node x,
 
 gale__node gale__prim_sort(gale__prim_graph *g, gale__node x, int axis, bool descending)
 {
+    return gale__prim_sort_first(g, x, axis, descending, INT64_MAX);
+}
+
+gale__node gale__prim_sort_first(gale__prim_graph *g, gale__node x, int axis, bool descending, int64_t first)
+{
     if (!gale__prim_ok(g, x)) return GALE__NIL;
     gale__prim_node p = g->nodes[x];
     if (axis < 0 || axis >= p.rank)
         return gale__prim_fail(g, GALE_INVALID, "sort: axis %d is out of range for rank %d", axis, p.rank);
-    if (p.dims[axis] <= 1) return gale__prim_splat(g, GALE_I64, p.rank, p.dims, 0);
+    if (first > p.dims[axis]) first = p.dims[axis];
+    int64_t dims[GALE_MAX_RANK];
+    memcpy(dims, p.dims, sizeof dims);
+    dims[axis] = first;
+    if (first <= 0 || p.dims[axis] <= 1) return gale__prim_splat(g, GALE_I64, p.rank, dims, 0);
     int perm[GALE_MAX_RANK];
     for (int d = 0; d < p.rank; d++) perm[d] = d;
     perm[axis] = p.rank - 1, perm[p.rank - 1] = axis; /* its own inverse */
@@ -187,9 +196,9 @@ gale__node gale__prim_sort(gale__prim_graph *g, gale__node x, int axis, bool des
     gale__prim_draft_init(&d, GALE__PRIM_SORT, GALE_I64, p.rank, g->nodes[x].dims);
     d.in[0] = x;
     d.node.n_in = 1;
-    d.attr[0] = descending;
-    d.node.n_attr = 1;
-    return gale__prim_permute(g, gale__prim_push(g, &d.node), perm);
+    d.attr[0] = descending, d.attr[1] = first;
+    d.node.n_attr = 2;
+    return gale__prim_slice_axis(g, gale__prim_permute(g, gale__prim_push(g, &d.node), perm), axis, 0, first);
 }
 
 /* The counter is the element's number, so the bits do not depend on how a device splits the work. */

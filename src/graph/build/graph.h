@@ -40,7 +40,8 @@ typedef enum gale__prim { /* element-wise primitives are the scalar operations 0
                      (the last wins), or SUM PROD RMAX RMIN. Index out of range: dropped */
     GALE__PRIM_CONCAT,   /* attr[0]: axis; any number of inputs */
     GALE__PRIM_SCAN,     /* attr[0] gale__reduce (SUM PROD RMAX RMIN), attr[1] axis: inclusive, forward */
-    GALE__PRIM_SORT,     /* argsort along the last axis, stable; attr[0]: 1 descending; I64; NaN counts as largest */
+    GALE__PRIM_SORT,     /* argsort along the last axis, stable; attr[0]: 1 descending; I64; NaN counts as largest;
+                            attr[1]: how many places are read, the first ones */
     GALE__PRIM_LOOP,     /* see gale__prim_loop */
     GALE__PRIM_LOOP_OUT, /* in[0]: LOOP; attr[0]: which output */
     GALE__PRIM_COPY,     /* the value, materialised: stops fusion; attr 0 is 1: only where several kernels, or a sum of
@@ -197,6 +198,8 @@ gale__node gale__prim_concat(gale__prim_graph *g, int axis, const gale__node *xs
 gale__node gale__prim_scan(
     gale__prim_graph *g, gale__reduce kind, gale__node x, int axis, bool exclusive, bool reverse);
 gale__node gale__prim_sort(gale__prim_graph *g, gale__node x, int axis, bool descending); /* indices along axis, I64 */
+gale__node gale__prim_sort_first(
+    gale__prim_graph *g, gale__node x, int axis, bool descending, int64_t first); /* the first so many of them */
 gale__node gale__prim_copy(gale__prim_graph *g, gale__node x);
 /* If it is stored, it has the order of its own axes, not that of the views on it; a kernel that reads it element by
  * element can still be fused with it. */

@@ -7,8 +7,8 @@
 typedef struct special {
     uint8_t op;
     gale_type type;
-    int mode; /* SORT: descending; SCAN: gale__reduce; PUT: -1 or gale__reduce */
-    int64_t outer, n, inner, count;
+    int mode;                       /* SORT: descending; SCAN: gale__reduce; PUT: -1 or gale__reduce */
+    int64_t outer, n, inner, count; /* SORT: count: of places that are read */
 } special;
 
 static void *pointer(const gale__launch *l, int i)
@@ -21,7 +21,7 @@ static void run_on_host(void *user, const gale__launch *l)
     const special *s = user;
     switch (s->op) {
     case GALE__PRIM_SORT:
-        gale__cpu_sort(s->type, pointer(l, 1), pointer(l, 0), pointer(l, 2), s->outer, s->n, s->mode != 0);
+        gale__cpu_sort(s->type, pointer(l, 1), pointer(l, 0), pointer(l, 2), s->outer, s->n, s->count, s->mode != 0);
         break;
     case GALE__PRIM_SCAN:
         gale__cpu_scan(s->type, (gale__reduce)s->mode, pointer(l, 1), pointer(l, 0), s->outer, s->n, s->inner);
@@ -40,6 +40,7 @@ static special describe(const gale__prim_graph *g, const gale__prim_node *n)
         s.count = gale__prim_elements(g, n->in[1]);
         return s;
     }
+    if (n->op == GALE__PRIM_SORT) s.count = n->attr[1];
     for (int a = 0; a < x->rank; a++) *(a < axis ? &s.outer : a == axis ? &s.n : &s.inner) *= x->dims[a];
     return s;
 }

@@ -1,6 +1,5 @@
 /* Prepares a contraction: assigns operands to rows and lanes, chooses tile sizes. */
 #include "kernel/cpu/contract.h"
-#include "base/hash.h"
 #include "base/thread.h"
 #include "kernel/cpu/divide.h"
 #include <string.h>
@@ -78,6 +77,25 @@ static bool reads_window(const gale__nest *nest, const gale__contraction *info)
            c.window.x.tap >= 0 && c.window.y.tap >= 0;
 }
 
+/* Even few rows are worth it for weights that are packed already, and for bytes. */
+static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, bool turned)
+{
+    gale__cpu_narrow a, b;
+    int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
+    bool whole = nest->code[info->mul].type == GALE_I32;
+    if (lanes < NARROW_LANES || info->k < (whole ? NARROW_LANES : NARROW_K)) return false;
+    return gale__cpu_narrow_find(
+               nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, false, &a, &b) &&
+           (rows >= 4 || whole || nest->buffers[b.access->buffer].constant);
+}
+
+/* Rows or columns whose steps are apart in memory: summed one by one, each step of each would be a load of its own. */
+static bool is_apart(const gale__nest *nest, const gale__contraction *info, int value)
+{
+    const gale__nest_access *x = access_of(nest, value);
+    return x && nest->n_inner == 1 && x->stride[nest->n_outer] > 1 && info->k >= NARROW_K;
+}
+
 /* The lanes are a's: the fastest outer dimension decides, unless it is short and the other operand is contiguous
  * along a longer one. */
 static bool is_turned(const gale__nest *nest, const gale__contraction *info)
@@ -95,6 +113,10 @@ static bool is_turned(const gale__nest *nest, const gale__contraction *info)
     /* A map of a few pixels by many weights: these are the lanes. */
     int64_t lanes = turned ? info->m : info->n, rows = turned ? info->n : info->m;
     if (lanes < SHORT_LANES && rows >= 2 * SHORT_LANES && other && nest->buffers[other->buffer].constant)
+        return !turned;
+    /* Few columns of bytes: the rows are the lanes. */
+    if (lanes < NARROW_LANES && rows >= NARROW_LANES && narrow_fits(nest, info, !turned)) return !turned;
+    if (lanes > 1 && lanes < SHORT_LANES && rows >= 2 * SHORT_LANES && is_apart(nest, info, turned ? info->a : info->b))
         return !turned;
     return turned || nest->last || !reads_window(nest, info) ? turned : true;
 }
@@ -120,17 +142,6 @@ static bool find_channel(gale__cpu_contract *c, const gale__contraction *info, g
     find_spans(c, info, *turned ? 'N' : 'M');
     if (few > 1) join_batch(c, info, *turned ? 'N' : 'M');
     return gale__cpu_channel_find(&c->channel, &c->window, c->nest, lanes, other, &c->batch, &c->b.rows, &c->k, ct);
-}
-
-/* For weights that are already packed into panels, even few rows are worth it. */
-static bool narrow_fits(const gale__nest *nest, const gale__contraction *info, bool turned)
-{
-    gale__cpu_narrow a, b;
-    int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
-    if (lanes < NARROW_LANES || info->k < NARROW_K) return false;
-    return gale__cpu_narrow_find(
-               nest, info->mul, turned ? info->b : info->a, turned ? info->a : info->b, false, &a, &b) &&
-           (rows >= 4 || nest->buffers[b.access->buffer].constant);
 }
 
 /* Whether the buffer is read by that load alone, and not written. */
@@ -167,6 +178,9 @@ bool gale__cpu_contract_fits(const gale__nest *nest, gale__contraction *info)
     int64_t rows = turned ? info->n : info->m, lanes = turned ? info->m : info->n;
     if (narrow_fits(nest, info, turned)) return true;
     if ((rows >= 4 && lanes >= 8 && info->k >= (rows < MANY_ROWS ? 4 : 2)) || few_fit(nest, info, turned, ct))
+        return true;
+    if (rows > 1 && lanes > 1 && (is_apart(nest, info, info->a) || is_apart(nest, info, info->b)) &&
+        (ct == GALE__SIMD_TYPE_F32 || ct == GALE__SIMD_TYPE_F64))
         return true;
     gale__cpu_contract c = {.nest = nest};
     if (lanes < 32 || info->k < (info->b_count > 4 ? FEW_K : 8) || !nest->n_outer) return false;
@@ -217,17 +231,6 @@ static void choose_tiles(gale__cpu_contract *c)
     c->packed_lanes = least(round_up(n, c->tile_lanes), fit < c->tile_lanes ? c->tile_lanes : fit);
 }
 
-static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__nest_access *x)
-{
-    words[n++] = (uint64_t)span->n;
-    for (int i = 0; i < span->n; i++) {
-        words[n++] = (uint64_t)span->extent[i];
-        words[n++] = (uint64_t)x->stride[span->dim[i]];
-        for (int g = 0; g < x->n_guards; g++) words[n++] = (uint64_t)x->guards[g].coef[span->dim[i]];
-    }
-    return n;
-}
-
 /* The constant that a load reads and nothing else does, as it is multiplied or as halves of that. */
 static const gale__nest_access *constant_of(const gale__cpu_contract *c, const gale__cpu_operand *o, int value)
 {
@@ -238,29 +241,6 @@ static const gale__nest_access *constant_of(const gale__cpu_contract *c, const g
     bool half = x->type == GALE_F16 || x->type == GALE_BF16,
          wide = (size_t)gale_type_size(x->type) == c->size || (half && c->sum_type == GALE__SIMD_TYPE_F32);
     return (c->narrow ? !x->n_guards : wide) ? x : NULL;
-}
-
-static uint64_t panels_key(
-    const gale__cpu_contract *c, const gale__nest_access *x, const gale__cpu_operand *o, const gale__cpu_span *batch)
-{
-    uint64_t words[12 + 5 * GALE__GUARDS + (2 + GALE__GUARDS) * GALE__NEST_DIMS];
-    int n = 0;
-    const int32_t *order = c->window.order;
-    const uint64_t numbers[] = {(uint64_t)c->winograd.m,
-        order ? gale__hash(order, (size_t)(c->window.units * c->group) * sizeof *order, 1) : 0, (uint64_t)x->offset,
-        (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
-        c->group > 1 ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
-        c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
-    for (int g = 0; g < x->n_guards; g++) {
-        const gale__nest_guard *y = &x->guards[g];
-        const int64_t guard[] = {y->c0, y->extent, y->div, y->stride, (int64_t)x->fill};
-        for (size_t i = 0; i < sizeof guard / sizeof *guard; i++) words[n++] = (uint64_t)guard[i];
-    }
-    n = add_span(words, n, &o->rows, x);
-    n = add_span(words, n, &c->k, x);
-    if (batch) n = add_span(words, n, batch, x);
-    return gale__hash(words, (size_t)n * sizeof *words, 1) | 1;
 }
 
 /* Panels of a constant, unless they would take more room than it. */
@@ -274,8 +254,9 @@ static void find_panels(gale__cpu_contract *c, int value)
     for (int i = 0; i < c->a.rows.n; i++)
         if (x->stride[c->a.rows.dim[i]]) return;
     c->packed_lanes = round_up(c->b.rows.count, c->tile_lanes); /* they need no room: all lanes are one part */
-    c->panels = (gale__cpu_panels){x->buffer,
-        gale__cpu_contract_panel_bytes(c, &c->b, round_up(c->b.rows.count, c->gemm.nr)), panels_key(c, x, &c->b, NULL)};
+    c->panels =
+        (gale__cpu_panels){x->buffer, gale__cpu_contract_panel_bytes(c, &c->b, round_up(c->b.rows.count, c->gemm.nr)),
+            gale__cpu_contract_panels_key(c, x, &c->b, NULL)};
 }
 
 /* The same for a, whose batches may each have their own: the weights of groups. */
@@ -296,7 +277,8 @@ static void find_a_panels(gale__cpu_contract *c, int value)
     if ((shared > 1 && shared < c->batch.count) || (!c->winograd.m && !c->shares && bytes > 2 * given + (64u << 10)))
         return;
     if (shared > 1) bytes /= (size_t)shared;
-    c->a_panels = (gale__cpu_panels){x->buffer, bytes, panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
+    c->a_panels =
+        (gale__cpu_panels){x->buffer, bytes, gale__cpu_contract_panels_key(c, x, &c->a, shared > 1 ? NULL : &c->batch)};
 }
 
 static int64_t batches_of(const gale__cpu_contract *c) { return c->by_batch ? 1 << 20 : c->batch.count; }

@@ -126,6 +126,9 @@ void gale__cpu_winograd_make(const gale__cpu_contract *c, const void *from, void
 /* Rows [r0, r0 + rows) of an operand as panels of kn steps from k0 on; temp: gale__cpu_contract_temp bytes; sums: of
  * the rows, where the operand has them. */
 size_t gale__cpu_contract_temp(const gale__cpu_contract *c);
+/* Tells panels of a constant from others of it, which other kernels read. */
+uint64_t gale__cpu_contract_panels_key(
+    const gale__cpu_contract *c, const gale__nest_access *x, const gale__cpu_operand *o, const gale__cpu_span *batch);
 void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operand *o, gale__cpu_frame *f, int64_t r0,
     int64_t rows, int64_t k0, int64_t kn, char *temp, char *out, int32_t *sums);
 /* Parts of it: rows along k as they are, in memory or in temp, `pitch` elements apart; and panels of lanes. */

@@ -1,5 +1,6 @@
 /* Packs operands of a contraction into panels: rows side by side, k after k. */
 #include "kernel/cpu/contract.h"
+#include "base/hash.h"
 #include "kernel/cpu/divide.h"
 #include <string.h>
 
@@ -95,4 +96,40 @@ void gale__cpu_contract_pack(const gale__cpu_contract *c, const gale__cpu_operan
     else if (c->shares) gale__cpu_shares_pack(c, o, f, r0, rows, k0, kn, temp, out);
     else if (o->along_k) pack_by_k(c, o, f, r0, rows, k0, kn, temp, out);
     else gale__cpu_contract_deal(c, o, f, r0, rows, k0, kn, out);
+}
+
+/* --- What panels are made of, for those that are made once. --- */
+
+static int add_span(uint64_t *words, int n, const gale__cpu_span *span, const gale__nest_access *x)
+{
+    words[n++] = (uint64_t)span->n;
+    for (int i = 0; i < span->n; i++) {
+        words[n++] = (uint64_t)span->extent[i];
+        words[n++] = (uint64_t)x->stride[span->dim[i]];
+        for (int g = 0; g < x->n_guards; g++) words[n++] = (uint64_t)x->guards[g].coef[span->dim[i]];
+    }
+    return n;
+}
+
+uint64_t gale__cpu_contract_panels_key(
+    const gale__cpu_contract *c, const gale__nest_access *x, const gale__cpu_operand *o, const gale__cpu_span *batch)
+{
+    uint64_t words[12 + 5 * GALE__GUARDS + (2 + GALE__GUARDS) * GALE__NEST_DIMS];
+    int n = 0;
+    const int32_t *order = c->window.order;
+    const uint64_t numbers[] = {(uint64_t)c->winograd.m,
+        order ? gale__hash(order, (size_t)(c->window.units * c->group) * sizeof *order, 1) : 0, (uint64_t)x->offset,
+        (uint64_t)x->type, (uint64_t)c->sum_type, (uint64_t)o->width, (uint64_t)c->kc,
+        c->group > 1 ? (uint64_t)(c->unit << 8 | (size_t)c->group) : 0,
+        c->narrow ? (uint64_t)(o->narrow.flip | o->narrow.widened << 1 | o->sums << 2) : 0};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) words[n++] = numbers[i];
+    for (int g = 0; g < x->n_guards; g++) {
+        const gale__nest_guard *y = &x->guards[g];
+        const int64_t guard[] = {y->c0, y->extent, y->div, y->stride, (int64_t)x->fill};
+        for (size_t i = 0; i < sizeof guard / sizeof *guard; i++) words[n++] = (uint64_t)guard[i];
+    }
+    n = add_span(words, n, &o->rows, x);
+    n = add_span(words, n, &c->k, x);
+    if (batch) n = add_span(words, n, batch, x);
+    return gale__hash(words, (size_t)n * sizeof *words, 1) | 1;
 }

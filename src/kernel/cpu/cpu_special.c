@@ -23,11 +23,12 @@ typedef struct sorter {
     gale_type type;
     const char *x;
     int64_t *index, *scratch;
-    int64_t n;
+    int64_t n, first;
     bool descending;
 } sorter;
 
-enum { SMALL = 48, DIGITS = 8, BUCKETS = 256 }; /* elements up to which insertion is faster; bytes of a key */
+/* Elements up to which insertion is faster, and places wanted up to which it is; bytes of a key. */
+enum { SMALL = 48, FEW = 32, DIGITS = 8, BUCKETS = 256 };
 
 static void sort_few(uint64_t *key, int64_t *index, int64_t n)
 {
@@ -66,6 +67,59 @@ static const int64_t *sort_bytes(uint64_t *key, int64_t *index, uint64_t *key2, 
     return index;
 }
 
+/* Keeps the `first` least keys and their indices in order.  The last of them is found by one byte after another, the
+ * highest first; work: n keys. */
+static void keep_first(uint64_t *key, int64_t *index, uint64_t *work, int64_t n, int64_t first)
+{
+    const uint64_t *from = key;
+    uint64_t differ = 0, last = 0;
+    int64_t rest = first, kept = 0;
+    for (int64_t i = 0; i < n; i++) differ |= key[i] ^ key[0];
+    for (int64_t d = DIGITS - 1, count = n; d >= 0; d--) {
+        if (!(differ >> 8 * d & 255)) {
+            last |= key[0] & 255ull << 8 * d;
+            continue;
+        }
+        int64_t counts[BUCKETS] = {0}, same = 0;
+        uint64_t b = 0;
+        for (int64_t i = 0; i < count; i++) counts[from[i] >> 8 * d & 255]++;
+        for (; counts[b] < rest; b++) rest -= counts[b];
+        last |= b << 8 * d;
+        if (counts[b] == count) continue;
+        for (int64_t i = 0; i < count; i++)
+            if ((from[i] >> 8 * d & 255) == b) work[same++] = from[i];
+        from = work, count = same;
+    }
+    for (int64_t i = 0; i < n; i++) /* of equal keys those that come first */
+        if (key[i] < last || (key[i] == last && rest-- > 0)) key[kept] = key[i], index[kept++] = index[i];
+}
+
+/* The same for few: most keys are above the last that was kept. */
+static void insert_first(uint64_t *key, int64_t *index, int64_t n, int64_t first)
+{
+    sort_few(key, index, first);
+    for (int64_t i = first; i < n; i++) {
+        uint64_t k = key[i];
+        if (k >= key[first - 1]) continue;
+        int64_t at = first - 1;
+        for (; at > 0 && key[at - 1] > k; at--) key[at] = key[at - 1], index[at] = index[at - 1];
+        key[at] = k, index[at] = i;
+    }
+}
+
+/* Keys of floats in 32 bits, of which there are fewer to sort by. */
+static void float_keys(const char *x, uint64_t *key, int64_t n, bool descending)
+{
+    const uint64_t turn = descending ? UINT64_MAX : 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits, k;
+        memcpy(&bits, x + i * (int64_t)sizeof bits, sizeof bits);
+        k = bits ^ (bits >> 31 ? UINT32_MAX : 1u << 31);
+        k = bits == 1u << 31 ? bits : (bits & INT32_MAX) > 0x7f800000u ? UINT32_MAX : k; /* -0, NaN */
+        key[i] = k ^ turn;
+    }
+}
+
 static void sort_row(void *arg, size_t row, int worker)
 {
     const sorter *s = arg;
@@ -74,23 +128,31 @@ static void sort_row(void *arg, size_t row, int worker)
     int64_t *index = s->index + (int64_t)row * s->n,
             *index2 = s->scratch + (int64_t)worker * s->n * GALE__CPU_SORT_SCRATCH;
     uint64_t *key = (uint64_t *)(index2 + s->n);
-    for (int64_t i = 0; i < s->n; i++) {
+    for (int64_t i = 0; i < s->n; i++) index[i] = i;
+    if (s->type == GALE_F32) float_keys(x, key, s->n, s->descending);
+    for (int64_t i = 0; i < s->n && s->type != GALE_F32; i++) {
         uint64_t k = key_of(s->type, x + (size_t)i * size);
         key[i] = s->descending ? ~k : k;
-        index[i] = i;
     }
-    if (s->n <= SMALL) {
-        sort_few(key, index, s->n);
+    int64_t n = s->n;
+    if (n > SMALL && s->first <= n / 2) {
+        if (s->first <= FEW) insert_first(key, index, n, s->first);
+        else keep_first(key, index, key + n, n, s->first);
+        memset(index + s->first, 0, (size_t)(n - s->first) * sizeof *index);
+        n = s->first;
+    }
+    if (n <= SMALL) {
+        sort_few(key, index, n);
         return;
     }
-    const int64_t *sorted = sort_bytes(key, index, key + s->n, index2, s->n);
-    if (sorted != index) memcpy(index, sorted, (size_t)s->n * sizeof *index);
+    const int64_t *sorted = sort_bytes(key, index, key + s->n, index2, n);
+    if (sorted != index) memcpy(index, sorted, (size_t)n * sizeof *index);
 }
 
-void gale__cpu_sort(
-    gale_type type, const void *x, int64_t *index, int64_t *scratch, int64_t rows, int64_t n, bool descending)
+void gale__cpu_sort(gale_type type, const void *x, int64_t *index, int64_t *scratch, int64_t rows, int64_t n,
+    int64_t first, bool descending)
 {
-    sorter s = {type, x, index, scratch, n, descending};
+    sorter s = {type, x, index, scratch, n, first, descending};
     gale__parallel((size_t)rows, sort_row, &s);
 }
 
@@ -110,15 +172,32 @@ typedef struct scanner {
     int64_t n, inner;
 } scanner;
 
+/* One step of sums of floats. */
+static void add_floats(double *total, const char *x, char *y, int64_t n, bool first)
+{
+    const float *from = (const float *)(const void *)x;
+    float *to = (float *)(void *)y;
+    for (int64_t i = 0; i < n; i++) total[i] = first ? from[i] : total[i] + from[i];
+    for (int64_t i = 0; i < n; i++) to[i] = (float)total[i];
+}
+
+/* Columns side by side, as they are in memory. */
 static void scan_floats(const scanner *s, const char *x, char *y)
 {
-    size_t size = gale_type_size(s->type), step = size * (size_t)s->inner;
-    for (int64_t i = 0; i < s->inner; i++) {
-        double total = gale__load_f64(s->type, x + (size_t)i * size);
+    enum { COLUMNS = 64 };
+    double total[COLUMNS];
+    size_t size = gale_type_size(s->type);
+    bool sums = s->type == GALE_F32 && s->kind == GALE__SUM;
+    for (int64_t first = 0; first < s->inner; first += COLUMNS) {
+        int64_t n = s->inner - first < COLUMNS ? s->inner - first : COLUMNS;
         for (int64_t k = 0; k < s->n; k++) {
-            double v = gale__load_f64(s->type, x + (size_t)i * size + (size_t)k * step);
-            if (k > 0) total = STEP(double, s->kind, total, v);
-            gale__store_f64(s->type, y + (size_t)i * size + (size_t)k * step, total);
+            size_t at = (size_t)(k * s->inner + first) * size;
+            if (sums) add_floats(total, x + at, y + at, n, k == 0);
+            for (int64_t i = 0; i < n && !sums; i++) {
+                double v = gale__load_f64(s->type, x + at + (size_t)i * size);
+                total[i] = k > 0 ? STEP(double, s->kind, total[i], v) : v;
+                gale__store_f64(s->type, y + at + (size_t)i * size, total[i]);
+            }
         }
     }
 }

@@ -101,6 +101,12 @@ gale_status gale__onnx_net_settle(gale__onnx_net *net, const gale__onnx_net_node
     settle_origin(net, node);
     gale__onnx_runner runner = gale__onnx_net_runner(net, node);
     if (runner == GALE__RUNS_NOWHERE && net->plain) return GALE_OK;
+    if (runner == GALE__RUNS_NOWHERE && !strcmp(node->domain, "com.microsoft.nchwc"))
+        return gale__onnx_net_fail(node, GALE_UNSUPPORTED,
+            "com.microsoft.nchwc.%s holds weights in the layout of one kind of processor, as ONNX Runtime writes them "
+            "with "
+            "all optimizations; save the model with ORT_ENABLE_EXTENDED, or use the original",
+            node->op);
     if (runner == GALE__RUNS_NOWHERE)
         return gale__onnx_net_fail(
             node, GALE_UNSUPPORTED, "unknown operator %s%s%s", node->domain, *node->domain ? "." : "", node->op);

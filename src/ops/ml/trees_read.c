@@ -268,12 +268,17 @@ bool gale__trees_read_old(gale__lower *L, const char *votes, int64_t targets, ga
     key *keys = take(L, t->n_nodes, sizeof *keys);
     if (gale__lower_good(L)) old_nodes(L, t, &trees, &ids, keys);
     old_roots(L, t);
-    for (int64_t i = 0; gale__lower_good(L) && i < t->n_votes; i++) {
+    bool *voted = take(L, t->n_nodes, sizeof *voted);
+    t->n_votes = 0;
+    for (int64_t i = 0; gale__lower_good(L) && i < vote_trees.count; i++) {
         int64_t node = find(keys, t->n_nodes, gale__ml_list_i(&vote_trees, i), gale__ml_list_i(&vote_nodes, i));
         if (node < 0)
             gale__lower_refuse(L, "a vote belongs to node %lld of tree %lld, which does not exist",
                 (long long)gale__ml_list_i(&vote_nodes, i), (long long)gale__ml_list_i(&vote_trees, i));
-        t->votes[i] = (gale__tree_vote){node, gale__ml_list_i(&vote_ids, i), gale__ml_list_f(&weights, i)};
+        /* A leaf has one value if there is one target: scikit-learn's converter repeats it for each class. */
+        if (targets == 1 && node >= 0 && voted[node]) continue;
+        t->votes[t->n_votes++] = (gale__tree_vote){node, gale__ml_list_i(&vote_ids, i), gale__ml_list_f(&weights, i)};
+        if (node >= 0) voted[node] = true;
     }
     return gale__lower_good(L);
 }
