@@ -171,13 +171,13 @@ static bool is_vector(const gale__prim_node *p)
 }
 
 /* Constant matrices of f16 or bf16 are not widened, since matrix units multiply that type; nor are matrices of bytes if
- * the device multiplies bytes: a convolution by few weights may have many places. */
+ * the device multiplies bytes: on the CPU even few, since a convolution by these may have many places. */
 static bool widens_matrix(const gale__prim_graph *g, const gale__prim_node *p)
 {
     if (p->op != GALE__CAST || (p->type != GALE_F32 && p->type != GALE_I32) || p->rank < 2) return false;
     const gale__prim_node *from = &g->nodes[p->in[0]];
     if (g->integer_products && (from->type == GALE_I8 || from->type == GALE_U8) && !from->splat)
-        return gale__dims_count(p->rank, p->dims) >= (is_vector(p) ? 256 : 16) &&
+        return gale__dims_count(p->rank, p->dims) >= (is_vector(p) || g->zero_points_outside ? 256 : 16) &&
                (p->dims[1] > 1 || p->dims[p->rank - 1] > 1);
     return p->type == GALE_F32 && (from->type == GALE_F16 || from->type == GALE_BF16) && !from->splat &&
            gale__dims_count(p->rank, p->dims) >= 256;
