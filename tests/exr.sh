@@ -154,6 +154,8 @@ expect 1 'not.exr: not an OpenEXR file$' exr info "$folder/not.exr"
 
 expect 1 '\-\-width has no effect: EXR output and --light write samples unchanged' exr convert "$seeds/zip.exr" --width 2 -o "$folder/same.exr"
 
+expect 1 '\-\-bits 16: jpg files have 8 bits per sample; omit it, or choose png or tiff$' exr convert "$seeds/zip.exr" --bits 16 -o "$folder/deep.jpg"
+
 # Actions that make one file say which with --json.
 expect 0 '"output": ".*/depth.png"' exr depth "$seeds/zip.exr" --layer R -o "$folder/depth.png" --json
 expect 0 '"output": ".*/mip.exr"' exr mip "$seeds/zip.exr" -o "$folder/mip.exr" --json

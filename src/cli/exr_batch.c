@@ -72,6 +72,18 @@ static gale_status refuse_look(const gale__args *a)
     return GALE_OK;
 }
 
+/* format: an extension, with or without its dot. */
+static gale_status check_bits(const gale__args *a, const char *format)
+{
+    static const char *const eight[] = {"jpg", "jpeg", "webp", "bmp", "gif"};
+    format += *format == '.';
+    for (size_t i = 0; i < sizeof eight / sizeof *eight; i++)
+        if (!strcmp(gale__args_text(a, "bits"), "16") && gale__text_equal_nocase(format, eight[i]))
+            return gale__fail(
+                GALE_INVALID, "--bits 16: %s files have 8 bits per sample; omit it, or choose png or tiff", format);
+    return GALE_OK;
+}
+
 static gale_status set_options(job *j)
 {
     gale_exr_batch_options *o = &j->options;
@@ -86,6 +98,7 @@ static gale_status set_options(job *j)
     o->light = !j->thumbs && (gale__args_flag(j->a, "light") || (format && gale__text_equal_nocase(format, "exr")) ||
                                  (!format && end && gale__text_equal_nocase(end, ".exr")));
     if (o->light) GALE_TRY(refuse_look(j->a));
+    else GALE_TRY(check_bits(j->a, format ? format : end ? end : j->thumbs ? "jpg" : "png"));
     o->compression = gale__args_text(j->a, "compression");
     o->tile = (int)gale__args_int(j->a, "tile");
     o->jobs = (int)gale__args_int(j->a, "jobs");
