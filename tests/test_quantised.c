@@ -240,6 +240,8 @@ TEST(convolutions)
         {1, 48, 40, 1, 12, 3, 1, 1, true, false, false}, /* tiles of rows with their borders, of one row, of less */
         {1, 48, 12, 1, 35, 3, 2, 1, true, false, false},
         {1, 80, 20, 1, 3, 3, 1, 1, false, false, false},
+        {1, 64, 40, 1, 1, 1, 1, 0, false, false, false}, /* maps of one place */
+        {3, 64, 40, 1, 1, 1, 1, 0, true, false, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_layer(&rows[i]);
 }

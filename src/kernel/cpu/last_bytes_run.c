@@ -280,7 +280,8 @@ static void block_task(void *arg, size_t i, int worker)
     if (b.channels <= 0) return;
     uint8_t *band = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, l->private_bytes);
     open_block(r, &b, band);
-    sequence s = sequence_of(r, &b);
+    sequence s = {0};
+    if (l->tiles) s = sequence_of(r, &b);
     const gale__simd_gemm *tiles = l->tiles && (!l->direct || s.count >= TILE) ? gale__cpu_last_bytes_tiles() : NULL;
     if (tiles) tiles->open();
     for (int64_t c = b.c; c < b.c + b.channels; c += l->panel) {
