@@ -76,9 +76,10 @@ static gale_status refuse_look(const gale__args *a)
 static gale_status check_bits(const gale__args *a, const char *format)
 {
     static const char *const eight[] = {"jpg", "jpeg", "webp", "bmp", "gif"};
+    if (strcmp(gale__args_text(a, "bits"), "16")) return GALE_OK;
     format += *format == '.';
     for (size_t i = 0; i < sizeof eight / sizeof *eight; i++)
-        if (!strcmp(gale__args_text(a, "bits"), "16") && gale__text_equal_nocase(format, eight[i]))
+        if (gale__text_equal_nocase(format, eight[i]))
             return gale__fail(
                 GALE_INVALID, "--bits 16: %s files have 8 bits per sample; omit it, or choose png or tiff", format);
     return GALE_OK;

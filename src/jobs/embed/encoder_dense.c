@@ -108,9 +108,7 @@ static gale_status read_config(const char *folder, const gale__json *config, gal
             function);
     if (strcmp(input, "sentence_embedding"))
         return gale__fail(GALE_UNSUPPORTED,
-            "%s/config.json: a Dense layer of %s is not supported, only of "
-            "sentence_embedding",
-            folder, input);
+            "%s/config.json: a Dense layer of %s is not supported, only of sentence_embedding", folder, input);
     return GALE_OK;
 }
 

@@ -211,12 +211,14 @@ static sequence sequence_of(const run *r, const block *b)
     return parts(all.count, TILE) < b->rows * parts(b->columns, TILE) ? all : rows;
 }
 
+/* Lanes of the sums of a pixel. */
+static int64_t width_of(const gale__simd_pixels *d) { return d->q.lanes > VECTOR ? 2 * VECTOR : VECTOR; }
+
 /* The results of a tile, those from place i on. */
 static void end_tile(gale__simd_pixels *d, const sequence *s, int64_t i, int64_t end, const int32_t *sums)
 {
     const gale__simd_quantised q = d->q;
-    int64_t width = q.lanes > VECTOR ? 2 * VECTOR : VECTOR;
-    for (int64_t n; i < end; i += n, sums += n * width) {
+    for (int64_t n; i < end; i += n, sums += n * width_of(d)) {
         int64_t row = i / s->period, column = i % s->period, place = row * s->down + column * d->pitch;
         n = least(end - i, s->period - column);
         if (column >= s->columns) continue;
@@ -233,7 +235,7 @@ static void sum_tiles(const run *r, const block *b, int64_t c, const sequence *s
     const gale__cpu_last_bytes *l = r->l;
     gale__simd_pixels d = panel_of(r, b, c);
     int64_t down = pitch_of(l->requant.out, l->cy.lane), rows = s->count == b->columns ? b->rows : 1,
-            last = s->count > TILE ? s->count - TILE : 0, width = d.q.lanes > VECTOR ? 2 * VECTOR : VECTOR;
+            last = s->count > TILE ? s->count - TILE : 0, width = width_of(&d);
     int32_t sums[2 * TILE * 2 * VECTOR];
     for (int64_t y = 0; y < rows; y++) {
         const uint8_t *from = b->from + y * b->line;

@@ -104,8 +104,7 @@ gale_status gale__onnx_net_settle(gale__onnx_net *net, const gale__onnx_net_node
     if (runner == GALE__RUNS_NOWHERE && !strcmp(node->domain, "com.microsoft.nchwc"))
         return gale__onnx_net_fail(node, GALE_UNSUPPORTED,
             "com.microsoft.nchwc.%s holds weights in the layout of one kind of processor, as ONNX Runtime writes them "
-            "with "
-            "all optimizations; save the model with ORT_ENABLE_EXTENDED, or use the original",
+            "with all optimizations; save the model with ORT_ENABLE_EXTENDED, or use the original",
             node->op);
     if (runner == GALE__RUNS_NOWHERE)
         return gale__onnx_net_fail(
