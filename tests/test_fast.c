@@ -99,6 +99,25 @@ TEST(fast_kernels_use_the_devices_own)
     gale__ir_finish(&ir);
 }
 
+/* Division that is accurate only for divisors up to 2^126 divides scaled numbers. */
+TEST(fast_division_scales_large_divisors)
+{
+    for (int corners = 0; corners < 2; corners++) {
+        gale__ir ir;
+        gale__ir_init(&ir, "divide");
+        ir.math = corners ? GALE__IR_FAST | GALE__IR_CORNERS : GALE__IR_FAST;
+        gale__ir_val x[2];
+        for (uint64_t i = 0; i < 2; i++)
+            x[i] = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_WORD, .type = GALE_F32, .imm = i});
+        gale__ir_val y = gale__ir_scalar(&ir, GALE__DIV, GALE_F32, x[0], x[1], 0);
+        if (CHECK(y != 0) && CHECK_EQ(ir.code[y].op, GALE__IR_FAST_DIV)) {
+            CHECK_EQ(ir.code[ir.code[y].a].op == GALE__MUL, !corners);
+            CHECK_EQ(ir.code[ir.code[y].b].op == GALE__MUL, !corners);
+        }
+        gale__ir_finish(&ir);
+    }
+}
+
 /* Marked operations of the only kernel of a graph. */
 static int marks(gale__prim_graph *g, gale__node out, gale__scalar op, int *seen)
 {
@@ -392,8 +411,9 @@ TEST(gelu_by_one_power_of_two)
 
 static const test_row rows[] = {ROW(gelu_is_found_where_halves_hide_it), ROW(gelu_by_one_power_of_two),
     ROW(what_becomes_eight_bits_may_be_loose), ROW(fast_results_are_near_the_reference),
-    ROW(fast_kernels_use_the_devices_own), ROW(corners_in_single_instructions), ROW(levels_become_words),
-    ROW(ordinary_operands_take_the_shortest_way), ROW(ordinary_sizes_are_known_from_limits)};
+    ROW(fast_kernels_use_the_devices_own), ROW(fast_division_scales_large_divisors),
+    ROW(corners_in_single_instructions), ROW(levels_become_words), ROW(ordinary_operands_take_the_shortest_way),
+    ROW(ordinary_sizes_are_known_from_limits)};
 int main(int argc, char **argv)
 {
     int status = test_main(rows, sizeof rows / sizeof *rows, argc, argv);

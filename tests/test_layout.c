@@ -10,6 +10,13 @@
 #include "provider_device.h"
 #include <math.h>
 
+static const float *ones(void)
+{
+    static float all[96];
+    for (int i = 0; i < 96; i++) all[i] = 1;
+    return all;
+}
+
 static gale_value weight(og *t, int64_t n, int64_t c, int64_t side)
 {
     int64_t dims[4] = {n, c, side, side}, count = n * c * side * side;
@@ -68,6 +75,24 @@ static void rows(og *t)
     y = OG_TRANSPOSE(t, og_reshape(t, y, OG_INTS(t, 1, 12, 12, 16)), 0, 3, 1, 2);
     og_output(t, conv(t, og_op2(t, "Add", y, x), 16, 16, 3, 1));
 }
+
+/* The plane as one axis between convolutions, and patches of 8 x 8 of it, as in networks that attend to fewer pixels.
+ */
+static void tokens_of(og *t, int64_t channels, int64_t side)
+{
+    gale_value x = conv(t, OG_INPUT(t, 1, channels, side, side), channels, channels, 3, 1);
+    gale_value y = OG_TRANSPOSE(t, og_reshape(t, x, OG_INTS(t, 1, channels, side * side)), 0, 2, 1);
+    gale_value in[2] = {y, og_constant(t, 1, (int64_t[]){channels}, ones())};
+    y = OG_TRANSPOSE(t, og_op(t, "LayerNormalization", in, 2, (gale_attr[]){GALE_INT("axis", -1)}, 1), 0, 2, 1);
+    y = og_reshape(t, y, OG_INTS(t, 1, channels, side, side));
+    y = og_op2(t, "Add", conv(t, y, channels, channels, 3, 1), x);
+    gale_value few = og_conv(t, y, weight(t, 2 * channels, channels, 8), GALE_NONE, 1, 8, 0);
+    og_output(t, OG_TRANSPOSE(t, og_reshape(t, few, OG_INTS(t, 1, 2 * channels, side * side / 64)), 0, 2, 1));
+    og_output(t, conv(t, y, channels, channels, 1, 1));
+}
+
+static void tokens(og *t) { tokens_of(t, 16, 16); }
+static void many_tokens(og *t) { tokens_of(t, 64, 64); }
 
 static const struct {
     const char *name;
@@ -172,6 +197,13 @@ TEST(convolutions_copy)
             printf("  in %s\n", networks[i].name);
 }
 
+/* A plane that becomes one axis keeps its layout, and both operands of patches are copied along the same dimension. */
+TEST(tokens_stay_channels_last)
+{
+    CHECK_EQ(count_on_nvidia(many_tokens, GALE_PRECISION_F16, "operands copied"), 4);
+    CHECK_EQ(count_on_nvidia(many_tokens, GALE_PRECISION_F16, "column"), 0);
+}
+
 /* A window, and a product with channels; large enough that cutting f32 pays. */
 static void large(og *t)
 {
@@ -190,10 +222,8 @@ TEST(convolutions_cut)
 /* A stem whose channels are normalised, as of networks that see pictures in patches. */
 static void patches(og *t)
 {
-    float ones[96];
-    for (int i = 0; i < 96; i++) ones[i] = 1;
     gale_value x = og_conv(t, OG_INPUT(t, 1, 3, 224, 224), weight(t, 96, 3, 4), GALE_NONE, 1, 4, 0);
-    gale_value scale = og_constant(t, 1, (int64_t[]){96}, ones), in[2] = {OG_TRANSPOSE(t, x, 0, 2, 3, 1), scale};
+    gale_value scale = og_constant(t, 1, (int64_t[]){96}, ones()), in[2] = {OG_TRANSPOSE(t, x, 0, 2, 3, 1), scale};
     x = og_op(t, "LayerNormalization", in, 2, (gale_attr[]){GALE_INT("axis", -1)}, 1);
     x = OG_TRANSPOSE(t, x, 0, 3, 1, 2);
     og_output(t, og_op2(t, "Add", x, og_conv(t, x, weight(t, 96, 1, 3), GALE_NONE, 96, 1, 1)));
@@ -288,5 +318,24 @@ TEST(cpu)
     gale_device_close(&cpu);
 }
 
-TESTS(ROW(cpu), ROW(turning), ROW(rows_stay), ROW(convolutions_copy), ROW(convolutions_cut), ROW(norms_read_rows),
-    ROW(opencl), ROW(vulkan), ROW(cuda))
+/* A plane that is one axis between channels-last values is right without matrix units too. */
+TEST(planes_join)
+{
+    gale_tensor *y[3][2] = {{0}};
+    gale_device *cpu = NULL;
+    og t;
+    og_begin(&t);
+    tokens(&t);
+    if (!CHECK_OK(t.status) || !CHECK_OK(og_tensors(&t, NULL)) ||
+        !CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu)))
+        return;
+    bool ok = true;
+    for (int layout = 0; layout < 3; layout++) ok = ok && run(&t, cpu, GALE_PRECISION_AS_IT_IS, layout, y[layout]);
+    for (int i = 0; ok && i < 6; i++) CHECK(distance(y[1][i % 2], y[i / 2][i % 2]) < 2e-6);
+    for (int i = 0; i < 6; i++) gale_tensor_destroy(&y[i / 2][i % 2]);
+    gale_device_close(&cpu);
+    og_end(&t);
+}
+
+TESTS(ROW(cpu), ROW(planes_join), ROW(tokens_stay_channels_last), ROW(turning), ROW(rows_stay), ROW(convolutions_copy),
+    ROW(convolutions_cut), ROW(norms_read_rows), ROW(opencl), ROW(vulkan), ROW(cuda))

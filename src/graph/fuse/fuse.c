@@ -36,18 +36,20 @@ void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strid
     }
 }
 
-/* A reshape of what is not dense only splits its axes. */
+/* A reshape of what is not dense only splits its axes, and joins those of the plane, which stay neighbours. */
 void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n), *b = gale__prim_at(f->g, base);
-    int64_t of_base[GALE_MAX_RANK], size = 1;
+    int64_t of_base[GALE_MAX_RANK], dims[GALE_MAX_RANK], size = 1;
     if (!f->last[base]) {
         for (int a = p->rank - 1; a >= 0; size *= p->dims[a--]) strides[a] = size;
         return;
     }
     gale__fuse_root_strides(f, base, of_base);
-    for (int a = p->rank - 1, at = b->rank - 1; a >= 0; a--) {
-        while (at > 0 && size == b->dims[at]) at--, size = 1;
+    int joined = gale__fuse_joined_axes(b, dims);
+    of_base[joined - 1] = of_base[b->rank - 1];
+    for (int a = p->rank - 1, at = joined - 1; a >= 0; a--) {
+        while (at > 0 && size == dims[at]) at--, size = 1;
         strides[a] = of_base[at] * size;
         size *= p->dims[a];
     }

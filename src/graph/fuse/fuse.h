@@ -64,9 +64,8 @@ gale_status gale__fuse(const gale__prim_graph *g, const gale__node *outputs, int
 void gale__fusion_finish(gale__fusion *f);
 /* The node whose memory `n` is: n itself or, through reshapes, what it renames. */
 gale__node gale__fuse_base(const gale__fusion *f, gale__node n);
-/* Whether each axis of b is a group of consecutive axes of a, so that coordinates of b follow from those of a in any
- * layout. */
-bool gale__splits_axes(const gale__prim_node *a, const gale__prim_node *b);
+/* The axes of p with those after the channels as one, which they are in memory in any layout; their number. */
+int gale__fuse_joined_axes(const gale__prim_node *p, int64_t *dims);
 /* Element strides of a root's memory, by its layout; and of a reshape of it. */
 void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strides);
 void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);

@@ -2,6 +2,7 @@
  * fused into it; a value read by several is recomputed in each if that is cheaper than a load, and stored otherwise.
  * A kernel has at most one contraction, and a contraction does not share a kernel with other reductions. */
 #include "graph/fuse/fuse.h"
+#include "graph/fuse/layout.h"
 #include <string.h>
 
 enum { HAS_REDUCE = 1, HAS_CONTRACTION = 2 };
@@ -23,13 +24,23 @@ gale__node gale__fuse_base(const gale__fusion *f, gale__node n)
     return n;
 }
 
-bool gale__splits_axes(const gale__prim_node *a, const gale__prim_node *b)
+int gale__fuse_joined_axes(const gale__prim_node *p, int64_t *dims)
 {
-    int i = 0;
-    for (int j = 0; j < b->rank; j++) {
+    int axis = gale__channel_axis(p->dims, p->rank), rank = 0;
+    for (; rank <= axis && rank < p->rank; rank++) dims[rank] = p->dims[rank];
+    if (rank < p->rank) dims[rank++] = gale__layout_plane(p);
+    return rank;
+}
+
+/* Whether a reshape of b splits its axes, but for those after the channels, which it may join. */
+static bool keeps_channels(const gale__prim_node *a, const gale__prim_node *b)
+{
+    int64_t dims[GALE_MAX_RANK];
+    int i = 0, rank = gale__fuse_joined_axes(b, dims);
+    for (int j = 0; j < rank; j++) {
         int64_t size = 1;
-        while (i < a->rank && size < b->dims[j]) size *= a->dims[i++];
-        if (size != b->dims[j]) return false;
+        while (i < a->rank && size < dims[j]) size *= a->dims[i++];
+        if (size != dims[j]) return false;
     }
     while (i < a->rank && a->dims[i] == 1) i++;
     return i == a->rank;
@@ -535,7 +546,7 @@ gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_o
         if (f->root[n] && gale__prim_at(f->g, n)->op == GALE__PRIM_REDUCE)
             note_reduce(&s, n, n, gale__fuse_is_contraction(f->g, n));
         const gale__prim_node *p = gale__prim_at(f->g, n), *base = gale__prim_at(f->g, gale__fuse_base(f, n));
-        if (p->op == GALE__PRIM_RESHAPE && !gale__splits_axes(p, base)) f->dense[gale__fuse_base(f, n)] = 1;
+        if (p->op == GALE__PRIM_RESHAPE && !keeps_channels(p, base)) f->dense[gale__fuse_base(f, n)] = 1;
         visit_inputs(&s, n);
     }
     find_over_reduce(f);

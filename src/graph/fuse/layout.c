@@ -25,6 +25,7 @@ typedef struct use {
     gale__node from, to;
     bool operand, grouped; /* an operand of a product; the product would use wgmma */
     double bytes, loss;
+    int partner; /* the use of the product's other operand */
     int next_from, next_to;
 } use;
 
@@ -151,11 +152,28 @@ static int copies_along(const gale__fusion *f, const use *u, bool last, int unit
     return vector;
 }
 
-/* wgmma requires operands that are contiguous along k; byte operands in any other order are transposed by threads. */
-static double operand_cost(const gale__fusion *f, const use *u, bool last)
+static int pieces_along(const gale__fusion *f, const use *u, bool last)
 {
+    return copies_along(f, u, last, 16 / (int)gale_type_size(u->access->type));
+}
+
+/* Both operands of a product are copied in pieces along k only if it is the same dimension of k: the weights of patches
+ * of 8 x 8 have such pieces in either layout, the channels-last map along its channels alone. */
+static bool pieces_differ(const chooser *c, const use *u, int along)
+{
+    if (u->partner == NONE || along < u->kernel->nest.n_outer) return false;
+    const use *other = &c->uses[u->partner];
+    int its = pieces_along(c->f, other, c->f->last[other->from]);
+    return its >= u->kernel->nest.n_outer && its != along;
+}
+
+/* wgmma requires operands that are contiguous along k; byte operands in any other order are transposed by threads. */
+static double operand_cost(const chooser *c, const use *u, bool last)
+{
+    const gale__fusion *f = c->f;
     bool bytes = gale_type_size(u->access->type) == 1;
-    int along = copies_along(f, u, last, 16 / (int)gale_type_size(u->access->type));
+    int along = pieces_along(f, u, last);
+    if (pieces_differ(c, u, along)) return u->loss;
     if (u->access->type == GALE_F32) return along >= u->kernel->nest.n_outer ? 0 : u->loss * OF_F32;
     if (along == NONE && copies_along(f, u, last, 4) >= u->kernel->nest.n_outer) return u->loss * ACROSS;
     if (along == NONE) return u->loss;
@@ -196,7 +214,7 @@ static bool across_rows(const gale__fusion *f, const use *u)
 static double cost(const chooser *c, const use *u, bool from_last, bool to_last)
 {
     const gale__fusion *f = c->f;
-    if (u->operand) return operand_cost(f, u, from_last);
+    if (u->operand) return operand_cost(c, u, from_last);
     bool whole;
     int fast = fast_dim(f, u, to_last, &whole);
     if (fast == NONE) return to_last || (!from_last && across_rows(f, u)) ? u->bytes : 0;
@@ -244,6 +262,7 @@ static use *add_use(chooser *c, const gale__fused *k, const gale__nest_access *a
         .operand = operand && narrow,
         .bytes = (double)gale__prim_elements(g, from) * (double)gale_type_size(type),
         .loss = operations * BYTES_PER_OPERATION,
+        .partner = NONE,
         .next_from = c->from[from],
         .next_to = c->to[k->root]};
     if (gale__prim_at(g, k->root)->invariant) u->bytes = 0; /* computed once */
@@ -262,11 +281,15 @@ static void add_kernel(chooser *c, const gale__fused *k)
     double operations = product(&k->nest, &found);
     bool grouped = operations > 0 && c->f->options.groups &&
                    gale__schedule_groups_pay(found.m, found.n, found.k, c->f->options.maps && found.b_count == 1);
+    use *operand = NULL;
     for (int i = 0; i < k->nest.n_code; i++) {
         const gale__nest_instr *in = &k->nest.code[i];
         if (in->op != GALE__NEST_LOAD) continue;
         use *u = add_use(c, k, &k->nest.accesses[in->access], in->inner && operations > 0, operations);
         u->grouped = grouped;
+        if (!u->operand) continue;
+        if (operand) u->partner = (int)(operand - c->uses), operand->partner = (int)(u - c->uses);
+        operand = u;
     }
 }
 

@@ -174,8 +174,6 @@ typedef struct gale__ir {
     uint8_t once;    /* bit i: data of pointer i (of the first 8, read-only) is read once and need not stay in caches */
     uint8_t settled; /* bit i: its data was complete before the preceding kernel began */
     uint8_t n_maps;  /* gale__matrix_map parameters */
-    bool late; /* the next kernel begins early only when all before this one have ended: it may then read what they
-                  wrote, as if it were settled */
 } gale__ir;
 
 /* Whether pointer i is among those that `once` or `settled` marks. */

@@ -24,11 +24,25 @@ static gale__ir_val pick(gale__ir *ir, gale__ir_val cond, gale__ir_val a, gale__
 }
 static gale__ir_val is_nan(gale__ir *ir, gale__ir_val a) { return compare(ir, GALE__NE, a, a); }
 
+/* By the device's own division.  Where it is only known to be accurate for divisors up to 2^126, as on Vulkan, both
+ * operands are scaled: infinity by a larger divisor would be infinity times a reciprocal of 0. */
+static gale__ir_val divide_fast(gale__ir *ir, gale__ir_val a, gale__ir_val b)
+{
+    const gale_type t = GALE_F32;
+    if (ir->math & GALE__IR_NORMAL) return gale__ir_op2(ir, GALE__IR_FAST_QUOTIENT, t, a, b);
+    if (!(ir->math & GALE__IR_CORNERS)) {
+        gale__ir_val large = compare(ir, GALE__GT, gale__ir_op1(ir, GALE__ABS, t, b), number(ir, t, 0x1p100)),
+                     scale = pick(ir, large, number(ir, t, 0x1p-64), number(ir, t, 1));
+        a = gale__ir_op2(ir, GALE__MUL, t, a, scale);
+        b = gale__ir_op2(ir, GALE__MUL, t, b, scale);
+    }
+    return gale__ir_op2(ir, GALE__IR_FAST_DIV, t, a, b);
+}
+
 /* Division by zero yields 0; lowest / -1 wraps, and its remainder is 0. Constant divisors need no checks. */
 static gale__ir_val divide(gale__ir *ir, int raw, gale_type t, gale__ir_val a, gale__ir_val b)
 {
-    if (t == GALE_F32 && ir->math & GALE__IR_FAST)
-        return gale__ir_op2(ir, ir->math & GALE__IR_NORMAL ? GALE__IR_FAST_QUOTIENT : GALE__IR_FAST_DIV, t, a, b);
+    if (t == GALE_F32 && ir->math & GALE__IR_FAST) return divide_fast(ir, a, b);
     if (is_float(t)) return gale__ir_op2(ir, raw, t, a, b);
     gale__ir_val zero = number(ir, t, 0), one = number(ir, t, 1), minus = number(ir, t, -1);
     bool is_signed = gale__type_is_signed(t);

@@ -1,6 +1,9 @@
 /* The syntax of CUDA C, HIP and OpenCL C.  Each preamble (head) defines the same small set of macros: types f32 ...
- * u64, as_TYPE for bits, LR (read-only load), LO (of what is read once), LD (load) and ST (store) of type V at element
- * x of pointer i, counted in elements of T, and AT, its address. */
+ * u64, as_TYPE for bits, LD (load), LO (of what is read once), LS (of what was complete before the kernel began) and ST
+ * (store) of type V at element x of pointer i, counted in elements of T, and AT, its address.
+ *
+ * On CUDA only LS may use __ldg: a kernel may begin while the one before it still writes, and the cache behind __ldg
+ * takes data to be constant for the whole kernel, so a line that a neighbour fetched too early would stay stale. */
 #include "kernel/print/dialect.h"
 #include "kernel/print/print.h"
 #include <string.h>
@@ -258,8 +261,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define as_f32 as_float\n#define as_f64 as_double\n#define as_i32 as_int\n#define as_u32 as_uint\n#define as_i64 as_long\n#define as_u64 as_ulong\n"
 
 #define CL_MEMORY \
-    "#define LR(V,T,i,x) (*(const __global V*)((const __global T*)p##i+(x)))\n#define LS LR\n" \
-    "#define LD LR\n#define LO LR\n" \
+    "#define LD(V,T,i,x) (*(const __global V*)((const __global T*)p##i+(x)))\n#define LS LD\n#define LO LD\n" \
     "#define ST(V,T,i,x) (*(__global V*)((__global T*)p##i+(x)))\n" \
     "#define AT(T,i,x) ((const __global T*)p##i+(x))\n"
 
@@ -269,7 +271,7 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     .head_together = CL_TOGETHER,                                                                                                          \
     .struct_pointers = "ulong offset", .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",                         \
     .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",                                              \
-    .pointer_base = "p$i=b$i+P.offset[$i];", .begin = "", .ready = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
+    .pointer_base = "p$i=b$i+P.offset[$i];", .ready = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
     .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);",                  \
     .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .atomic_add = "atomic_add", .make_vector = "($0)",              \
     .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",                  \
@@ -287,10 +289,9 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
 const gale__dialect_table gale__dialects[] = {
     [GALE__DIALECT_CUDA] = {
         .name = "cuda",
-        .head = C_TYPES CUDA_CASTS C_MEMORY "#define LR(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+x+after))\n"
-            "#if __CUDA_ARCH__>=900\n#define WAIT_FOR_LAUNCH u32 after;asm volatile(\"griddepcontrol.wait;mov.u32 %0,0;\":\"=r\"(after)::\"memory\");\n"
-            "#define LET_NEXT_BEGIN asm volatile(\"griddepcontrol.launch_dependents;\");\n"
-            "#else\n#define WAIT_FOR_LAUNCH const u32 after=0u;\n#define LET_NEXT_BEGIN\n#endif\n"
+        .head = C_TYPES CUDA_CASTS C_MEMORY
+            "#if __CUDA_ARCH__>=900\n#define WAIT_FOR_LAUNCH asm volatile(\"griddepcontrol.wait;griddepcontrol.launch_dependents;\":::\"memory\");\n"
+            "#else\n#define WAIT_FOR_LAUNCH\n#endif\n"
             "#define LS(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+x))\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
@@ -299,7 +300,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
-        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "LET_NEXT_BEGIN\n", .ready = "WAIT_FOR_LAUNCH\n",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "", .ready = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd",
         .make_vector = "make_$0", .clamp = "__saturatef", .join_byte = "__byte_perm", .vector = C_VECTORS,
@@ -312,7 +313,7 @@ const gale__dialect_table gale__dialects[] = {
     },
     [GALE__DIALECT_HIP] = {
         .name = "hip",
-        .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LR LD\n#define LO LD\n#define LS LD\n",
+        .head = "#pragma clang fp contract(off)\n" C_TYPES CUDA_CASTS C_MEMORY "#define LO LD\n#define LS LD\n",
         .head_f64 = "",
         .head_f16 = "static __device__ __forceinline__ f32 from_half(u32 h){return (f32)__builtin_bit_cast(_Float16,(u16)h);}\n"
                     "#define from_upper(w) from_half((w)>>16)\n"
@@ -320,7 +321,7 @@ const gale__dialect_table gale__dialects[] = {
         .head_subgroup = "", .head_own = "", .head_wide = "", .head_matrix = HIP_MATRIX, .head_bytes = "", .head_together = "",
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
-        .pointer = "", .pointer_readonly = "", .pointer_base = "", .begin = "", .ready = "",
+        .pointer = "", .pointer_readonly = "", .pointer_base = "", .ready = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
         .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .atomic_add = "atomicAdd",
         .make_vector = "make_$0", .vector = C_VECTORS,

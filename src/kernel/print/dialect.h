@@ -27,8 +27,7 @@ typedef struct gale__dialect_table {
     const char *kernel; /* opens a kernel; $i: threads of a group; $0 $1 $2: its sides; the name follows */
     const char *pointer, *pointer_readonly; /* parameter for pointer $i; "" when they travel in the struct */
     const char *pointer_base;               /* statement that makes p$i of it; "" */
-    const char *begin;                      /* first statement of a kernel; "" */
-    const char *ready;                      /* READY, after `begin` in kernels without it; "" */
+    const char *ready;                      /* READY, the first statement of kernels without it; "" */
     const char *shared;                     /* before a work-group array */
     const char *shared_launch;              /* declares the work-group memory requested at launch, gale_shared; "" */
     const char *shared_type;                /* pointer to an array that takes over memory of another, of $0 */

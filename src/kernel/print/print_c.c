@@ -113,7 +113,7 @@ static const char *load_macro(const gale__ir *ir, uint64_t pointer)
 {
     if (!(ir->readonly >> pointer & 1)) return "LD";
     if (gale__ir_marks(ir->settled, pointer)) return "LS";
-    return gale__ir_marks(ir->once, pointer) ? "LO" : "LR";
+    return gale__ir_marks(ir->once, pointer) ? "LO" : "LD";
 }
 
 /* The word of which v is the upper half; 0: it is none. */
@@ -503,10 +503,8 @@ static void open_kernel(printer *p)
         spell(out, d->pointer_base, NULL, GALE_F32, (uint64_t)i);
         gale__str_add(out, "\n");
     }
-    if (!ir->late) gale__str_add(out, d->begin);
     if (ir->n_maps) gale__str_add(out, "if(threadIdx.x==0u){map_ahead(&M0);map_ahead(&M1);}\n");
     if (!gale__ir_has_ready(ir)) gale__str_add(out, d->ready);
-    if (ir->late) gale__str_add(out, d->begin);
     declare_shared(p);
 }
 

@@ -50,7 +50,6 @@ static void clear(gale__ir *ir, uint32_t threads)
                  at = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, threads)), thread_id(ir));
     at = add(ir, mul(ir, special(ir, GALE__IR_GROUP_ID, 2), u32(ir, CODES)), mul(ir, at, u32(ir, 4)));
     ir->group[0] = threads;
-    ir->late = true;
     gale__ir_store(ir, RESULT, GALE_U32, 4, at, gale__ir_pack(ir, 4, (const gale__ir_val[]){zero, zero, zero, zero}));
 }
 
@@ -152,7 +151,7 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
     }
     ir->group[0] = threads;
     ir->readonly = 1u << SOURCE;
-    ir->settled = 1u << SOURCE; /* the first launch is late */
+    ir->settled = 1u << SOURCE; /* written before the first launch */
     part p = find_part(ir);
     for (uint32_t k = 0; k < AT_ONCE; k++) fetch(ir, &p, k, add(ir, p.from, u32(ir, k * threads)));
     if (keeps(caps)) {
