@@ -3,6 +3,7 @@
 #ifndef GALE_TEST_IR_RUN_H
 #define GALE_TEST_IR_RUN_H
 #include "device/device.h"
+#include "gale_built.h"
 #include "kernel/ir/ir.h"
 #include "kernel/print/print.h"
 #include "test.h"

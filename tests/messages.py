@@ -21,7 +21,7 @@ DATA = re.compile(r"src/(ops/cases/.*|kernel/(print|ir|schedule|nest)/.*|text/(u
 ERROR_CALLS = {"gale__fail", "gale__fail_within", "gale__log", "bad"}
 DATA_CALLS = {"CASE", "_Static_assert", "strstr", "strncmp", "strcmp", "memcmp", "sscanf", "_Pragma", "RULE", "number",
               "sqlite3_prepare_v2", "sqlite3_exec", "SYMBOL"}
-TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*\s*(?=\()|[(){};,]|\S')
+TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*\s*(?=\()|\w+|[(){};,]|[^\s\w"\'(){};,]+|\S')
 
 
 def blank_comments(text):
@@ -49,7 +49,7 @@ def literals(text):
             calls.pop()
         elif token == ";":
             calls = []
-        name = token.strip() if re.match(r"[A-Za-z_]", token) else ""
+        name = token.strip() if token[0] == "_" or token[0].isalpha() else ""
     if run:
         yield tuple(run)
 

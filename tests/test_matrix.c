@@ -1,6 +1,7 @@
 /* Contractions by matrix units: chosen and random ones, built for each device that is here with its own instructions
  * or, where it has none, written for plain threads; run, and compared with their meaning.  The form with CUDA's
  * instructions goes through NVRTC, the one with Vulkan's as far through spirv-val as that knows them. */
+#include "gale_built.h"
 #include "kernel/ir/ir_util.h"
 #include "kernel/print/print.h"
 #include "kernel/schedule/schedule_emit.h"
@@ -141,7 +142,7 @@ static gale_device_caps caps_of(const gale_device_caps *caps)
 static bool runs(const gale_device_caps *caps, int i)
 {
     bool few = test_brief() && caps->software;
-    int every = few ? 12 : test_light() ? 3 : 1, first = few && caps->spirv ? 6 : 0;
+    int every = few ? (caps->spirv ? 12 : 24) : test_light() ? 3 : 1, first = few && caps->spirv ? 6 : 0;
     return cases[i].relay || cases[i].team || cases[i].maps ? caps->matrix_groups : i % every == first;
 }
 

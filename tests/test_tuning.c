@@ -4,6 +4,7 @@
 #include "device/record.h"
 #include "device/registry.h"
 #include "gale/model_jobs.h"
+#include "gale_built.h"
 #include "job_suite.h"
 #include "kernel/kernels.h"
 #include "kernel/print/print.h"

@@ -46,7 +46,7 @@ typedef struct gale_check_device {
 } gale_check_device;
 typedef struct gale_check_options {
     const char *filter; /* only cases whose name contains this; NULL: all */
-    bool all;           /* all types and views on software drivers too, which is slow */
+    bool all;           /* all types, views and large kernels on software drivers too, which is slow */
     bool bench;         /* time large cases instead */
     const char *chain;  /* devices to check, all of them, not alternatives; NULL: every device */
     int index;          /* with `chain`: counted per provider */
@@ -58,6 +58,8 @@ typedef struct gale_check_options {
     /* Only every parts-th case, from number `part` on (from 0), so that several processes share the work: compilers of
      * software drivers use one core.  parts 0: all cases.  Not for `bench`. */
     int part, parts;
+    /* Large kernels on software drivers too, which compile some of them for seconds; so does `all`, and a filter. */
+    bool large;
     uint64_t reserved[4]; /* 0 */
 } gale_check_options;
 typedef struct gale_check_result {

@@ -3,6 +3,7 @@
 #include "base/env.h"
 #include "base/file.h"
 #include "base/thread.h"
+#include "gale_built.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,9 @@
 static const gale__arg args[] = {
     {"filter", 'f', GALE__ARG_TEXT, "TEXT", NULL, NULL,
         "only cases whose name contains TEXT, such as Conv or 'Softmax f16'"},
-    {"all", 'a', GALE__ARG_FLAG, NULL, NULL, NULL, "test all types and views on software drivers too; slow"},
+    {"all", 'a', GALE__ARG_FLAG, NULL, NULL, NULL,
+        "test all types, views and large kernels on software drivers too; slow"},
+    {"large", 0, GALE__ARG_FLAG, NULL, NULL, NULL, "test large kernels on software drivers too, as with --filter"},
     {"part", 0, GALE__ARG_TEXT, "K/N", NULL, NULL,
         "only part K of N (from 1) of the cases, so that several processes share the work"},
     {"bench", 'b', GALE__ARG_FLAG, NULL, NULL, NULL,
@@ -131,6 +133,7 @@ static gale_status check(const gale__args *given, printer *p, gale_check_result 
     bool json = gale__args_flag(given, "json");
     gale_check_options options = {.filter = gale__args_text(given, "filter"),
         .all = gale__args_flag(given, "all"),
+        .large = gale__args_flag(given, "large"),
         .bench = gale__args_flag(given, "bench"),
         .chain = gale__args_text(given, "provider"),
         .index = gale__args_given(given, "device") ? (int)gale__args_int(given, "device") : 0,

@@ -224,11 +224,11 @@ struct gale__backend {
     int dlpack_type;
     bool dlpack_handle;
 };
+#define GALE_EVERY_BACKEND
 #define X(symbol, label) extern const gale__backend gale__backend_##symbol;
 #include "device/backends.def"
 #undef X
-/* One source defines both, also if only one of them is built. */
-extern const gale__backend gale__backend_cuda, gale__backend_hip;
+#undef GALE_EVERY_BACKEND
 
 /* For the graph room, whose runs share the device's memory. */
 typedef struct gale__turns {

@@ -1,6 +1,7 @@
 /* Providers and backends: two tables generated from lists, and what each backend finds on this machine, probed once
  * per process because drivers take time to start. */
 #include "device/registry.h"
+#include "gale_built.h"
 #include <stdio.h>
 #include <string.h>
 

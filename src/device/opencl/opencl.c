@@ -1,6 +1,7 @@
 /* The OpenCL backend: OpenCL 1.2 or later through any installable driver, with libOpenCL loaded at run time.  This
  * file has the table, devices and memory; it is the only one if gale is built without Khronos' headers. */
 #include "device/device.h"
+#include "gale_built.h"
 #include <stdio.h>
 
 #ifndef GALE_HAVE_OPENCL

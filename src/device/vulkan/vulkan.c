@@ -1,6 +1,7 @@
 /* The Vulkan backend: 1.2, compute only, with libvulkan loaded at run time.  This file has the table; it is the only
  * one if gale is built without Khronos' headers. */
 #include "device/device.h"
+#include "gale_built.h"
 
 #ifndef GALE_HAVE_VULKAN
 #include <stdio.h>

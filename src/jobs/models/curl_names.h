@@ -3,6 +3,7 @@
  * that fetching models needs nothing to build. */
 #ifndef GALE_JOBS_CURL_NAMES_H
 #define GALE_JOBS_CURL_NAMES_H
+#include "gale_built.h"
 #ifdef GALE_HAVE_CURL_H
 #define CURL_DISABLE_DEPRECATION /* of options whose successors are newer than the libraries that we open */
 #include <curl/curl.h>

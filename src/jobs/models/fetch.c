@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "device/library.h"
+#include "gale_built.h"
 #include "jobs/models/curl_names.h"
 #include <stdio.h>
 #include <string.h>

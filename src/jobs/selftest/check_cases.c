@@ -355,7 +355,7 @@ static bool open_item(batch *b, const gale__case *c, int variant, bool turned, b
     bool wanted = it->name && any;
     if (wanted && left)
         gale__check_note(b->check, GALE_UNSUPPORTED, it->name,
-            "additional types and views are tested on faster devices (--all includes them)");
+            "additional types, views and large kernels are tested on faster devices (--all includes them)");
     gale_status status = wanted && !left ? gale__case_reference(&it->run, it->want) : GALE_OK;
     if (wanted && !left && status == GALE_OK && b->check->out->flushes) status = flushed_reference(it);
     if (status != GALE_OK) gale__check_note(b->check, status, it->name, gale_error());
@@ -372,6 +372,14 @@ static gale_status flush(batch *b, item *items, int *n)
     return status;
 }
 
+/* Whether a case is left to faster devices: software drivers compile a kernel for up to seconds. */
+static bool is_left(const batch *b, const gale__case *c, int variant)
+{
+    const gale_check_options *o = b->check->options;
+    if (!b->device->info.caps.software || o->all) return false;
+    return variant > 0 || (gale__case_is_large(c) && !o->large && !o->filter);
+}
+
 /* Whether a case belongs to the part that is asked for. */
 static bool is_ours(const gale__check *check, int c)
 {
@@ -381,8 +389,7 @@ static bool is_ours(const gale__check *check, int c)
 
 static gale_status run_cases(batch *b, item *items)
 {
-    bool software = b->device->info.caps.software;
-    int n = 0, size = software ? BATCH_SLOW : BATCH;
+    int n = 0, size = b->device->info.caps.software ? BATCH_SLOW : BATCH;
     uint64_t total = 0, done = 0;
     gale_status status = GALE_OK;
     for (int c = 0; c < gale__cases_count; c++)
@@ -390,9 +397,9 @@ static gale_status run_cases(batch *b, item *items)
     for (int c = 0; c < gale__cases_count && status == GALE_OK; c++)
         for (int v = 0; is_ours(b->check, c) && v <= gale__case_variants(&gale__cases[c]) && status == GALE_OK; v++) {
             bool turned = v == gale__case_variants(&gale__cases[c]); /* the last round: the first type through views */
-            bool left = software && !b->check->options->all && v > 0;
             status = gale__job_tell(&b->check->options->control, b->device->info.backend, "cases", ++done, total);
-            if (status == GALE_OK && open_item(b, &gale__cases[c], turned ? 0 : v, turned, left, &items[n]) &&
+            if (status == GALE_OK &&
+                open_item(b, &gale__cases[c], turned ? 0 : v, turned, is_left(b, &gale__cases[c], v), &items[n]) &&
                 ++n == size)
                 status = flush(b, items, &n);
         }

@@ -112,10 +112,11 @@ typedef struct gale__cpu_window_piece {
 void gale__cpu_window_fill(const gale__cpu_window *w, const gale__cpu_narrow *narrow, const gale__simd *simd,
     const char *memory, const int64_t *at, int n_dims, gale__cpu_window_piece piece, char *band, char *temp,
     size_t size);
-/* Places of a row that units of taps are made of. */
+/* Places of a row that units of taps are made of; even, as 16-bit elements follow that many bytes. */
 static inline int64_t gale__cpu_window_row_places(const gale__cpu_window *w)
 {
-    return (w->padded - 1) * w->x.step + w->across * w->steps;
+    int64_t places = (w->padded - 1) * w->x.step + w->across * w->steps;
+    return places + places % 2;
 }
 /* A row of places of one phase: where it goes, how many of its first are outside, how many inside, and where these
  * come from. */

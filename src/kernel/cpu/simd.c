@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "gale_built.h"
 
 #define ISA_PARTS(isa)                             \
     void gale__simd_ops_##isa(gale__simd *t);      \

@@ -1,6 +1,7 @@
 /* Prints kernel IR as SPIR-V words, so that Vulkan needs no compiler on the user's machine.  Buffers are 64-bit
  * addresses (physical storage buffers), parameters push constants, or a block that one push constant points to.
  * Integers carry no sign in their type: the operation does. */
+#include "gale_built.h"
 #include "kernel/ir/ir_util.h"
 #include "kernel/print/print.h"
 

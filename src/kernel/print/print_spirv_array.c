@@ -1,5 +1,6 @@
 /* Arrays in SPIR-V.  A work-group array of small elements is declared as an array of the largest unit that all its
  * accesses are made of (16 bytes where it is only moved and multiplied): SPIR-V has no pointer to several elements. */
+#include "gale_built.h"
 #ifdef GALE_HAVE_SPIRV
 #include "kernel/print/print_spirv.h"
 

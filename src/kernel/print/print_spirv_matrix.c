@@ -1,5 +1,6 @@
 /* Matrix units in SPIR-V: SPV_KHR_cooperative_matrix, and SPV_KHR_bfloat16 for bf16.  The headers of Debian 12 are
  * older than both, so their constants are defined here. */
+#include "gale_built.h"
 #ifdef GALE_HAVE_SPIRV
 #include "kernel/print/print_spirv.h"
 

@@ -1,6 +1,7 @@
 /* The bookkeeping of a SPIR-V module for Vulkan 1.2 (SPIR-V 1.5): sections grow separately and are joined at the end;
  * types and constants are created once and looked up by their words.  Written directly, so that Vulkan needs no
  * compiler for GLSL: the kernel IR is already in SSA form, and SPIR-V is a list of its instructions. */
+#include "gale_built.h"
 #ifdef GALE_HAVE_SPIRV
 #include "kernel/print/spirv.h"
 #include "base/hash.h"

@@ -226,6 +226,8 @@ static void read_attributes(reader *r, const char *text)
 
 /* --- Rows. --- */
 
+bool gale__case_is_large(const gale__case *c) { return strstr(c->tolerance, ", large") != NULL; }
+
 int gale__case_variants(const gale__case *c)
 {
     int n = *c->types != 0;

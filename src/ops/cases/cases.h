@@ -13,7 +13,8 @@
  *               ~q7      any number in [-2, 2] (all integers)
  *               ~c       corners: NaN, infinities, zeros, least and largest
  *               ~i-3:5:7 whole numbers from -3 to 5
- * tolerance   e exactly; u4 four units in the last place; r relative L2 by the type, r1e-3 as given
+ * tolerance   e exactly; u4 four units in the last place; r relative L2 by the type, r1e-3 as given; with `, large`
+ *             behind it the kernels are large, and software drivers, which compile them for seconds, leave them out
  * expected    values found independently (NumPy, ONNX's reference), by output as inputs are; `_`: the output is made
  *             and compared with the reference only; empty: one such output */
 #ifndef GALE_OPS_CASES_H
@@ -53,6 +54,7 @@ typedef struct gale__case_run {
 } gale__case_run;
 
 int gale__case_variants(const gale__case *c); /* how many types: at least 1 */
+bool gale__case_is_large(const gale__case *c);
 /* The name that the opened case has; NULL: out of memory. */
 const char *gale__case_name(const gale__case *c, int variant, gale__arena *arena);
 gale_status gale__case_open(const gale__case *c, int variant, gale__case_run *run);
