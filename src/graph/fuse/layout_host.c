@@ -60,7 +60,7 @@ static double per_item(const gale__prim_graph *g, gale__node n)
 
 /* Adds the pair of a loaded value and the kernel's result: a feature map that is multiplied, or any other operand. */
 static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *in, gale__cpu_last_kind kind,
-    const double time[2], double work)
+    const double time[3], double work)
 {
     const gale__prim_graph *g = c->f->g;
     gale__node from = k->buffers[k->nest.accesses[in->access].buffer], to = k->root;
@@ -68,7 +68,9 @@ static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *i
     if (p->op == GALE__PRIM_CONST || p->rank < 3 || gale__layout_plane(p) == 1) return;
     double read = per_item(g, from), written = per_item(g, to), across = ACROSS * (read > written ? read : written),
            unfit = UNFIT * work;
-    if (kind == GALE__CPU_LAST_POINT && in->inner) add_pair(c, from, to, time[0], time[1], time[1], time[1]);
+    if (kind == GALE__CPU_LAST_POINT && in->inner && time[2] > time[1]) /* worth less alone, but no set either */
+        c->pairs[c->n_pairs++] = (pair){from, to, {{time[0], time[2]}, {time[2], time[1]}}};
+    else if (kind == GALE__CPU_LAST_POINT && in->inner) add_pair(c, from, to, time[0], time[2], time[2], time[1]);
     else if (kind == GALE__CPU_LAST_BYTES && in->inner) /* may change the layout: not one set */
         c->pairs[c->n_pairs++] = (pair){from, to, {{time[0], time[1] + ACROSS * read}, {unfit, time[1]}}};
     else if ((kind == GALE__CPU_LAST_DEPTH || kind == GALE__CPU_LAST_BYTES_DEPTH) && in->inner)
@@ -83,7 +85,7 @@ static void add_kernel(chooser *c, gale__fused *k)
 {
     gale__nest *nest = &k->nest;
     gale__contraction info;
-    double time[2] = {0}, work = 0;
+    double time[3] = {0}, work = 0;
     gale__cpu_last_kind kind = GALE__CPU_LAST_NONE;
     for (int i = 0; i < nest->n_buffers; i++) {
         const gale__prim_node *p = gale__prim_at(c->f->g, k->buffers[i]);
@@ -96,7 +98,7 @@ static void add_kernel(chooser *c, gale__fused *k)
     }
     const gale__prim_node *root = gale__prim_at(c->f->g, k->root);
     double items = (double)(root->rank && root->dims[0] ? root->dims[0] : 1);
-    work /= items, time[0] /= items, time[1] /= items;
+    work /= items, time[0] /= items, time[1] /= items, time[2] /= items;
     for (int i = 0; i < nest->n_code; i++)
         if (nest->code[i].op == GALE__NEST_LOAD || nest->code[i].op == GALE__NEST_TAKE)
             add_load(c, k, &nest->code[i], kind, time, work);

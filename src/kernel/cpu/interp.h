@@ -36,8 +36,8 @@ typedef enum gale__cpu_last_kind {
     GALE__CPU_LAST_BYTES,
     GALE__CPU_LAST_BYTES_DEPTH
 } gale__cpu_last_kind;
-/* ns: its time with values as declared, and channels-last. */
-gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[2]);
+/* ns: its time with values as declared, channels-last, and of 1 x 1 convolutions with one of both channels-last. */
+gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[3]);
 /* How it runs, for reports and tests: "map", "row", "column", "contraction" ... */
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k);
 #endif

@@ -12,6 +12,7 @@
 
 enum {
     PIXELS = GALE__POINT_PIXELS,
+    PIXELS_HALF = 12, /* of a tile with AVX2, which sums six at a time */
     CHANNELS = GALE__POINT_CHANNELS,
     VECTOR = 16,
     K_STEPS = 768, /* that are summed in registers */
@@ -32,6 +33,9 @@ enum {
     LEAST_CHANNELS = 8 /* fewer leave most of a vector empty */
 };
 #define BORDER_COST 1.1
+
+/* As AVX-512 has, 32 of 16 numbers; AVX2 has 16 of 8. */
+static bool has_large_registers(void) { return gale__simd_get()->upright_done != NULL; }
 
 static int64_t padded(int64_t channels) { return parts(channels, VECTOR) * VECTOR; }
 
@@ -157,11 +161,30 @@ static bool find_finish(gale__cpu_last *l, bool last)
     return q->out && !q->also && q->run == lanes.count && !(last && (q->scale || q->bias));
 }
 
-/* Nanoseconds of a multiplication, one core of a Granite Rapids Xeon: as declared and channels-last.  Maps as declared
- * fill vectors better the wider they are. */
-static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double ns[2])
+/* The same of one core of a Zen 3 EPYC, with AVX2: as declared, results by channel are computed row by row.  A side
+ * as declared alone costs more than both. */
+static void estimate_half(const gale__cpu_last *l, gale__cpu_last_kind kind, double work, double ns[3])
+{
+    if (kind == GALE__CPU_LAST_POINT) {
+        double full = (double)l->channels / (double)padded(l->channels); /* lanes of its vectors that count */
+        ns[0] = work * 0.0335;
+        ns[1] = work * (l->channels > VECTOR ? 0.0275 : 0.04) / full;
+        ns[2] = 1.2 * fmax(ns[0], ns[1]);
+        return;
+    }
+    ns[0] = work * (l->columns <= NARROW_COLUMNS ? 0.19 : 0.085) * (l->step > 1 ? 2.2 : 1);
+    ns[1] = work * 0.055 * (l->step > 1 ? 1.6 : 1);
+}
+
+/* Nanoseconds of a multiplication, one core of a Granite Rapids Xeon: as declared, channels-last and, of 1 x 1, one
+ * side channels-last.  Maps as declared fill vectors better the wider they are. */
+static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double ns[3])
 {
     double work = (double)l->channels * (double)l->columns * (double)l->rows.count * (double)l->k;
+    if (!has_large_registers()) {
+        estimate_half(l, kind, work, ns);
+        return;
+    }
     if (kind == GALE__CPU_LAST_POINT) {
         bool small = l->columns < POINT_COLUMNS && l->columns % PANEL;
         ns[0] = work * (small ? 0.0138 : 0.0110);
@@ -180,7 +203,7 @@ static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double n
     ns[1] = work * (narrow ? 0.030 : 0.025) * (l->step > 1 ? 1.3 : 1) * (l->columns > WIDE_COLUMNS ? 1.5 : 1);
 }
 
-gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[2])
+gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[3])
 {
     gale__cpu_last l;
     gale__cpu_last_kind kind = look(nest, &l);
@@ -189,7 +212,9 @@ gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[2])
     if (!find_finish(&l, false) || q->scale || (q->bias && q->bias->stride[l.channel] != 1) ||
         (q->other && (kind == GALE__CPU_LAST_DEPTH || !q->other->stride[l.channel])))
         return GALE__CPU_LAST_NONE;
+    ns[2] = 0;
     estimate(&l, kind, ns);
+    if (!ns[2]) ns[2] = ns[1];
     return kind;
 }
 
@@ -202,7 +227,7 @@ static int64_t step_of(const gale__cpu_last *l, const gale__nest_access *a)
 static void divide_points(gale__cpu_last *l)
 {
     int64_t width = gale__parallel_now(), panels = parts(l->channels, CHANNELS);
-    l->tiles = parts(l->columns, PIXELS);
+    l->tiles = parts(l->columns, has_large_registers() ? PIXELS : PIXELS_HALF);
     for (l->block = BLOCK_TILES;; l->block /= 2) {
         l->blocks = parts(l->tiles * l->rows.count, l->block);
         l->groups = width < 2 ? 1 : least(panels, parts(TASKS_EACH * width, l->blocks));
@@ -423,7 +448,7 @@ static void finish_point(const gale__cpu_last *l, const tile *x, gale__simd_poin
     done.lanes = x->pixels;
     if (l->early) done.bias = NULL;
     if (l->early) q->activate(x->sums, (size_t)(x->pixels * CHANNELS));
-    gale__simd_get()->upright_done(&done, x->sums); /* turns it */
+    gale__simd_get()->point_done(&done, x->sums); /* turns it */
     if (!l->early) gale__cpu_finish_activate(q, &done, 0, d.lanes, 0, x->pixels);
 }
 

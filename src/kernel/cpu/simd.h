@@ -379,6 +379,7 @@ typedef struct gale__simd {
     /* Of any step, 1 and 2, of 16 and 32 rows, by lanes; NULL: there are none. */
     gale__simd_upright_sum *upright[3][2][GALE__UPRIGHT_LANES + 1];
     void (*upright_done)(const gale__simd_done *d, const float *sums);
+    void (*point_done)(const gale__simd_done *d, const float *sums); /* the same where `point` is, also without those */
     gale__simd_point_sum
         *point[2][2][GALE__POINT_PIXELS + 1]; /* 1: k_step is 1; 16 and 32 channels; pixels.  NULL: none */
     void (*wide)(const gale__simd_wide *d, int64_t first, int64_t channels); /* some of its channels, 16 or more */

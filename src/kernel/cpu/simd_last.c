@@ -1,8 +1,10 @@
 /* Convolutions over values that are stored channels-last: vectors are channels of the result.  Of 1 x 1 convolutions up
  * to 14 pixels by 32 channels are summed in registers; elements of pixels are loaded from the map into all lanes.  By
- * channel, up to 8 neighbouring results of 16 channels are summed together, with one load for each tap. */
+ * channel, up to 8 neighbouring results of a vector of channels are summed together, with one load for each tap.  AVX2
+ * has half the registers, each of half the size: there 14 by 32 are made of tiles of up to 6 by 16. */
 #include "kernel/cpu/simd_isa.h"
 
+#if defined __AVX512F__ || (defined __AVX2__ && defined __FMA__)
 #ifdef __AVX512F__
 #include "kernel/cpu/simd_lanes.h"
 
@@ -76,31 +78,162 @@ POINTS(POINT, 1, 0)
 POINTS(POINT, 2, 0)
 POINTS(POINT, 1, 1)
 POINTS(POINT, 2, 1)
+#define VEC __m512
+#define VEC_LANES 16
+#define VEC_(name) _mm512_##name##_ps
+#else
+#include <immintrin.h>
 
-/* P results of 16 channels, S places apart, of T taps across: a place, once loaded, serves all of them.  edge: places
- * outside [lo, hi) are. */
+#define VEC __m256
+#define VEC_LANES 8
+#define VEC_(name) _mm256_##name##_ps
+
+static __m256i first_lanes(int64_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > 8 ? 8 : (int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* Whole vectors without a mask: some processors take ten times as long to store with one. */
+static inline __m256 read_lanes(const float *from, int64_t n)
+{
+    return n >= 8 ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, first_lanes(n));
+}
+
+static inline void write_lanes(float *to, int64_t n, __m256 x)
+{
+    if (n >= 8) _mm256_storeu_ps(to, x);
+    else _mm256_maskstore_ps(to, first_lanes(n), x);
+}
+
+/* P pixels from `pixel` on, by 16 channels from `channel` on; weights: how far steps of k are apart. */
+#define TILE(P)                                                                                                   \
+    static void tile_##P(const gale__simd_point *d, int64_t pixel, int64_t channel, int64_t weights)              \
+    {                                                                                                             \
+        const __m256 lo = _mm256_set1_ps(d->lo), hi = _mm256_set1_ps(d->hi);                                      \
+        const int64_t step = d->step, k_step = d->k_step, some[2] = {d->lanes - channel, d->lanes - channel - 8}; \
+        const float *p = d->x + pixel * step, *q = p + 3 * step, *w = d->w + channel;                             \
+        __m256 s[P][2];                                                                                           \
+        _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++)                                                       \
+        {                                                                                                         \
+            __m256 start = d->start ? read_lanes(d->start + channel + 8 * v, some[v]) : _mm256_setzero_ps();      \
+            _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) s[i][v] = start;                                  \
+        }                                                                                                         \
+        for (int64_t k = d->k; k > 0; k--, w += weights, p += k_step, q += k_step) {                              \
+            __m256 a = _mm256_loadu_ps(w), b = _mm256_loadu_ps(w + 8);                                            \
+            __builtin_prefetch(w + 16 * weights);                                                                 \
+            _Pragma("GCC unroll 6") for (int i = 0; i < P; i++)                                                   \
+            {                                                                                                     \
+                __m256 x = _mm256_broadcast_ss((i < 3 ? p : q) + i % 3 * step);                                   \
+                s[i][0] = _mm256_fmadd_ps(x, a, s[i][0]);                                                         \
+                s[i][1] = _mm256_fmadd_ps(x, b, s[i][1]);                                                         \
+            }                                                                                                     \
+        }                                                                                                         \
+        _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++)   \
+        {                                                                                                         \
+            int64_t c = channel + 8 * v;                                                                          \
+            __m256 y = s[i][v];                                                                                   \
+            if (some[v] <= 0) continue;                                                                           \
+            if (d->other) y = _mm256_add_ps(y, read_lanes(d->other + (pixel + i) * d->other_pitch + c, some[v])); \
+            y = _mm256_min_ps(hi, _mm256_max_ps(lo, y));                                                          \
+            write_lanes(d->out + (pixel + i) * d->out_pitch + c, some[v], y);                                     \
+        }                                                                                                         \
+    }
+TILE(1)
+TILE(2)
+TILE(3)
+TILE(4)
+TILE(5)
+TILE(6)
+
+/* In tiles of nearly the same height. */
+static void sum_points(const gale__simd_point *d, int64_t pixels, int64_t channels)
+{
+    static void (*const tiles[])(const gale__simd_point *d, int64_t pixel, int64_t channel, int64_t weights) = {
+        tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+    int64_t parts = (pixels + 5) / 6;
+    for (int64_t c = 0; c < channels; c += 16)
+        for (int64_t i = 0, left = parts; i < pixels; left--) {
+            int64_t n = (pixels - i + left - 1) / left;
+            tiles[n - 1](d, i, c, channels);
+            i += n;
+        }
+}
+
+/* Eight pixels of eight channels, turned. */
+static void turn(const float *sums, __m256 y[8])
+{
+    __m256 a[8], b[8];
+    for (int i = 0; i < 4; i++) {
+        const float *s = sums + i * GALE__POINT_CHANNELS, *t = s + 4 * GALE__POINT_CHANNELS;
+        a[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(s)), _mm_loadu_ps(t), 1);
+        a[i + 4] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(s + 4)), _mm_loadu_ps(t + 4), 1);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]), b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+        b[i + 2] = _mm256_unpacklo_ps(a[i + 2], a[i + 3]), b[i + 3] = _mm256_unpackhi_ps(a[i + 2], a[i + 3]);
+        y[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44), y[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        y[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44), y[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+}
+
+/* Row r, eight lanes from `lane` on. */
+static void put(const gale__simd_done *d, int64_t r, int64_t lane, __m256 x)
+{
+    if (d->bias) x = _mm256_add_ps(x, _mm256_set1_ps(d->bias[r * d->bias_pitch]));
+    if (d->scale) x = _mm256_mul_ps(x, _mm256_set1_ps(d->scale[r * d->scale_pitch]));
+    if (d->other) x = _mm256_add_ps(x, read_lanes(d->other + r * d->other_pitch + lane, d->lanes - lane));
+    x = _mm256_min_ps(_mm256_set1_ps(d->hi), _mm256_max_ps(_mm256_set1_ps(d->lo), x));
+    write_lanes(d->out + r * d->out_pitch + lane, d->lanes - lane, x);
+}
+
+static void done(const gale__simd_done *d, const float *sums)
+{
+    for (int64_t lane = 0; lane < d->lanes; lane += 8)
+        for (int64_t r = 0; r < d->rows; r += 8) {
+            __m256 y[8];
+            turn(sums + lane * GALE__POINT_CHANNELS + r, y);
+            for (int64_t c = 0; c < 8 && r + c < d->rows; c++) put(d, r + c, lane, y[c]);
+        }
+}
+
+#define POINT(P, V, unit) \
+    static void point_##unit##_##V##_##P(const gale__simd_point *d) { sum_points(d, P, 16 * V); }
+#define POINTS(X, v, u) \
+    X(1, v, u)          \
+    X(2, v, u)          \
+    X(3, v, u)          \
+    X(4, v, u)          \
+    X(5, v, u) X(6, v, u) X(7, v, u) X(8, v, u) X(9, v, u) X(10, v, u) X(11, v, u) X(12, v, u) X(13, v, u) X(14, v, u)
+POINTS(POINT, 1, 0)
+POINTS(POINT, 2, 0)
+POINTS(POINT, 1, 1)
+POINTS(POINT, 2, 1)
+#endif
+
+/* P results of a vector of channels, S places apart, of T taps across: a place, once loaded, serves all of them.  edge:
+ * places outside [lo, hi) are. */
 #define WIDE(P, S, T, edge)                                                                                          \
     static void wide_##S##_##T##_##edge##_##P(                                                                       \
-        const gale__simd_wide *d, float *y, const float *x, const float *w, int64_t lo, int64_t hi, __m512 bias)     \
+        const gale__simd_wide *d, float *y, const float *x, const float *w, int64_t lo, int64_t hi, VEC bias)        \
     {                                                                                                                \
-        const __m512 low = _mm512_set1_ps(d->lo), high = _mm512_set1_ps(d->hi);                                      \
+        const VEC low = VEC_(set1)(d->lo), high = VEC_(set1)(d->hi);                                                 \
         const int64_t place = d->place, pitch = d->channels, y_step = d->y_step;                                     \
-        __m512 s[P];                                                                                                 \
+        VEC s[P];                                                                                                    \
         _Pragma("GCC unroll 8") for (int i = 0; i < P; i++) s[i] = bias;                                             \
         for (int64_t u = d->first; u < d->last; u++) {                                                               \
             const float *from = x + u * d->hop_y, *tap = w + u * T * pitch;                                          \
-            __m512 k[T];                                                                                             \
-            _Pragma("GCC unroll 7") for (int t = 0; t < T; t++) k[t] = _mm512_loadu_ps(tap + t * pitch);             \
+            VEC k[T];                                                                                                \
+            _Pragma("GCC unroll 7") for (int t = 0; t < T; t++) k[t] = VEC_(loadu)(tap + t * pitch);                 \
             _Pragma("GCC unroll 32") for (int j = 0; j < (P - 1) * S + T; j++, from += place)                        \
             {                                                                                                        \
                 if (edge && (j < lo || j >= hi)) continue;                                                           \
-                __m512 v = _mm512_loadu_ps(from);                                                                    \
+                VEC v = VEC_(loadu)(from);                                                                           \
                 _Pragma("GCC unroll 7") for (int t = 0; t < T; t++) if (j >= t && (j - t) % S == 0 && j - t < P * S) \
-                    s[(j - t) / S] = _mm512_fmadd_ps(k[t], v, s[(j - t) / S]);                                       \
+                    s[(j - t) / S] = VEC_(fmadd)(k[t], v, s[(j - t) / S]);                                           \
             }                                                                                                        \
         }                                                                                                            \
         _Pragma("GCC unroll 8") for (int i = 0; i < P; i++)                                                          \
-            _mm512_storeu_ps(y + i * y_step, _mm512_min_ps(high, _mm512_max_ps(low, s[i])));                         \
+            VEC_(storeu)(y + i * y_step, VEC_(min)(high, VEC_(max)(low, s[i])));                                     \
     }
 #define WIDES(X, S, T, e) \
     X(1, S, T, e) X(2, S, T, e) X(3, S, T, e) X(4, S, T, e) X(5, S, T, e) X(6, S, T, e) X(7, S, T, e) X(8, S, T, e)
@@ -114,7 +247,7 @@ FORMS(WIDE, 1, 3) FORMS(WIDE, 1, 5) FORMS(WIDE, 1, 7) FORMS(WIDE, 2, 3) FORMS(WI
         {WIDES(ENTRY, S, T, 0)}, { WIDES(ENTRY, S, T, 1) } \
     }
     typedef void wide_fn(
-        const gale__simd_wide *d, float *y, const float *x, const float *w, int64_t lo, int64_t hi, __m512 bias);
+        const gale__simd_wide *d, float *y, const float *x, const float *w, int64_t lo, int64_t hi, VEC bias);
 
 /* The last vector of channels may overlap the one before. */
 static void wide(const gale__simd_wide *d, int64_t first, int64_t channels)
@@ -123,9 +256,9 @@ static void wide(const gale__simd_wide *d, int64_t first, int64_t channels)
     static wide_fn *const fn[2][3][2][MOST] = {
         {ENTRIES(1, 3), ENTRIES(1, 5), ENTRIES(1, 7)}, {ENTRIES(2, 3), ENTRIES(2, 5), ENTRIES(2, 7)}};
     wide_fn *const(*form)[MOST] = fn[d->step - 1][d->across / 2 - 1];
-    for (int64_t at = 0, c, end = first + channels; at < channels; at += 16) {
-        c = first + at + 16 <= end ? first + at : end - 16;
-        __m512 bias = d->bias ? _mm512_loadu_ps(d->bias + c) : _mm512_setzero_ps();
+    for (int64_t at = 0, c, end = first + channels; at < channels; at += VEC_LANES) {
+        c = first + at + VEC_LANES <= end ? first + at : end - VEC_LANES;
+        VEC bias = d->bias ? VEC_(loadu)(d->bias + c) : VEC_(setzero)();
         for (int64_t i = 0, n; i < d->columns; i += n) {
             int64_t parts = (d->columns - i + MOST - 1) / MOST, lo = -d->inside - i * d->step, hi = lo + d->extent;
             n = (d->columns - i + parts - 1) / parts;
@@ -144,6 +277,9 @@ void SIMD(last)(gale__simd *t)
     POINTS(ENTRY, 1, 1)
     POINTS(ENTRY, 2, 1)
     t->wide = wide;
+#ifndef __AVX512F__
+    t->point_done = done;
+#endif
 }
 #else
 void SIMD(last)(gale__simd *t) { (void)t; }

@@ -112,7 +112,7 @@ void SIMD(upright)(gale__simd *t)
 {
     SUMS(ENTRY, 1)
     SUMS(ENTRY, 2)
-    t->upright_done = done;
+    t->upright_done = t->point_done = done;
 }
 #else
 void SIMD(upright)(gale__simd *t) { (void)t; }
