@@ -1,5 +1,5 @@
 /* Runs the steps of a tape over blocks. */
-#include "kernel/cpu/tape.h"
+#include "kernel/cpu/by_row.h"
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
@@ -60,7 +60,9 @@ void gale__cpu_frame_init(
     if (lanes > t->block) lanes = t->block;
     for (size_t i = 0; i < t->n_consts; i++) {
         const gale__cpu_tape_const *c = &t->consts[i];
-        t->simd->fill[log2_of(c->size)](f->registers[c->reg], const_bits(f, c), t->regs[c->reg].single ? 1 : lanes);
+        const gale__cpu_reg *r = &t->regs[c->reg];
+        size_t n = r->single ? 1 : r->by_row && t->rows_most < lanes ? t->rows_most : lanes;
+        t->simd->fill[log2_of(c->size)](f->registers[c->reg], const_bits(f, c), n);
     }
 }
 
@@ -222,8 +224,9 @@ static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
     }
     mover m = {.frame = f, .step = s, .block = f->registers[s->fn ? s->c : s->d], .memory = memory};
     if (plain) load_piece(&m, &p);
+    else if (s->access->n_guards) gale__cpu_walk(f, s->access, load_piece, &m);
     else if (!load_turned(f, s, m.block, memory) && !load_repeated(f, s, m.block, memory))
-        gale__cpu_walk(f, s->access, load_piece, &m);
+        gale__cpu_load_rows(f, s->access, s->size, m.block, memory);
     if (s->fn) s->fn(f->registers[s->d], m.block, NULL, NULL, f->lanes);
 }
 
@@ -292,7 +295,8 @@ static void run_store(gale__cpu_frame *f, const gale__cpu_step *s)
         s->fn(f->registers[s->c], m.block, NULL, NULL, f->lanes);
         m.block = f->registers[s->c];
     }
-    gale__cpu_walk(f, s->access, store_piece, &m);
+    if (s->access->n_guards) gale__cpu_walk(f, s->access, store_piece, &m);
+    else gale__cpu_store_rows(f, s->access, s->size, m.memory, m.block);
 }
 
 static void scatter_piece(void *arg, const gale__cpu_piece *p)
@@ -364,6 +368,11 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
         break;
     case GALE__CPU_STEP_LOAD: run_load(f, s); break;
     case GALE__CPU_STEP_TAKE: run_take(f, s); break;
+    case GALE__CPU_STEP_TAKE_ROWS:
+        if (s->access) place_output(f, s);
+        else r[s->d] = slot_of(f, s->d);
+        gale__cpu_take_rows(f, s);
+        break;
     case GALE__CPU_STEP_INDEX:
         m = (mover){.frame = f, .step = s, .block = r[s->d]};
         gale__cpu_walk(f, s->access, index_piece, &m);
