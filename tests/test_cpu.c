@@ -823,6 +823,22 @@ static void random_nest(build *b)
     if (!last && b->code[v].inner) random_store(b, v, 1);
 }
 
+/* Copies are loaded straight into the result: padded, flipped, repeated and in short rows, over more than one block. */
+TEST(copies)
+{
+    for (int i = 0; i < (test_light() ? 60 : 300); i++) {
+        build b;
+        gale_type type = random_storage();
+        int64_t extent[3] = {1 + below(40), 1 + below(40), 1 + below(i % 5 ? 60 : 300)};
+        if (i % 20 == 0) extent[below(3)] = 40000, extent[below(3)] = 2;
+        if (extent[0] * extent[1] * extent[2] > 200000) extent[0] = 1;
+        build_init(&b, 3, 0, extent);
+        int x = add_load(&b, random_access(&b, type, 3), 0);
+        add_store(&b, x, dense_access(&b, type, 7, true));
+        if (!CHECK(agree(&b, "copy"))) return;
+    }
+}
+
 TEST(random_nests)
 {
     int count = getenv("CPU_NESTS") ? atoi(getenv("CPU_NESTS"))
@@ -1024,5 +1040,5 @@ static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name(
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
     ROW(few_bytes), ROW(few_columns), ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights),
-    ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(rows_by_index), ROW(in_place),
+    ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(rows_by_index), ROW(in_place), ROW(copies),
     ROW(random_nests), ROW(threads), ROW(widths), ROW(pools), ROW(scratch_grows), ROW(faults))

@@ -203,6 +203,14 @@ static bool load_repeated(const gale__cpu_frame *f, const gale__cpu_step *s, cha
     return true;
 }
 
+/* Lets d stand for the output's memory, or for its own slot where elements are not adjacent. */
+static void place_output(gale__cpu_frame *f, const gale__cpu_step *s, const gale__nest_access *out)
+{
+    gale__cpu_piece p;
+    bool row = !f->aliased && gale__cpu_walk_plain(f, out, &p) && p.stride == 1;
+    f->registers[s->d] = row ? (char *)f->buffers[out->buffer] + p.address * ((int64_t)1 << s->size) : slot_of(f, s->d);
+}
+
 static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
@@ -217,7 +225,8 @@ static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
         f->registers[s->d] = from;
         return;
     }
-    if (!s->fn) f->registers[s->d] = slot_of(f, s->d);
+    if (s->out) place_output(f, s, s->out);
+    else if (!s->fn) f->registers[s->d] = slot_of(f, s->d);
     if (s->fn && row) {
         s->fn(f->registers[s->d], from, NULL, NULL, f->lanes);
         return;
@@ -324,15 +333,6 @@ static void run_scatter(gale__cpu_frame *f, const gale__cpu_step *s)
     gale__cpu_walk(f, s->access, scatter_piece, &m);
 }
 
-/* Lets d stand for the output's memory, or for its own slot where elements are not adjacent. */
-static void place_output(gale__cpu_frame *f, const gale__cpu_step *s)
-{
-    gale__cpu_piece p;
-    bool row = !f->aliased && gale__cpu_walk_plain(f, s->access, &p) && p.stride == 1;
-    f->registers[s->d] =
-        row ? (char *)f->buffers[s->access->buffer] + p.address * ((int64_t)1 << s->size) : slot_of(f, s->d);
-}
-
 static void run_spread(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     size_t per = f->lanes / f->rows;
@@ -363,13 +363,13 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
     float e;
     switch ((gale__cpu_step_kind)s->kind) {
     case GALE__CPU_STEP_OP:
-        if (s->access) place_output(f, s);
+        if (s->access) place_output(f, s, s->access);
         s->fn(r[s->d], r[s->a], s->b < 0 ? NULL : r[s->b], s->c < 0 ? NULL : r[s->c], f->lanes);
         break;
     case GALE__CPU_STEP_LOAD: run_load(f, s); break;
     case GALE__CPU_STEP_TAKE: run_take(f, s); break;
     case GALE__CPU_STEP_TAKE_ROWS:
-        if (s->access) place_output(f, s);
+        if (s->access) place_output(f, s, s->access);
         else r[s->d] = slot_of(f, s->d);
         gale__cpu_take_rows(f, s);
         break;
@@ -378,7 +378,7 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
         gale__cpu_walk(f, s->access, index_piece, &m);
         break;
     case GALE__CPU_STEP_TRIPLE:
-        if (s->access) place_output(f, s);
+        if (s->access) place_output(f, s, s->access);
         memcpy(&e, &s->imm, 4);
         s->triple(r[s->d], r[s->a], r[s->b], r[s->c], e, f->lanes);
         break;

@@ -340,6 +340,11 @@ static void assign_slots(gale__cpu_tape *t, int *free_list)
 static bool goes_through(const gale__cpu_tape *t, int from)
 {
     int ops = 0, last = t->nest->n_outer - 1;
+    const gale__cpu_step *load = t->n_steps == (size_t)from + 2 ? &t->steps[from] : NULL;
+    if (load && load->out && last >= 0 && !t->nest->n_inner) { /* a copy, unless it is a transposition */
+        int64_t step = load->access->stride[last];
+        if (step > -4 && step < 4 && load->out->stride[last] == 1) return true;
+    }
     for (size_t s = (size_t)from; s < t->n_steps; s++) {
         const gale__cpu_step *step = &t->steps[s];
         bool op = step->kind == GALE__CPU_STEP_OP || step->kind == GALE__CPU_STEP_TRIPLE ||

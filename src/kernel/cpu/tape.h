@@ -12,7 +12,7 @@
 typedef enum gale__cpu_step_kind {
     GALE__CPU_STEP_OP,        /* fn(d, a, b, c); with an access, d stands for its memory where elements are adjacent */
     GALE__CPU_STEP_TRIPLE,    /* triple(d, a, b, c, imm); the same */
-    GALE__CPU_STEP_LOAD,      /* access to d; fn: widen, through raw register c */
+    GALE__CPU_STEP_LOAD,      /* access to d; fn: widen, through raw register c; with `out`, d stands for its memory */
     GALE__CPU_STEP_TAKE,      /* access plus index a, clamped to [0, imm), to d; b: index register, c: raw register */
     GALE__CPU_STEP_TAKE_ROWS, /* the same by rows of the block: spot, and an index a for each row (-1: none), to d; with
                                  an access as for OP; fn: widen, through raw register c */
@@ -36,6 +36,7 @@ typedef struct gale__cpu_step {
     int32_t d, a, b, c; /* registers */
     const gale__nest_access *access;
     const gale__cpu_spot *spot;
+    const gale__nest_access *out;
     union {
         gale__simd_fn *fn;
         gale__simd_triple *triple;
