@@ -5,25 +5,35 @@
 
 enum { SHORT = 512 };
 
-/* The end of a row may be copied twice. */
-static inline void copy(char *restrict to, const char *restrict from, size_t n)
+/* `rows` rows of n bytes; the end of a row may be copied twice. */
+static void copy_rows(
+    char *restrict to, int64_t to_pitch, const char *restrict from, int64_t from_pitch, size_t n, size_t rows)
 {
     if (n > SHORT) {
-        memcpy(to, from, n);
+        for (; rows; rows--, to += to_pitch, from += from_pitch) memcpy(to, from, n);
     } else if (n >= 32) {
-        for (size_t i = 0; i + 32 <= n; i += 32) memcpy(to + i, from + i, 32);
-        if (n % 32) memcpy(to + n - 32, from + n - 32, 32);
+        for (; rows; rows--, to += to_pitch, from += from_pitch) {
+            for (size_t i = 0; i + 32 <= n; i += 32) memcpy(to + i, from + i, 32);
+            memcpy(to + n - 32, from + n - 32, 32);
+        }
     } else if (n >= 16) {
-        memcpy(to, from, 16);
-        memcpy(to + n - 16, from + n - 16, 16);
+        for (; rows; rows--, to += to_pitch, from += from_pitch) {
+            memcpy(to, from, 16);
+            memcpy(to + n - 16, from + n - 16, 16);
+        }
     } else if (n >= 8) {
-        memcpy(to, from, 8);
-        memcpy(to + n - 8, from + n - 8, 8);
+        for (; rows; rows--, to += to_pitch, from += from_pitch) {
+            memcpy(to, from, 8);
+            memcpy(to + n - 8, from + n - 8, 8);
+        }
     } else if (n >= 4) {
-        memcpy(to, from, 4);
-        memcpy(to + n - 4, from + n - 4, 4);
+        for (; rows; rows--, to += to_pitch, from += from_pitch) {
+            memcpy(to, from, 4);
+            memcpy(to + n - 4, from + n - 4, 4);
+        }
     } else {
-        for (size_t i = 0; i < n; i++) to[i] = from[i];
+        for (; rows; rows--, to += to_pitch, from += from_pitch)
+            for (size_t i = 0; i < n; i++) to[i] = from[i];
     }
 }
 
@@ -38,66 +48,87 @@ static void repeat(const gale__simd *simd, int size, char *to, const char *from,
     simd->fill[size](to, bits, n);
 }
 
-/* Where the rows of a block are, one after another. */
-typedef struct rows {
+/* A block as sheets: some rows of equal length, one pitch apart. */
+typedef struct sheets {
     const gale__nest_access *access;
     const gale__cpu_span *span;
-    int64_t at[GALE__NEST_DIMS], address, row, step; /* step: along a row */
-    size_t left, n;                                  /* lanes of the block, and of the row at hand */
-} rows;
+    int64_t at[GALE__NEST_DIMS], address, pitch, step; /* step: along a row */
+    size_t left, n, rows;                              /* lanes of the block, of a row; rows of the sheet at hand */
+} sheets;
 
-static void begin_rows(rows *r, const gale__cpu_frame *f, const gale__nest_access *a)
-{
-    const gale__cpu_span *s = f->span;
-    int last = s->n - 1;
-    *r = (rows){.access = a, .span = s, .left = f->lanes, .n = f->lanes};
-    r->address = gale__cpu_address(a, f->at, f->tape->n_dims);
-    for (int k = 0; k < s->n; k++) r->at[k] = f->at[s->dim[k]] - s->base[k];
-    r->row = last < 0 ? 1 : s->extent[last];
-    r->step = last < 0 ? 0 : a->stride[s->dim[last]];
-    if (last >= 0 && (int64_t)r->n > r->row - r->at[last]) r->n = (size_t)(r->row - r->at[last]);
-}
-
-static void next_row(rows *r)
+/* Part of one row, or as many whole ones as the next slower dimension has left. */
+static void set_sheet(sheets *r)
 {
     int last = r->span->n - 1;
-    r->left -= r->n;
+    r->n = r->left;
+    r->rows = 1;
+    if (last < 0) return;
+    int64_t row = r->span->extent[last], in_row = row - r->at[last];
+    if ((int64_t)r->n > in_row) r->n = (size_t)in_row;
+    if (last == 0 || (int64_t)r->n < row) return;
+    int64_t down = r->span->extent[last - 1] - r->at[last - 1], whole = (int64_t)r->left / row;
+    r->rows = (size_t)(whole < down ? whole : down);
+}
+
+static void begin_sheets(sheets *r, const gale__cpu_frame *f, const gale__nest_access *a)
+{
+    const gale__cpu_span *s = f->span;
+    *r = (sheets){.access = a, .span = s, .left = f->lanes};
+    r->address = gale__cpu_address(a, f->at, f->tape->n_dims);
+    for (int k = 0; k < s->n; k++) r->at[k] = f->at[s->dim[k]] - s->base[k];
+    if (s->n > 0) r->step = a->stride[s->dim[s->n - 1]];
+    if (s->n > 1) r->pitch = a->stride[s->dim[s->n - 2]];
+    set_sheet(r);
+}
+
+static void next_sheet(sheets *r)
+{
+    int last = r->span->n - 1;
+    int64_t by = (int64_t)r->rows;
+    r->left -= r->n * r->rows;
     if (last >= 0) r->address -= r->step * r->at[last], r->at[last] = 0;
-    for (int k = last - 1; k >= 0; k--) {
+    for (int k = last - 1; k >= 0; k--, by = 1) {
         int64_t step = r->access->stride[r->span->dim[k]];
-        r->address += step;
-        if (++r->at[k] < r->span->extent[k]) break;
+        r->address += step * by;
+        r->at[k] += by;
+        if (r->at[k] < r->span->extent[k]) break;
         r->address -= step * r->span->extent[k];
         r->at[k] = 0;
     }
-    r->n = r->left < (size_t)r->row ? r->left : (size_t)r->row;
+    set_sheet(r);
 }
 
 void gale__cpu_load_rows(
     const gale__cpu_frame *f, const gale__nest_access *a, int size, void *block, const char *memory)
 {
-    rows r;
+    sheets r;
     char *to = block;
     const gale__simd *simd = f->tape->simd;
-    for (begin_rows(&r, f, a); r.left; next_row(&r)) {
+    for (begin_sheets(&r, f, a); r.left; next_sheet(&r)) {
         const char *from = memory + r.address * ((int64_t)1 << size);
-        if (r.step == 1) copy(to, from, r.n << size);
-        else if (r.step == 0) repeat(simd, size, to, from, r.n);
-        else simd->gather[size](to, from, r.step, r.n);
-        to += r.n << size;
+        int64_t bytes = (int64_t)(r.n << size), pitch = r.pitch * ((int64_t)1 << size);
+        if (r.step == 1) copy_rows(to, bytes, from, pitch, (size_t)bytes, r.rows);
+        for (size_t i = 0; i < r.rows && r.step != 1; i++) {
+            const char *row = from + (int64_t)i * pitch;
+            if (r.step == 0) repeat(simd, size, to + (int64_t)i * bytes, row, r.n);
+            else simd->gather[size](to + (int64_t)i * bytes, row, r.step, r.n);
+        }
+        to += bytes * (int64_t)r.rows;
     }
 }
 
 void gale__cpu_store_rows(
     const gale__cpu_frame *f, const gale__nest_access *a, int size, char *memory, const void *block)
 {
-    rows r;
+    sheets r;
     const char *from = block;
     const gale__simd *simd = f->tape->simd;
-    for (begin_rows(&r, f, a); r.left; next_row(&r)) {
+    for (begin_sheets(&r, f, a); r.left; next_sheet(&r)) {
         char *to = memory + r.address * ((int64_t)1 << size);
-        if (r.step == 1) copy(to, from, r.n << size);
-        else simd->scatter[size](to, from, r.step, r.n);
-        from += r.n << size;
+        int64_t bytes = (int64_t)(r.n << size), pitch = r.pitch * ((int64_t)1 << size);
+        if (r.step == 1) copy_rows(to, pitch, from, bytes, (size_t)bytes, r.rows);
+        for (size_t i = 0; i < r.rows && r.step != 1; i++)
+            simd->scatter[size](to + (int64_t)i * pitch, from + (int64_t)i * bytes, r.step, r.n);
+        from += bytes * (int64_t)r.rows;
     }
 }
