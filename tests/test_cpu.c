@@ -606,6 +606,53 @@ TEST(indirection)
     CHECK(agree(&b, "indirection"));
 }
 
+/* out[i, j, k] of a table, whose index is a sum: 1: of a number for each i, j (buffers are filled with -20 to 20, so
+ * that some are out of range), 2: of a number for each k, 4: the place k itself, 8: a number for each i, 16: the place
+ * j times 3, 32: something of its own for each element, which is no sum by rows. */
+static void taken_rows(build *b, const int64_t *extent, gale_type type, int terms)
+{
+    static const uint32_t masks[] = {3, 4, 0, 1, 0, 7};
+    build_init(b, 3, 0, extent);
+    int sum = add_const(b, GALE_I64, 7);
+    for (int t = 0; t < 6; t++) {
+        int term = -1;
+        if (!(terms >> t & 1)) continue;
+        if (masks[t]) {
+            term = add_load(b, dense_access(b, GALE_I64, masks[t], false), 0);
+        } else {
+            gale__nest_access *walk = add_access(b, -1);
+            walk->stride[t == 2 ? 2 : 1] = 1;
+            term = add(b, GALE__NEST_INDEX, GALE_I64, 0, 0, 0, 0);
+            b->code[term].access = (int32_t)(walk - b->accesses);
+            if (t == 4) term = add(b, GALE__MUL, GALE_I64, 0, term, add_const(b, GALE_I64, 3), 0);
+        }
+        sum = add(b, GALE__ADD, GALE_I64, 0, sum, term, 0);
+    }
+    gale__nest_access *table = add_access(b, add_buffer(b, type, extent[2] + 9, false));
+    int take = add(b, GALE__NEST_TAKE, type, 0, sum, 0, 0);
+    b->code[take].access = (int32_t)(table - b->accesses);
+    b->code[take].imm = (uint64_t)extent[2] + 9;
+    if (terms & 8) take = add(b, GALE__ADD, type, 0, take, take, 0);
+    add_store(b, take, dense_access(b, type, 7, true));
+}
+
+TEST(rows_by_index)
+{
+    static const int64_t shapes[][3] = {{3, 5, 40}, {2, 3, 3000}, {40, 7, 3}, {1, 1, 5003}, {2, 300, 64}};
+    static const gale_type types[] = {GALE_F32, GALE_F16, GALE_U8, GALE_I64};
+    for (int i = 0; i < 5 * 64; i++) {
+        build b;
+        gale__cpu_kernel *k = NULL;
+        const int64_t *shape = shapes[i / 64 % 5];
+        if (test_light() && shape[0] * shape[1] * shape[2] > 4000 && i % 7) continue;
+        taken_rows(&b, shape, types[(i / 64 + i / 5) % 4], i % 64);
+        if (!CHECK(agree(&b, "rows by index")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+        bool spread = !(i & 6) && (i & 25) && shape[2] >= 16, by_rows = !(i & 32) && !((i & 2) && (i & 4)) && !spread;
+        if (shape[0] > 1) CHECK_EQ(strcmp(gale__cpu_kernel_schedule(k), "map, rows by index") == 0, by_rows);
+        gale__cpu_kernel_destroy(&k);
+    }
+}
+
 TEST(in_place)
 {
     static float x[5000], y[5000];
@@ -774,6 +821,22 @@ static void random_nest(build *b)
                      : add(b, GALE__XOR, type, 1, v, r, 0);
     }
     if (!last && b->code[v].inner) random_store(b, v, 1);
+}
+
+/* Copies are loaded straight into the result: padded, flipped, repeated and in short rows, over more than one block. */
+TEST(copies)
+{
+    for (int i = 0; i < (test_light() ? 60 : 300); i++) {
+        build b;
+        gale_type type = random_storage();
+        int64_t extent[3] = {1 + below(40), 1 + below(40), 1 + below(i % 5 ? 60 : 300)};
+        if (i % 20 == 0) extent[below(3)] = 40000, extent[below(3)] = 2;
+        if (extent[0] * extent[1] * extent[2] > 200000) extent[0] = 1;
+        build_init(&b, 3, 0, extent);
+        int x = add_load(&b, random_access(&b, type, 3), 0);
+        add_store(&b, x, dense_access(&b, type, 7, true));
+        if (!CHECK(agree(&b, "copy"))) return;
+    }
 }
 
 TEST(random_nests)
@@ -977,5 +1040,5 @@ static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name(
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
     ROW(few_bytes), ROW(few_columns), ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights),
-    ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(in_place), ROW(random_nests), ROW(threads),
-    ROW(widths), ROW(pools), ROW(scratch_grows), ROW(faults))
+    ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(rows_by_index), ROW(in_place), ROW(copies),
+    ROW(random_nests), ROW(threads), ROW(widths), ROW(pools), ROW(scratch_grows), ROW(faults))

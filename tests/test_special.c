@@ -173,6 +173,44 @@ static void check_put(int target, gale_type type, int mode, int64_t n, int64_t c
     free(want), free(have), free(x), free(index);
 }
 
+/* Rows of updates together give what each of them alone does, in any type. */
+TEST(put_runs)
+{
+    enum { N = 90, COUNT = 400 };
+    int64_t index[COUNT];
+    nr_state = 7;
+    for (int i = 0; i < COUNT; i++)
+        index[i] = i && nr_below(20) ? (int64_t)((uint64_t)index[i - 1] + 1) : nr_below(2 * N) - N / 2;
+    index[20] = INT64_MIN, index[21] = INT64_MIN + 1, index[22] = INT64_MAX, index[23] = INT64_MIN;
+    for (gale_type type = 0; type < GALE_TYPE_COUNT; type++)
+        for (int mode = -1; mode <= GALE__RMIN; mode++) {
+            size_t size = gale_type_size(type);
+            if (type == GALE_STRING || !size) continue;
+            char *y = random_values(type, N), *want = malloc(N * size), *x = random_values(type, COUNT);
+            memcpy(want, y, N * size);
+            gale__cpu_put(type, mode, y, N, index, x, COUNT);
+            for (size_t i = 0; i < COUNT; i++) gale__cpu_put(type, mode, want, N, index + i, x + i * size, 1);
+            CHECK_EQ(first_difference(type, want, y, N, 0), -1);
+            free(y), free(want), free(x);
+        }
+}
+
+/* Sums of words, in place too. */
+TEST(scan_words)
+{
+    static const int64_t shapes[][3] = {{1, 1000, 1}, {3, 40, 7}, {5, 1, 4}};
+    for (size_t s = 0; s < 3; s++) {
+        int64_t outer = shapes[s][0], n = shapes[s][1], inner = shapes[s][2], all = outer * n * inner;
+        int64_t *x = random_values(GALE_I64, all), *y = malloc((size_t)all * 8);
+        gale__cpu_scan(GALE_I64, GALE__SUM, x, y, outer, n, inner);
+        for (int64_t i = 0; i < all; i++)
+            CHECK_EQ(y[i], (int64_t)((uint64_t)x[i] + (i / inner % n ? (uint64_t)y[i - inner] : 0)));
+        gale__cpu_scan(GALE_I64, GALE__SUM, x, x, outer, n, inner);
+        CHECK(!memcmp(x, y, (size_t)all * 8));
+        free(x), free(y);
+    }
+}
+
 static void check_target(int target)
 {
     gale_device *device = ir_device(target);
@@ -352,5 +390,5 @@ TEST(recurrent_faults)
 }
 TEST(close) { ir_close_devices(); }
 
-TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(recurrent_steps),
-    ROW(recurrent_loops), ROW(recurrent_faults), ROW(close))
+TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(put_runs), ROW(scan_words),
+    ROW(recurrent_steps), ROW(recurrent_loops), ROW(recurrent_faults), ROW(close))

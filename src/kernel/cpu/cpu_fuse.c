@@ -228,8 +228,12 @@ static void write_through(gale__cpu_tape *t, gale__cpu_section s)
 {
     if (s.count < 2) return;
     gale__cpu_step *store = &t->steps[s.first + s.count - 1], *op = store - 1;
+    if (store->kind == GALE__CPU_STEP_STORE && op->kind == GALE__CPU_STEP_LOAD && op->d == store->a && !op->fn &&
+        !store->fn && !store->access->n_guards && s.count == 2)
+        op->out = store->access; /* a copy */
     if (store->kind != GALE__CPU_STEP_STORE || store->fn || store->access->n_guards ||
-        (op->kind != GALE__CPU_STEP_OP && op->kind != GALE__CPU_STEP_TRIPLE))
+        (op->kind != GALE__CPU_STEP_OP && op->kind != GALE__CPU_STEP_TRIPLE &&
+            (op->kind != GALE__CPU_STEP_TAKE_ROWS || op->fn)))
         return;
     if (op->d != store->a || op->a == op->d) return; /* an accumulator stays where it is */
     op->access = store->access;

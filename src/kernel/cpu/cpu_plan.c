@@ -16,6 +16,9 @@ typedef struct maker {
     int inner[GALE__NEST_CODE_MAX];      /* registers inside the body at hand */
     int cached[GALE__NEST_CODE_MAX];     /* row of the cache, -1: none */
     bool keep;
+    gale__cpu_by_row by_row;
+    int rows[GALE__NEST_CODE_MAX]; /* registers of values with a lane for each row */
+    int spot[GALE__NEST_CODE_MAX]; /* the same of the sums of a spot's terms; -1: none */
 } maker;
 
 static int operand(const gale__nest_instr *in, int k) { return k == 0 ? in->a : k == 1 ? in->b : in->c; }
@@ -107,6 +110,61 @@ static void finish_reduce(maker *m, const gale__cpu_plan_reduce *r)
     m->outer[r->instr] = reg;
 }
 
+static void op_step(maker *m, gale__simd_fn *fn, int d, int a, int b)
+{
+    gale__cpu_tape_step(
+        m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_OP, .fn = fn, .d = d, .a = a, .b = b, .c = -1});
+}
+
+static void spread_step(maker *m, gale_type type, int d, int a)
+{
+    gale__simd_type ct = gale__simd_type_of(type);
+    gale__cpu_tape_step(
+        m->tape, (gale__cpu_step){
+                     .kind = GALE__CPU_STEP_SPREAD, .size = (uint8_t)size_log2(ct), .d = d, .a = a, .b = -1, .c = -1});
+}
+
+/* Values of rows, and for each TAKE by rows the sum of its terms. */
+static gale_status make_rows(maker *m)
+{
+    const gale__cpu_by_row *r = &m->by_row;
+    m->plan->row = m->nest->extent[m->nest->n_outer - 1];
+    m->tape->by_row = true;
+    begin(m, &m->plan->rows);
+    for (int i = 0; i < m->nest->n_code; i++)
+        if (r->by_row[i]) GALE_TRY(gale__cpu_tape_emit(m->tape, i, m->rows));
+    for (int i = 0; i < m->nest->n_code; i++) {
+        m->spot[i] = -1;
+        for (int k = 0; r->spot[i] && k < r->spot[i]->n_terms; k++) {
+            int term = m->rows[r->spot[i]->terms[k]], sum = term;
+            if (k > 0) {
+                sum = gale__cpu_tape_reg(m->tape, 8);
+                op_step(m, m->tape->simd->op[GALE__ADD][GALE__SIMD_TYPE_I64], sum, m->spot[i], term);
+            }
+            m->spot[i] = sum;
+        }
+    }
+    end(m, &m->plan->rows);
+    return GALE_OK;
+}
+
+static gale_status make_lanes(maker *m, int i)
+{
+    const gale__cpu_by_row *r = &m->by_row;
+    gale_type type = (gale_type)m->nest->code[i].type;
+    if (!r->any) return gale__cpu_tape_emit(m->tape, i, m->outer);
+    if (r->spread[i]) {
+        m->outer[i] = gale__cpu_tape_reg(m->tape, gale__simd_type_size(gale__simd_type_of(type)));
+        spread_step(m, type, m->outer[i], m->rows[i]);
+    } else if (r->spot[i]) {
+        m->plan->takes_rows = true;
+        gale__cpu_tape_emit_take_rows(m->tape, i, r->spot[i], m->spot[i], m->outer);
+    } else if (r->by_lane[i]) {
+        return gale__cpu_tape_emit(m->tape, i, m->outer);
+    }
+    return GALE_OK;
+}
+
 static gale_status make_outer(maker *m, int p, gale__cpu_phase *ph)
 {
     begin(m, &ph->outer);
@@ -115,7 +173,7 @@ static gale_status make_outer(maker *m, int p, gale__cpu_phase *ph)
     for (int i = 0; i < m->nest->n_code; i++) {
         const gale__nest_instr *in = &m->nest->code[i];
         if (!m->needed[i] || m->phase[i] != p || in->op == GALE__NEST_REDUCE || is_inner(m, i)) continue;
-        GALE_TRY(gale__cpu_tape_emit(m->tape, i, m->outer));
+        GALE_TRY(make_lanes(m, i));
     }
     end(m, &ph->outer);
     begin(m, &ph->put);
@@ -267,12 +325,7 @@ static void enter_body(maker *m)
         if (!m->plan->inner_lanes || in->op == GALE__NEST_CONST) continue;
         gale__simd_type ct = gale__simd_type_of((gale_type)in->type);
         m->inner[i] = gale__cpu_tape_reg(m->tape, gale__simd_type_size(ct));
-        gale__cpu_tape_step(m->tape, (gale__cpu_step){.kind = GALE__CPU_STEP_SPREAD,
-                                         .size = (uint8_t)size_log2(ct),
-                                         .d = m->inner[i],
-                                         .a = m->outer[i],
-                                         .b = -1,
-                                         .c = -1});
+        spread_step(m, (gale_type)in->type, m->inner[i], m->outer[i]);
     }
 }
 
@@ -358,6 +411,7 @@ static gale_status make_plan(maker *m)
     GALE_TRY(list_reduces(m));
     find_cached(m);
     for (int i = 0; i < m->nest->n_code; i++) m->outer[i] = -1;
+    if (m->by_row.any) GALE_TRY(make_rows(m));
     for (int k = 0; k < p->n_phases; k++) GALE_TRY(make_phase(m, k));
     bool is_short = p->inner_lanes && p->inner.count <= SHORT_ROW;
     size_t lanes = (size_t)(is_short ? p->all.count : p->inner_lanes ? p->inner.count : p->outer.count);
@@ -365,21 +419,34 @@ static gale_status make_plan(maker *m)
         size_t most = KEEP_BYTES / 8 / (size_t)p->tape.n_cached / (size_t)p->inner.count / 16 * 16;
         if (most < lanes) lanes = most < 16 ? 16 : most;
     }
-    gale__cpu_section *sections[GALE__CPU_PHASES * 6];
+    gale__cpu_section *sections[GALE__CPU_PHASES * 6 + 1] = {&p->rows};
     gale__cpu_loop loops[GALE__CPU_PHASES];
     int n_loops = 0;
     for (int k = 0; k < p->n_phases; k++) {
         gale__cpu_phase *ph = &p->phases[k];
         gale__cpu_section *all[6] = {&ph->outer, &ph->put, &ph->init, &ph->enter, &ph->body, &ph->flush};
-        memcpy(sections + 6 * k, all, sizeof all);
+        memcpy(sections + 6 * k + 1, all, sizeof all);
         if (ph->loops) loops[n_loops++] = (gale__cpu_loop){&ph->body, &ph->flush};
     }
-    GALE_TRY(gale__cpu_tape_finish_build(&p->tape, sections, 6 * p->n_phases, loops, n_loops, lanes));
+    GALE_TRY(gale__cpu_tape_finish_build(&p->tape, sections, 6 * p->n_phases + 1, loops, n_loops, lanes));
     p->short_rows = is_short && p->inner.count * 2 <= (int64_t)p->tape.block;
     if (p->tape.n_cached)
         p->tape.cache_lanes =
             p->short_rows ? p->tape.block : (size_t)p->inner.count * (p->inner_lanes ? 1 : p->tape.block);
     p->inner_step = p->inner_lanes ? (int64_t)p->tape.block : 1;
+    return GALE_OK;
+}
+
+static gale_status find_by_row(maker *m)
+{
+    int takes = 0;
+    uint8_t dims[GALE__NEST_DIMS];
+    for (int d = 0; d < GALE__NEST_DIMS; d++) dims[d] = (uint8_t)d;
+    for (int i = 0; i < m->nest->n_code; i++) takes += m->nest->code[i].op == GALE__NEST_TAKE;
+    m->plan->spots = gale__calloc((size_t)takes + 1, sizeof *m->plan->spots);
+    if (!m->plan->spots) return GALE_NO_MEMORY;
+    gale__cpu_by_row_find(&m->by_row, m->nest, m->plan->spots);
+    gale__cpu_span_init(&m->plan->row_span, m->nest, dims, m->nest->n_outer - 1);
     return GALE_OK;
 }
 
@@ -389,7 +456,7 @@ static bool may_keep(const gale__cpu_plan *p)
     return p->inner.count <= (int64_t)(KEEP_BYTES / 8 / (p->inner_lanes ? 1 : 64));
 }
 
-gale_status gale__cpu_plan_init(gale__cpu_plan *p, const gale__nest *nest, bool inner_lanes, bool keep)
+gale_status gale__cpu_plan_init(gale__cpu_plan *p, const gale__nest *nest, bool inner_lanes, bool keep, bool by_row)
 {
     uint8_t dims[GALE__NEST_DIMS];
     for (int d = 0; d < GALE__NEST_DIMS; d++) dims[d] = (uint8_t)d;
@@ -404,7 +471,8 @@ gale_status gale__cpu_plan_init(gale__cpu_plan *p, const gale__nest *nest, bool 
     gale__cpu_tape_init(&p->tape, nest);
     if (!inner_lanes) p->tape.lane_dims = (1u << nest->n_outer) - 1;
     *m = (maker){.plan = p, .nest = nest, .tape = &p->tape, .keep = keep && may_keep(p)};
-    gale_status status = make_plan(m);
+    gale_status status = by_row && nest->n_outer ? find_by_row(m) : GALE_OK;
+    if (status == GALE_OK) status = make_plan(m);
     gale__free(m);
     if (status != GALE_OK) gale__cpu_plan_finish(p);
     return status;
@@ -414,5 +482,6 @@ void gale__cpu_plan_finish(gale__cpu_plan *p)
 {
     gale__cpu_tape_finish(&p->tape);
     gale__free(p->reduces);
+    gale__free(p->spots);
     *p = (gale__cpu_plan){0};
 }

@@ -2,6 +2,8 @@
  * definition, so the results do not depend on the number of threads. */
 #include "kernel/cpu/cpu_special.h"
 #include "base/thread.h"
+#include "kernel/cpu/runs.h"
+#include "kernel/cpu/simd.h"
 #include <string.h>
 
 /* Sort keys: every type as a u64 that sorts like the value (NaN above all). */
@@ -219,12 +221,27 @@ static void scan_ints(const scanner *s, const char *x, char *y)
     }
 }
 
+/* Sums of words: counts of what came before, above all. */
+static void scan_words(const scanner *s, const char *x, char *y)
+{
+    const uint64_t *from = (const uint64_t *)(const void *)x;
+    uint64_t *to = (uint64_t *)(void *)y;
+    memmove(to, from, (size_t)s->inner * sizeof *to);
+    if (s->inner == 1) {
+        uint64_t total = from[0];
+        for (int64_t k = 1; k < s->n; k++) to[k] = total += from[k];
+        return;
+    }
+    for (int64_t k = s->inner; k < s->n * s->inner; k++) to[k] = to[k - s->inner] + from[k];
+}
+
 static void scan_part(void *arg, size_t part, int worker)
 {
     const scanner *s = arg;
     size_t bytes = part * (size_t)(s->n * s->inner) * gale_type_size(s->type);
     (void)worker;
-    (gale__type_is_float(s->type) ? scan_floats : scan_ints)(s, s->x + bytes, s->y + bytes);
+    bool words = gale_type_size(s->type) == sizeof(uint64_t) && s->kind == GALE__SUM;
+    (gale__type_is_float(s->type) ? scan_floats : words ? scan_words : scan_ints)(s, s->x + bytes, s->y + bytes);
 }
 
 void gale__cpu_scan(gale_type type, gale__reduce kind, const void *x, void *y, int64_t outer, int64_t n, int64_t inner)
@@ -233,25 +250,53 @@ void gale__cpu_scan(gale_type type, gale__reduce kind, const void *x, void *y, i
     gale__parallel((size_t)outer, scan_part, &s);
 }
 
+static void put_one(gale_type type, int mode, char *to, const char *from)
+{
+    bool is_signed = gale__type_table[type].kind == 'i';
+    if (gale__type_is_float(type)) {
+        double a = gale__load_f64(type, to), b = gale__load_f64(type, from);
+        gale__store_f64(type, to, STEP(double, mode, a, b));
+    } else if (mode <= GALE__PROD || !is_signed) {
+        uint64_t a = (uint64_t)gale__load_i64(type, to), b = (uint64_t)gale__load_i64(type, from);
+        gale__store_i64(type, to, (int64_t)STEP(uint64_t, mode, a, b));
+    } else {
+        int64_t a = gale__load_i64(type, to), b = gale__load_i64(type, from);
+        gale__store_i64(type, to, STEP(int64_t, mode, a, b));
+    }
+}
+
+/* In the type itself: a sum or product of two f32, computed in double, is rounded to the same f32. */
+static gale__simd_fn *put_many(gale_type type, int mode)
+{
+    static const int ops[4] = {GALE__ADD, GALE__MUL, GALE__MAX, GALE__MIN};
+    bool plain = type == GALE_F32 || type == GALE_F64 || type == GALE_I32 || type == GALE_I64;
+    return mode >= 0 && plain ? gale__simd_get()->op[ops[mode]][gale__simd_type_of(type)] : NULL;
+}
+
+static void copy_one(char *to, const char *from, size_t size)
+{
+    if (size == 4) memcpy(to, from, 4);
+    else if (size == 8) memcpy(to, from, 8);
+    else memcpy(to, from, size);
+}
+
+/* Neighbours that go to neighbouring places, such as rows, go together: each place is met once. */
 void gale__cpu_put(
     gale_type type, int mode, void *y, int64_t n, const int64_t *index, const void *updates, int64_t count)
 {
     size_t size = gale_type_size(type);
-    bool is_float = gale__type_is_float(type), is_signed = gale__type_table[type].kind == 'i';
-    for (int64_t i = 0; i < count; i++) {
-        if (index[i] < 0 || index[i] >= n) continue;
-        char *to = (char *)y + (size_t)index[i] * size;
-        const char *from = (const char *)updates + (size_t)i * size;
-        if (mode < 0) memcpy(to, from, size);
-        else if (is_float) {
-            double a = gale__load_f64(type, to), b = gale__load_f64(type, from);
-            gale__store_f64(type, to, STEP(double, mode, a, b));
-        } else if (mode <= GALE__PROD || !is_signed) {
-            uint64_t a = (uint64_t)gale__load_i64(type, to), b = (uint64_t)gale__load_i64(type, from);
-            gale__store_i64(type, to, (int64_t)STEP(uint64_t, mode, a, b));
-        } else {
-            int64_t a = gale__load_i64(type, to), b = gale__load_i64(type, from);
-            gale__store_i64(type, to, STEP(int64_t, mode, a, b));
-        }
+    gale__simd_fn *many = put_many(type, mode);
+    for (int64_t i = 0, run; i < count; i += run) {
+        run = gale__cpu_even_run(index + i, count - i, 1);
+        if (index[i] <= -run || index[i] >= n) continue;
+        int64_t first = index[i] < 0 ? -index[i] : 0, room = n - index[i], end = run < room ? run : room;
+        char *to = (char *)y + (index[i] + first) * (int64_t)size;
+        const char *from = (const char *)updates + (i + first) * (int64_t)size;
+        if (mode < 0 && end - first == 1) copy_one(to, from, size);
+        else if (mode < 0) memcpy(to, from, (size_t)(end - first) * size);
+        else if (many) many(to, to, from, NULL, (size_t)(end - first));
+        else
+            for (int64_t k = 0; k < end - first; k++)
+                put_one(type, mode, to + (size_t)k * size, from + (size_t)k * size);
     }
 }

@@ -119,6 +119,7 @@ static void choose_blocks(gale__cpu_direct *d)
         d->lanes = block / row * row;
         d->blocks = parts(o->count, d->lanes);
     }
+    if (d->plan.row) d->plan.tape.rows_most = (size_t)parts(d->lanes, d->plan.row);
 }
 
 /* Not for values stored channels-last, where the outer points of a batch share lanes: items would be summed in another
@@ -144,13 +145,14 @@ gale_status gale__cpu_direct_init(gale__cpu_direct *d, const gale__nest *nest)
     for (int i = 0; i < nest->n_outer; i++) outer *= nest->extent[i];
     for (int i = nest->n_outer; i < nest->n_outer + nest->n_inner; i++) inner *= nest->extent[i];
     *d = (gale__cpu_direct){.serial = stores_meet(nest, 0, nest->n_outer)};
-    bool inner_lanes = choose_inner_lanes(nest, outer, inner);
-    GALE_TRY(gale__cpu_plan_init(&d->plan, nest, inner_lanes, true));
+    bool inner_lanes = choose_inner_lanes(nest, outer, inner),
+         by_row = !d->serial && !nest->n_inner && find_turn(nest) < 0;
+    GALE_TRY(gale__cpu_plan_init(&d->plan, nest, inner_lanes, true, by_row));
     choose_blocks(d);
     choose_groups(d, nest);
     if (d->groups > 1 && d->plan.tape.n_cached) { /* a row is no longer in one hand */
         gale__cpu_plan_finish(&d->plan);
-        GALE_TRY(gale__cpu_plan_init(&d->plan, nest, inner_lanes, false));
+        GALE_TRY(gale__cpu_plan_init(&d->plan, nest, inner_lanes, false, false));
         choose_blocks(d);
         choose_groups(d, nest);
     }
@@ -264,6 +266,18 @@ static void set_rectangle(gale__cpu_frame *f, const gale__cpu_direct *d, int64_t
     gale__cpu_frame_set(f, span, 0, (size_t)span->count);
 }
 
+static void set_block(gale__cpu_frame *f, const gale__cpu_direct *d, int64_t start, int64_t n)
+{
+    const gale__cpu_plan *p = &d->plan;
+    size_t rows = p->row ? (size_t)parts(n, p->row) : 1;
+    if (p->row) {
+        gale__cpu_frame_set(f, &p->row_span, start / p->row, rows);
+        gale__cpu_frame_run(f, p->rows);
+    }
+    gale__cpu_frame_set(f, &p->outer, start, (size_t)n);
+    f->rows = rows;
+}
+
 static void run_blocks(void *arg, size_t i, int worker)
 {
     const run *r = arg;
@@ -281,7 +295,7 @@ static void run_blocks(void *arg, size_t i, int worker)
             set_rectangle(&f, d, b, &span);
         } else {
             block_range(d, b, &start, &n);
-            gale__cpu_frame_set(&f, &d->plan.outer, start, (size_t)n);
+            set_block(&f, d, start, n);
         }
         for (int p = 0; p < d->plan.n_phases; p++) {
             gale__cpu_frame_run(&f, d->plan.phases[p].outer);

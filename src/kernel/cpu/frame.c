@@ -1,5 +1,5 @@
 /* Runs the steps of a tape over blocks. */
-#include "kernel/cpu/tape.h"
+#include "kernel/cpu/by_row.h"
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
@@ -60,7 +60,9 @@ void gale__cpu_frame_init(
     if (lanes > t->block) lanes = t->block;
     for (size_t i = 0; i < t->n_consts; i++) {
         const gale__cpu_tape_const *c = &t->consts[i];
-        t->simd->fill[log2_of(c->size)](f->registers[c->reg], const_bits(f, c), t->regs[c->reg].single ? 1 : lanes);
+        const gale__cpu_reg *r = &t->regs[c->reg];
+        size_t n = r->single ? 1 : r->by_row && t->rows_most < lanes ? t->rows_most : lanes;
+        t->simd->fill[log2_of(c->size)](f->registers[c->reg], const_bits(f, c), n);
     }
 }
 
@@ -201,6 +203,14 @@ static bool load_repeated(const gale__cpu_frame *f, const gale__cpu_step *s, cha
     return true;
 }
 
+/* Lets d stand for the output's memory, or for its own slot where elements are not adjacent. */
+static void place_output(gale__cpu_frame *f, const gale__cpu_step *s, const gale__nest_access *out)
+{
+    gale__cpu_piece p;
+    bool row = !f->aliased && gale__cpu_walk_plain(f, out, &p) && p.stride == 1;
+    f->registers[s->d] = row ? (char *)f->buffers[out->buffer] + p.address * ((int64_t)1 << s->size) : slot_of(f, s->d);
+}
+
 static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
 {
     gale__cpu_piece p;
@@ -215,15 +225,17 @@ static void run_load(gale__cpu_frame *f, const gale__cpu_step *s)
         f->registers[s->d] = from;
         return;
     }
-    if (!s->fn) f->registers[s->d] = slot_of(f, s->d);
+    if (s->out) place_output(f, s, s->out);
+    else if (!s->fn) f->registers[s->d] = slot_of(f, s->d);
     if (s->fn && row) {
         s->fn(f->registers[s->d], from, NULL, NULL, f->lanes);
         return;
     }
     mover m = {.frame = f, .step = s, .block = f->registers[s->fn ? s->c : s->d], .memory = memory};
     if (plain) load_piece(&m, &p);
+    else if (s->access->n_guards) gale__cpu_walk(f, s->access, load_piece, &m);
     else if (!load_turned(f, s, m.block, memory) && !load_repeated(f, s, m.block, memory))
-        gale__cpu_walk(f, s->access, load_piece, &m);
+        gale__cpu_load_rows(f, s->access, s->size, m.block, memory);
     if (s->fn) s->fn(f->registers[s->d], m.block, NULL, NULL, f->lanes);
 }
 
@@ -292,7 +304,8 @@ static void run_store(gale__cpu_frame *f, const gale__cpu_step *s)
         s->fn(f->registers[s->c], m.block, NULL, NULL, f->lanes);
         m.block = f->registers[s->c];
     }
-    gale__cpu_walk(f, s->access, store_piece, &m);
+    if (s->access->n_guards) gale__cpu_walk(f, s->access, store_piece, &m);
+    else gale__cpu_store_rows(f, s->access, s->size, m.memory, m.block);
 }
 
 static void scatter_piece(void *arg, const gale__cpu_piece *p)
@@ -318,15 +331,6 @@ static void run_scatter(gale__cpu_frame *f, const gale__cpu_step *s)
         m.block = f->registers[s->c];
     }
     gale__cpu_walk(f, s->access, scatter_piece, &m);
-}
-
-/* Lets d stand for the output's memory, or for its own slot where elements are not adjacent. */
-static void place_output(gale__cpu_frame *f, const gale__cpu_step *s)
-{
-    gale__cpu_piece p;
-    bool row = !f->aliased && gale__cpu_walk_plain(f, s->access, &p) && p.stride == 1;
-    f->registers[s->d] =
-        row ? (char *)f->buffers[s->access->buffer] + p.address * ((int64_t)1 << s->size) : slot_of(f, s->d);
 }
 
 static void run_spread(gale__cpu_frame *f, const gale__cpu_step *s)
@@ -359,17 +363,22 @@ static void run_step(gale__cpu_frame *f, const gale__cpu_step *s)
     float e;
     switch ((gale__cpu_step_kind)s->kind) {
     case GALE__CPU_STEP_OP:
-        if (s->access) place_output(f, s);
+        if (s->access) place_output(f, s, s->access);
         s->fn(r[s->d], r[s->a], s->b < 0 ? NULL : r[s->b], s->c < 0 ? NULL : r[s->c], f->lanes);
         break;
     case GALE__CPU_STEP_LOAD: run_load(f, s); break;
     case GALE__CPU_STEP_TAKE: run_take(f, s); break;
+    case GALE__CPU_STEP_TAKE_ROWS:
+        if (s->access) place_output(f, s, s->access);
+        else r[s->d] = slot_of(f, s->d);
+        gale__cpu_take_rows(f, s);
+        break;
     case GALE__CPU_STEP_INDEX:
         m = (mover){.frame = f, .step = s, .block = r[s->d]};
         gale__cpu_walk(f, s->access, index_piece, &m);
         break;
     case GALE__CPU_STEP_TRIPLE:
-        if (s->access) place_output(f, s);
+        if (s->access) place_output(f, s, s->access);
         memcpy(&e, &s->imm, 4);
         s->triple(r[s->d], r[s->a], r[s->b], r[s->c], e, f->lanes);
         break;

@@ -153,7 +153,7 @@ const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
     if (k->contracts && k->contract.winograd.weights) return "winograd";
     if (k->contracts && k->contract.shares) return "contraction, f32 as three bf16";
     if (k->contracts) return k->contract.groups > 1 ? "contraction, split" : "contraction";
-    if (!k->nest.n_inner) return "map";
+    if (!k->nest.n_inner) return k->direct.plan.takes_rows ? "map, rows by index" : "map";
     return k->direct.plan.inner_lanes ? k->direct.groups > 1 ? "row, split" : "row"
            : k->direct.groups > 1     ? "column, split"
                                       : "column";

@@ -1,6 +1,6 @@
 /* Turns instructions of a loop nest into steps over registers, and registers into few slots of scratch memory, so that
  * a block of every live value stays in the first cache. */
-#include "kernel/cpu/tape.h"
+#include "kernel/cpu/by_row.h"
 #include <string.h>
 
 #define L1_BYTES 32768 /* what the registers of a tape may take together */
@@ -184,6 +184,23 @@ static int emit_take(gale__cpu_tape *t, const gale__nest_instr *in, const int *r
     return d;
 }
 
+void gale__cpu_tape_emit_take_rows(gale__cpu_tape *t, int i, const gale__cpu_spot *spot, int index, int *reg)
+{
+    gale_type type = spot->base->type;
+    gale__simd_fn *widen = t->simd->widen[type];
+    int d = reg_of(t, type), raw = widen ? gale__cpu_tape_reg(t, (int)gale_type_size(type)) : -1;
+    gale__cpu_tape_step(t, (gale__cpu_step){.kind = GALE__CPU_STEP_TAKE_ROWS,
+                               .size = (uint8_t)storage_log2(type),
+                               .d = d,
+                               .a = index,
+                               .b = -1,
+                               .c = raw,
+                               .spot = spot,
+                               .fn = widen,
+                               .imm = t->nest->code[i].imm});
+    reg[i] = d;
+}
+
 gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg)
 {
     const gale__nest_instr *in = &t->nest->code[i];
@@ -290,6 +307,12 @@ static void find_singles(gale__cpu_tape *t)
     }
 }
 
+/* Steps before `end` have a lane for each row. */
+static void find_by_row(gale__cpu_tape *t, int end)
+{
+    for (size_t i = 0; i < t->n_regs; i++) t->regs[i].by_row = t->regs[i].last >= 0 && t->regs[i].last < end;
+}
+
 /* Slots are given out step by step and taken back after the last use. */
 static void assign_slots(gale__cpu_tape *t, int *free_list)
 {
@@ -314,12 +337,18 @@ static void assign_slots(gale__cpu_tape *t, int *free_list)
 }
 
 /* One operation that reads from memory and writes to memory: the block need not fit anywhere. */
-static bool goes_through(const gale__cpu_tape *t)
+static bool goes_through(const gale__cpu_tape *t, int from)
 {
     int ops = 0, last = t->nest->n_outer - 1;
-    for (size_t s = 0; s < t->n_steps; s++) {
+    const gale__cpu_step *load = t->n_steps == (size_t)from + 2 ? &t->steps[from] : NULL;
+    if (load && load->out && last >= 0 && !t->nest->n_inner) { /* a copy, unless it is a transposition */
+        int64_t step = load->access->stride[last];
+        if (step > -4 && step < 4 && load->out->stride[last] == 1) return true;
+    }
+    for (size_t s = (size_t)from; s < t->n_steps; s++) {
         const gale__cpu_step *step = &t->steps[s];
-        bool op = step->kind == GALE__CPU_STEP_OP || step->kind == GALE__CPU_STEP_TRIPLE;
+        bool op = step->kind == GALE__CPU_STEP_OP || step->kind == GALE__CPU_STEP_TRIPLE ||
+                  step->kind == GALE__CPU_STEP_TAKE_ROWS;
         ops += op;
         if (op && step->access) continue;
         if (step->kind != GALE__CPU_STEP_LOAD && step->kind != GALE__CPU_STEP_STORE) return false;
@@ -340,6 +369,8 @@ gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *co
     gale__cpu_tape_fuse(t, sections, n);
     find_lives(t, loops, n_loops);
     find_singles(t);
+    int rows_end = t->by_row ? sections[0]->first + sections[0]->count : 0;
+    find_by_row(t, rows_end);
     assign_slots(t, free_list);
     gale__free(free_list);
     size_t widest = 4;
@@ -347,7 +378,7 @@ gale_status gale__cpu_tape_finish_build(gale__cpu_tape *t, gale__cpu_section *co
         if (t->regs[i].size > widest) widest = t->regs[i].size;
     size_t block = L1_BYTES / (widest * (size_t)(t->n_slots ? t->n_slots : 1)) / 64 * 64;
     block = block < BLOCK_LEAST ? BLOCK_LEAST : block > BLOCK_MOST ? BLOCK_MOST : block;
-    if (goes_through(t)) block = BLOCK_THROUGH;
+    if (goes_through(t, rows_end)) block = BLOCK_THROUGH;
     if (lanes < block) block = (lanes + 15) / 16 * 16;
     t->block = block;
     t->slot_bytes = block * widest;

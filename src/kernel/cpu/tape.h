@@ -10,28 +10,33 @@
 #include "kernel/cpu/simd.h"
 
 typedef enum gale__cpu_step_kind {
-    GALE__CPU_STEP_OP,       /* fn(d, a, b, c); with an access, d stands for its memory where elements are adjacent */
-    GALE__CPU_STEP_TRIPLE,   /* triple(d, a, b, c, imm); the same */
-    GALE__CPU_STEP_LOAD,     /* access to d; fn: widen, through raw register c */
-    GALE__CPU_STEP_TAKE,     /* access plus index a, clamped to [0, imm), to d; b: index register, c: raw register */
-    GALE__CPU_STEP_INDEX,    /* access' address to d */
-    GALE__CPU_STEP_STORE,    /* a to access; fn: narrow, through raw register c */
-    GALE__CPU_STEP_SCATTER,  /* a to access plus index b, when in [0, imm); fn: narrow, through raw register c */
-    GALE__CPU_STEP_FILL,     /* imm to d, element size `size` */
-    GALE__CPU_STEP_SPREAD,   /* lane i of a to all lanes of row i of d */
-    GALE__CPU_STEP_FOLD,     /* fold(d, a): along row i of the block into lane i */
-    GALE__CPU_STEP_DOT,      /* dot(d, a, b): the same of products */
-    GALE__CPU_STEP_ARG,      /* arg(d, b, a): lane by lane; place: the frame's */
-    GALE__CPU_STEP_ARG_FOLD, /* along the block */
-    GALE__CPU_STEP_KEEP,     /* a to row d of the cache */
-    GALE__CPU_STEP_RECALL    /* row a of the cache to d */
+    GALE__CPU_STEP_OP,        /* fn(d, a, b, c); with an access, d stands for its memory where elements are adjacent */
+    GALE__CPU_STEP_TRIPLE,    /* triple(d, a, b, c, imm); the same */
+    GALE__CPU_STEP_LOAD,      /* access to d; fn: widen, through raw register c; with `out`, d stands for its memory */
+    GALE__CPU_STEP_TAKE,      /* access plus index a, clamped to [0, imm), to d; b: index register, c: raw register */
+    GALE__CPU_STEP_TAKE_ROWS, /* the same by rows of the block: spot, and an index a for each row (-1: none), to d; with
+                                 an access as for OP; fn: widen, through raw register c */
+    GALE__CPU_STEP_INDEX,     /* access' address to d */
+    GALE__CPU_STEP_STORE,     /* a to access; fn: narrow, through raw register c */
+    GALE__CPU_STEP_SCATTER,   /* a to access plus index b, when in [0, imm); fn: narrow, through raw register c */
+    GALE__CPU_STEP_FILL,      /* imm to d, element size `size` */
+    GALE__CPU_STEP_SPREAD,    /* lane i of a to all lanes of row i of d */
+    GALE__CPU_STEP_FOLD,      /* fold(d, a): along row i of the block into lane i */
+    GALE__CPU_STEP_DOT,       /* dot(d, a, b): the same of products */
+    GALE__CPU_STEP_ARG,       /* arg(d, b, a): lane by lane; place: the frame's */
+    GALE__CPU_STEP_ARG_FOLD,  /* along the block */
+    GALE__CPU_STEP_KEEP,      /* a to row d of the cache */
+    GALE__CPU_STEP_RECALL     /* row a of the cache to d */
 } gale__cpu_step_kind;
 
+typedef struct gale__cpu_spot gale__cpu_spot; /* by_row.h */
 typedef struct gale__cpu_step {
     uint8_t kind, size; /* size: logarithm of the element's bytes (in memory, where memory is touched) */
     uint8_t numbers;    /* 1: only lane 0 of b is read; 2: of c */
     int32_t d, a, b, c; /* registers */
     const gale__nest_access *access;
+    const gale__cpu_spot *spot;
+    const gale__nest_access *out;
     union {
         gale__simd_fn *fn;
         gale__simd_triple *triple;
@@ -56,8 +61,8 @@ typedef struct gale__cpu_section {
 typedef struct gale__cpu_reg {
     int32_t slot, first, last;
     uint8_t size;
-    bool fixed, kept, uniform, single;
-} gale__cpu_reg; /* size in bytes; first and last step.
+    bool fixed, kept, uniform, single, by_row;
+} gale__cpu_reg; /* size in bytes; first and last step; by_row: only steps with a lane for each row read it.
 fixed: a constant; kept: read from outside; uniform: the same in all lanes; single: and only lane 0 is read */
 /* A register that holds one value in all lanes: bits, or the value of the access (the same everywhere), widened by fn.
  */
@@ -81,7 +86,9 @@ typedef struct gale__cpu_tape {
     size_t n_consts, consts_capacity;
     int n_slots, n_singles, n_dims, n_cached;
     size_t slot_bytes, block; /* block: lanes */
+    size_t rows_most;         /* of a block, where steps have a lane for each row */
     size_t cache_lanes;       /* elements of one cached row; 0: none */
+    bool by_row;              /* steps of the first section have a lane for each row of the block */
     bool failed;
 } gale__cpu_tape;
 
@@ -93,6 +100,8 @@ void gale__cpu_tape_step(gale__cpu_tape *t, gale__cpu_step step);
 int gale__cpu_tape_const_reg(gale__cpu_tape *t, int size_bytes, uint64_t bits);
 /* Emits instruction i, its operands being in registers reg[operand]; sets reg[i]. */
 gale_status gale__cpu_tape_emit(gale__cpu_tape *t, int i, int *reg);
+/* The TAKE of instruction i by rows; index: the register with an index for each row, or -1. */
+void gale__cpu_tape_emit_take_rows(gale__cpu_tape *t, int i, const gale__cpu_spot *spot, int index, int *reg);
 void gale__cpu_tape_emit_store(gale__cpu_tape *t, const gale__nest_store *store, const int *reg);
 int gale__cpu_tape_op(
     gale__cpu_tape *t, gale__simd_fn *fn, gale_type type, int a); /* one operand; the result's register */

@@ -20,6 +20,12 @@ int64_t gale__cpu_run_of(const gale__nest_access *a, const gale__cpu_span *lanes
 void gale__cpu_walk(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece_fn *fn, void *arg);
 /* True when the whole block is one run without guards; then *out is that piece. */
 bool gale__cpu_walk_plain(const gale__cpu_frame *f, const gale__nest_access *access, gale__cpu_piece *out);
+/* Moves a block between memory and adjacent lanes, row by row, for an access without guards.  Rows are often short:
+ * their bytes are copied here.  size: logarithm of an element's. */
+void gale__cpu_load_rows(
+    const gale__cpu_frame *f, const gale__nest_access *a, int size, void *block, const char *memory);
+void gale__cpu_store_rows(
+    const gale__cpu_frame *f, const gale__nest_access *a, int size, char *memory, const void *block);
 /* Lanes i of [*lo, *hi) with 0 <= v + c i < limit. */
 void gale__cpu_clip(int64_t v, int64_t c, int64_t limit, int64_t *lo, int64_t *hi);
 #endif
