@@ -653,6 +653,25 @@ TEST(rows_by_index)
     }
 }
 
+/* Indices from outside whose steps wrap around between two places that are in range. */
+TEST(far_indices)
+{
+    enum { N = 65 };
+    static const int64_t shape[3] = {2, 3, N};
+    static int64_t index[N];
+    static float table[N + 9], out[2 * 3 * N];
+    build b;
+    gale__cpu_kernel *k = NULL;
+    for (int i = 0; i < N; i++) index[i] = i % 2 ? INT64_MIN : 0;
+    for (int i = 0; i < N + 9; i++) table[i] = (float)i;
+    taken_rows(&b, shape, GALE_F32, 2);
+    if (!CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+    CHECK(!strcmp(gale__cpu_kernel_schedule(k), "map, rows by index"));
+    gale__cpu_kernel_run(k, (void *[]){index, table, out});
+    for (int i = 0; i < 2 * 3 * N; i++) CHECK(out[i] == (i % N % 2 ? 0 : 7)); /* clamped, and 7 + 0 */
+    gale__cpu_kernel_destroy(&k);
+}
+
 TEST(in_place)
 {
     static float x[5000], y[5000];
@@ -1040,5 +1059,6 @@ static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name(
 
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
     ROW(few_bytes), ROW(few_columns), ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights),
-    ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(rows_by_index), ROW(in_place), ROW(copies),
-    ROW(random_nests), ROW(threads), ROW(widths), ROW(pools), ROW(scratch_grows), ROW(faults))
+    ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(rows_by_index), ROW(far_indices),
+    ROW(in_place), ROW(copies), ROW(random_nests), ROW(threads), ROW(widths), ROW(pools), ROW(scratch_grows),
+    ROW(faults))

@@ -9,7 +9,12 @@
 typedef struct piece {
     int64_t at, n, first, step;
 } piece;
-enum { PIECES = 64, LONG = 8, CLAMPED = 256 }; /* LONG: elements of pieces that are worth copying, on average */
+enum {
+    PIECES = 64,
+    LONG = 8,
+    CLAMPED = 256,
+    FAR = 1 << 30
+}; /* LONG: elements of pieces that are worth copying, on average */
 
 /* The columns of a block, which all its rows share. */
 typedef struct columns {
@@ -25,8 +30,9 @@ static void find_pieces(columns *c, int64_t n)
     int64_t most = n / LONG + 2;
     c->n_pieces = 0;
     for (int64_t i = 0; i < n;) {
-        int64_t step = i + 1 < n ? (int64_t)((uint64_t)t[i + 1] - (uint64_t)t[i]) : 0,
-                end = i + gale__cpu_even_run(t + i, n - i, step);
+        int64_t step = i + 1 < n ? (int64_t)((uint64_t)t[i + 1] - (uint64_t)t[i]) : 0;
+        bool far = step > FAR || step < -FAR; /* such steps might wrap around between the ends of a piece */
+        int64_t end = i + (far ? 1 : gale__cpu_even_run(t + i, n - i, step));
         if (c->n_pieces == PIECES || c->n_pieces == most) {
             c->n_pieces = 0;
             break;
