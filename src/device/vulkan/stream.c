@@ -6,6 +6,7 @@
 
 #define BATCH_COMMANDS 64 /* submitted when this many are pending ... */
 #define SPIN_NS 30000u
+#define PART_NS 500000000u
 #define IDLE_EVERY 8 /* ... or at a multiple of this when the device has nothing to do */
 
 void gale__vk_timeline_drop(gale__vk_device *d, gale__vk_timeline *t)
@@ -53,7 +54,13 @@ gale_status gale__vk_timeline_wait(gale__vk_device *d, gale__vk_timeline *t, uin
         .pSemaphores = &t->semaphore,
         .pValues = &value,
     };
-    VkResult r = d->fn.vkWaitSemaphores(d->handle, &info, limit_ns ? limit_ns : UINT64_MAX);
+    uint64_t start = gale__time_ns(), waited = 0, left;
+    VkResult r;
+    do { /* in parts, each of which looks first: a driver on the CPU may lose a wake-up as well (base/thread.c) */
+        left = limit_ns ? limit_ns - waited : UINT64_MAX;
+        r = d->fn.vkWaitSemaphores(d->handle, &info, left < PART_NS ? left : PART_NS);
+        waited = gale__time_ns() - start;
+    } while (r == VK_TIMEOUT && (!limit_ns || waited < limit_ns));
     if (r == VK_SUCCESS) return GALE_OK;
     if (r == VK_TIMEOUT)
         return gale__fail(GALE_TIMEOUT, "%s: no response from the device for %.0f s (GALE_WATCHDOG_S)", d->name,
