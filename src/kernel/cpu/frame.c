@@ -29,17 +29,6 @@ static char *cache_row(const gale__cpu_frame *f, int row, int size)
 
 static int log2_of(size_t size) { return size == 8 ? 3 : size == 4 ? 2 : size == 2 ? 1 : 0; }
 
-static uint64_t read_bits(const void *p, int size)
-{
-    uint64_t bits = 0;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(&bits, p, (size_t)1 << size);
-#else
-    memcpy((char *)&bits + 8 - ((size_t)1 << size), p, (size_t)1 << size);
-#endif
-    return bits;
-}
-
 /* A value that is the same in all lanes. */
 static uint64_t const_bits(const gale__cpu_frame *f, const gale__cpu_tape_const *c)
 {
@@ -47,9 +36,9 @@ static uint64_t const_bits(const gale__cpu_frame *f, const gale__cpu_tape_const 
     size_t size = gale_type_size(c->access->type);
     const char *from = (const char *)f->buffers[c->access->buffer] + c->access->offset * (int64_t)size;
     char widened[8];
-    if (!c->fn) return read_bits(from, log2_of(size));
+    if (!c->fn) return gale__cpu_read_bits(from, log2_of(size));
     c->fn(widened, from, NULL, NULL, 1);
-    return read_bits(widened, log2_of(c->size));
+    return gale__cpu_read_bits(widened, log2_of(c->size));
 }
 
 void gale__cpu_frame_init(
@@ -118,7 +107,7 @@ static void load_piece(void *arg, const gale__cpu_piece *p)
     const gale__simd *simd = m->frame->tape->simd;
     if (!p->inside) simd->fill[size](d, m->step->access->fill, p->n);
     else if (p->stride == 1) memcpy(d, from, p->n << size);
-    else if (p->stride == 0) simd->fill[size](d, read_bits(from, size), p->n);
+    else if (p->stride == 0) simd->fill[size](d, gale__cpu_read_bits(from, size), p->n);
     else simd->gather[size](d, from, p->stride, p->n);
 }
 
@@ -338,7 +327,7 @@ static void run_spread(gale__cpu_frame *f, const gale__cpu_step *s)
     size_t per = f->lanes / f->rows;
     for (size_t i = 0; i < f->rows; i++)
         f->tape->simd->fill[s->size]((char *)f->registers[s->d] + (i * per << s->size),
-            read_bits((const char *)f->registers[s->a] + (i << s->size), s->size), per);
+            gale__cpu_read_bits((const char *)f->registers[s->a] + (i << s->size), s->size), per);
 }
 
 static void run_fold(gale__cpu_frame *f, const gale__cpu_step *s)

@@ -54,21 +54,10 @@ static void find_pieces(columns *c, int64_t n)
     }
 }
 
-static uint64_t read_bits(const void *p, int size)
-{
-    uint64_t bits = 0;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(&bits, p, (size_t)1 << size);
-#else
-    memcpy((char *)&bits + 8 - ((size_t)1 << size), p, (size_t)1 << size);
-#endif
-    return bits;
-}
-
 static void copy_piece(const gale__simd *simd, int size, char *d, const char *from, int64_t step, int64_t n)
 {
     if (step == 1) memcpy(d, from, (size_t)n << size);
-    else if (step == 0 || n == 1) simd->fill[size](d, read_bits(from, size), (size_t)n);
+    else if (step == 0 || n == 1) simd->fill[size](d, gale__cpu_read_bits(from, size), (size_t)n);
     else simd->gather[size](d, from, step, (size_t)n);
 }
 

@@ -3,6 +3,19 @@
 #ifndef GALE_KERNEL_CPU_WALK_H
 #define GALE_KERNEL_CPU_WALK_H
 #include "kernel/cpu/tape.h"
+#include <string.h>
+
+/* An element as a number of its bits; size: the logarithm of its bytes. */
+static inline uint64_t gale__cpu_read_bits(const void *p, int size)
+{
+    uint64_t bits = 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&bits, p, (size_t)1 << size);
+#else
+    memcpy((char *)&bits + 8 - ((size_t)1 << size), p, (size_t)1 << size);
+#endif
+    return bits;
+}
 
 /* n lanes from lane `at` on: elements address, address + stride, ...; outside the guards (inside false) neither means
  * anything. */

@@ -37,17 +37,6 @@ static void copy_rows(
     }
 }
 
-static void repeat(const gale__simd *simd, int size, char *to, const char *from, size_t n)
-{
-    uint64_t bits = 0;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(&bits, from, (size_t)1 << size);
-#else
-    memcpy((char *)&bits + 8 - ((size_t)1 << size), from, (size_t)1 << size);
-#endif
-    simd->fill[size](to, bits, n);
-}
-
 /* A block as sheets: some rows of equal length, one pitch apart. */
 typedef struct sheets {
     const gale__nest_access *access;
@@ -110,7 +99,7 @@ void gale__cpu_load_rows(
         if (r.step == 1) copy_rows(to, bytes, from, pitch, (size_t)bytes, r.rows);
         for (size_t i = 0; i < r.rows && r.step != 1; i++) {
             const char *row = from + (int64_t)i * pitch;
-            if (r.step == 0) repeat(simd, size, to + (int64_t)i * bytes, row, r.n);
+            if (r.step == 0) simd->fill[size](to + (int64_t)i * bytes, gale__cpu_read_bits(row, size), r.n);
             else simd->gather[size](to + (int64_t)i * bytes, row, r.step, r.n);
         }
         to += bytes * (int64_t)r.rows;
