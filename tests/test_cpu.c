@@ -608,7 +608,7 @@ TEST(indirection)
 
 /* out[i, j, k] of a table, whose index is a sum: 1: of a number for each i, j (buffers are filled with -20 to 20, so
  * that some are out of range), 2: of a number for each k, 4: the place k itself, 8: a number for each i, 16: the place
- * j times 3, 32: something of its own for each element, which is no sum by rows. */
+ * j times 3, 32: a number for each element, so that rows have none in common. */
 static void taken_rows(build *b, const int64_t *extent, gale_type type, int terms)
 {
     static const uint32_t masks[] = {3, 4, 0, 1, 0, 7};

@@ -62,7 +62,7 @@ static bool add_column(const gale__nest *nest, gale__cpu_spot *s, int i)
     return true;
 }
 
-/* Adds what instruction i comes to; false: it is no such sum. */
+/* Adds the value of instruction i; false if it is not such a sum. */
 static bool add_terms(const gale__nest *nest, const uint32_t *dims, gale__cpu_spot *s, int i)
 {
     const gale__nest_instr *in = &nest->code[i];

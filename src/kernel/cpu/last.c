@@ -161,8 +161,8 @@ static bool find_finish(gale__cpu_last *l, bool last)
     return q->out && !q->also && q->run == lanes.count && !(last && (q->scale || q->bias));
 }
 
-/* The same of one core of a Zen 3 EPYC, with AVX2: as declared, results by channel are computed row by row.  A side
- * as declared alone costs more than both. */
+/* As estimate, for one core of a Zen 3 EPYC, with AVX2: as declared, results by channel are computed row by row.  One
+ * side as declared costs more than both. */
 static void estimate_half(const gale__cpu_last *l, gale__cpu_last_kind kind, double work, double ns[3])
 {
     if (kind == GALE__CPU_LAST_POINT) {

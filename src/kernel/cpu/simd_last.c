@@ -68,16 +68,6 @@ M_INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff 
                 d->out + i * d->out_pitch + 16 * v, some[v], _mm512_min_ps(hi, _mm512_max_ps(lo, y)));           \
         }                                                                                                        \
     }
-#define POINTS(X, v, u) \
-    X(1, v, u)          \
-    X(2, v, u)          \
-    X(3, v, u)          \
-    X(4, v, u)          \
-    X(5, v, u) X(6, v, u) X(7, v, u) X(8, v, u) X(9, v, u) X(10, v, u) X(11, v, u) X(12, v, u) X(13, v, u) X(14, v, u)
-POINTS(POINT, 1, 0)
-POINTS(POINT, 2, 0)
-POINTS(POINT, 1, 1)
-POINTS(POINT, 2, 1)
 #define VEC __m512
 #define VEC_LANES 16
 #define VEC_(name) _mm512_##name##_ps
@@ -198,6 +188,8 @@ static void done(const gale__simd_done *d, const float *sums)
 
 #define POINT(P, V, unit) \
     static void point_##unit##_##V##_##P(const gale__simd_point *d) { sum_points(d, P, 16 * V); }
+#endif
+
 #define POINTS(X, v, u) \
     X(1, v, u)          \
     X(2, v, u)          \
@@ -208,7 +200,6 @@ POINTS(POINT, 1, 0)
 POINTS(POINT, 2, 0)
 POINTS(POINT, 1, 1)
 POINTS(POINT, 2, 1)
-#endif
 
 /* P results of a vector of channels, S places apart, of T taps across: a place, once loaded, serves all of them.  edge:
  * places outside [lo, hi) are. */
