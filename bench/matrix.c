@@ -1,10 +1,12 @@
 /* Products of f16 and bf16 by matrix units, in every tile that is worth a try, for tuning the choice.
  *
- *     build/bench/bench_matrix cuda [f16|bf16|f32] [nn|nt|tn|tt] [SIZE|MxNxK ...] [wants=TEXT] [dump]
+ *     build/bench/bench_matrix cuda [f16|bf16|f32] [nn|nt|tn|tt] [SIZE|MxNxK ...] [weights] [wants=TEXT,...] [dump]
  *
  * prints a line per size and tile, TFLOP/s of the best of several runs, and marks the tile that the schedule chooses;
- * `wants=relay` times the schedules of `gale tune` that are named so instead; `dump` prints the CUDA text of the chosen
- * kernels instead, on any machine. */
+ * `wants=relay,deep` times the schedules of `gale tune` that are named so instead; with `weights` the second operand is
+ * another one in each run, as in a network, so it comes from memory, and may be fetched before the run before has
+ * ended.  Results that differ from those of the schedule that is chosen are reported; `dump` prints the CUDA text of
+ * the chosen kernels instead, on any machine. */
 #include "../tests/ir_run.h"
 #include "../tests/nest_random.h"
 #include "kernel/print/print.h"
@@ -17,7 +19,11 @@ static gale_event *from, *to;
 static gale_type type = GALE_F16;
 static int turned; /* bit 0: the first operand lies as [k][m]; bit 1: the second as [n][k] */
 static bool dump;
-static const char *wants; /* those of `gale tune` that this is part of; NULL: none */
+static const char *wants; /* parts of the names of those of `gale tune` to time; NULL: none */
+static bool weights;
+
+#define MOST_SETS 64
+#define SETS_BYTES (256 << 20) /* more than any cache */
 
 typedef struct tile {
     int m, n, k, micro_m, micro_n, stages, groups;
@@ -99,13 +105,28 @@ static void fill(gale_buffer *buffer, size_t size)
         CHECK_OK(gale_upload(stream, buffer, at, block, size - at < sizeof block ? size - at : sizeof block));
 }
 
-static double time_launches(gale_kernel *kernel, const gale__launch *launch)
+/* What a kernel is run with: the second operand has several sets. */
+typedef struct operands {
+    gale_buffer *buffers[NR_BUFFERS], *sets[MOST_SETS];
+    int n_sets;
+    void *results, *expected; /* of the first schedule */
+    size_t size;
+} operands;
+
+static gale_status launch_next(gale_kernel *kernel, gale__launch *launch, gale__ref *refs, const operands *o)
+{
+    static int next;
+    if (o->n_sets) refs[1] = gale__buffer_ref(o->sets[next = (next + 1) % o->n_sets], 0);
+    return gale__launch_run(stream, kernel, launch);
+}
+
+static double time_launches(gale_kernel *kernel, gale__launch *launch, gale__ref *refs, const operands *o)
 {
     double best = 1e30, us = 0;
     int rounds = 1;
     for (int r = 0; r < 6; r++) {
         CHECK_OK(gale_event_record(from, stream));
-        for (int i = 0; i < rounds; i++) CHECK_OK(gale__launch_run(stream, kernel, launch));
+        for (int i = 0; i < rounds; i++) CHECK_OK(launch_next(kernel, launch, refs, o));
         CHECK_OK(gale_event_record(to, stream));
         CHECK_OK(gale_event_wait(to));
         CHECK_OK(gale_event_elapsed(from, to, &us));
@@ -117,7 +138,27 @@ static double time_launches(gale_kernel *kernel, const gale__launch *launch)
     return best < 1e30 ? best : us;
 }
 
-static double run_kernel(const nest_case *c, const gale__schedule *s, gale_buffer **buffers)
+/* What the kernel gives for the same operands, beside what the first kernel gave. */
+static void compare_results(gale_kernel *kernel, gale__launch *launch, gale__ref *refs, operands *o)
+{
+    static const uint32_t unwritten = UINT32_MAX;
+    double sum = 0, wrong = 0;
+    size_t element = gale_type_size(type);
+    refs[1] = gale__buffer_ref(o->buffers[1], 0);
+    void *got_at = o->expected ? o->results : (o->expected = gale__alloc(o->size));
+    CHECK_OK(gale_fill(stream, o->buffers[2], 0, o->size, &unwritten, element < 4 ? element : 4));
+    CHECK_OK(gale__launch_run(stream, kernel, launch));
+    CHECK_OK(gale_download(stream, o->buffers[2], 0, got_at, o->size));
+    CHECK_OK(gale_stream_sync(stream));
+    for (size_t at = 0; at < o->size; at += element) {
+        double want = gale__load_f64(type, (char *)o->expected + at), got = gale__load_f64(type, (char *)got_at + at);
+        sum += want * want;
+        wrong += (want - got) * (want - got);
+    }
+    if (!(wrong <= 1e-5 * sum)) printf("    WRONG, relative error %.1e\n", sqrt(wrong / sum));
+}
+
+static double run_kernel(const nest_case *c, const gale__schedule *s, operands *o)
 {
     gale__ir ir;
     gale_module *module = NULL;
@@ -132,14 +173,15 @@ static double run_kernel(const nest_case *c, const gale__schedule *s, gale_buffe
         status = gale__kernel_create(module, ir.name, ir.group, (uint32_t)(8 * ir.n_pointers + 4 * ir.n_words),
             gale__ir_launch_bytes(&ir), &kernel);
     if (status == GALE_OK && gale__schedule_params(&c->nest, s, NULL, words, &n_words) == GALE_OK) {
-        for (int b = 0; b < c->nest.n_buffers; b++) refs[b] = gale__buffer_ref(buffers[b], 0);
+        for (int b = 0; b < c->nest.n_buffers; b++) refs[b] = gale__buffer_ref(o->buffers[b], 0);
         gale__matrix_map maps[GALE__LAUNCH_MAPS];
         gale__launch launch = {.n_refs = ir.n_pointers, .n_words = n_words, .refs = refs, .words = words};
         launch.n_maps = gale__schedule_maps(&c->nest, s, maps);
         launch.maps = maps;
         gale__schedule_grid(&c->nest, s, launch.groups);
         memcpy(launch.group, ir.group, sizeof launch.group);
-        us = time_launches(kernel, &launch);
+        us = time_launches(kernel, &launch, refs, o);
+        compare_results(kernel, &launch, refs, o);
     } else printf("    not built: %s\n", gale_error());
     gale_kernel_destroy(&kernel);
     gale_module_destroy(&module);
@@ -167,27 +209,45 @@ static bool fits(const gale__schedule *s, const gale_device_caps *caps)
     return (parts > results ? parts : results) <= most && group[0] <= caps->group_max;
 }
 
+static void create(const nest_case *c, operands *o)
+{
+    o->size = (size_t)c->buffers[2].elements * gale_type_size(type);
+    o->results = gale__alloc(o->size);
+    for (int b = 0; b < c->nest.n_buffers; b++) {
+        size_t size = (size_t)c->buffers[b].elements * gale_type_size(type);
+        if (CHECK_OK(gale_buffer_create(device, size, &o->buffers[b]))) fill(o->buffers[b], size);
+        for (int i = 0; weights && b == 1 && i < MOST_SETS && (size_t)i * size < SETS_BYTES; i++, o->n_sets++)
+            if (CHECK_OK(gale_buffer_create(device, size, &o->sets[i]))) fill(o->sets[i], size);
+    }
+}
+
+static bool is_wanted(const char *name)
+{
+    char list[256];
+    snprintf(list, sizeof list, "%s", wants);
+    for (char *part = strtok(list, ","); part; part = strtok(NULL, ","))
+        if (strstr(name, part)) return true;
+    return false;
+}
+
 static void bench_size(const int64_t *n)
 {
     nest_case c;
     gale__schedule s;
-    gale_buffer *buffers[NR_BUFFERS] = {0};
+    operands o = {0};
     const gale_device_caps *caps = &gale_device_get_info(device)->caps;
     make_product(&c, n[0], n[1], n[2]);
+    c.nest.buffers[1].settled = weights;
     if (!CHECK_OK(gale__schedule_choose(&c.nest, caps, &s))) return;
-    for (int b = 0; b < c.nest.n_buffers; b++) {
-        size_t size = (size_t)c.buffers[b].elements * gale_type_size(type);
-        CHECK_OK(gale_buffer_create(device, size, &buffers[b]));
-        fill(buffers[b], size);
-    }
-    report(n, &s, run_kernel(&c, &s, buffers), s.kind == GALE__SCHEDULE_MATRIX ? "chosen" : "chosen: no matrix units");
+    create(&c, &o);
+    report(n, &s, run_kernel(&c, &s, &o), s.kind == GALE__SCHEDULE_MATRIX ? "chosen" : "chosen: no matrix units");
     const gale__schedule_want *want;
     for (int i = 0; wants && (want = gale__schedule_want_at(i)); i++) {
         char text[GALE__WANT_TEXT];
         gale__schedule t;
         gale__schedule_want_text(want, text);
-        if (strstr(text, wants) && gale__schedule_choose_as(&c.nest, caps, want, &t))
-            report(n, &t, run_kernel(&c, &t, buffers), text);
+        if (is_wanted(text) && gale__schedule_choose_as(&c.nest, caps, want, &t))
+            report(n, &t, run_kernel(&c, &t, &o), text);
     }
     for (size_t i = 0; !wants && s.kind == GALE__SCHEDULE_MATRIX && i < sizeof tiles / sizeof *tiles; i++) {
         gale__schedule t = s;
@@ -196,7 +256,7 @@ static void bench_size(const int64_t *n)
         t.stages = (uint8_t)tiles[i].stages, t.exact = n[2] % t.tile_k == 0;
         bool wide = type == GALE_F32, copied = t.async == 3 || wide;
         if (tiles[i].groups && (!caps->matrix_groups || !copied || !t.fast[0] || !t.fast[1])) continue;
-        t.maps = 0;
+        t.maps = t.split = 0;
         if (tiles[i].groups && wide) t.relay = caps->compute_units, t.team = 1;
         else t.relay = t.team = 0;
         if (wide && tiles[i].groups && (t.stages != 2 || t.tile_m != 128)) continue;
@@ -204,13 +264,16 @@ static void bench_size(const int64_t *n)
         if (wide && t.groups) t.direct = 1, t.vector = 8, t.steps = 2;
         else t.direct = 0, t.vector = s.direct ? 4 : s.vector;
         if (wide && !t.groups) continue;
-        if (fits(&t, caps)) report(n, &t, run_kernel(&c, &t, buffers), "");
+        if (fits(&t, caps)) report(n, &t, run_kernel(&c, &t, &o), "");
     }
-    for (int b = 0; b < c.nest.n_buffers; b++) gale_buffer_destroy(&buffers[b]);
+    for (int b = 0; b < c.nest.n_buffers; b++) gale_buffer_destroy(&o.buffers[b]);
+    for (int i = 0; i < MOST_SETS; i++) gale_buffer_destroy(&o.sets[i]);
+    gale__free(o.results);
+    gale__free(o.expected);
     nr_finish(&c);
 }
 
-static void dump_size(int64_t n)
+static void dump_size(const int64_t *n)
 {
     gale_device_caps caps = ir_full_caps;
     gale__schedule s;
@@ -218,10 +281,12 @@ static void dump_size(int64_t n)
     gale__ir ir;
     const gale__ir *list = &ir;
     gale__str text = {0};
-    caps.arch = 90, caps.compute_units = 132, caps.shared_most_bytes = 227 << 10, caps.n_matrix = 1;
+    caps.dialect = "cuda", caps.arch = 90, caps.compute_units = 132, caps.shared_most_bytes = 227 << 10,
+    caps.n_matrix = 1;
     caps.matrix[0] = (gale_matrix_shape){16, 16, 16, (uint8_t)(type == GALE_F32 ? GALE_BF16 : type), GALE_F32};
-    caps.matrix_groups = caps.matrix_maps = caps.matrix_quads = caps.matrix_f32 = true;
-    make_product(&c, n, n, n);
+    caps.matrix_groups = caps.matrix_maps = caps.matrix_quads = caps.matrix_f32 = caps.begins_early = true;
+    make_product(&c, n[0], n[1], n[2]);
+    c.nest.buffers[1].settled = weights;
     if (CHECK_OK(gale__schedule_choose(&c.nest, &caps, &s)) &&
         CHECK_OK(gale__schedule_build(&c.nest, &s, "product", &ir))) {
         if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &caps, &text))) printf("%s", text.text);
@@ -243,6 +308,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "bf16")) type = GALE_BF16;
         else if (!strcmp(argv[i], "f32")) type = GALE_F32;
         else if (!strcmp(argv[i], "dump")) dump = true;
+        else if (!strcmp(argv[i], "weights")) weights = true;
         else if (!strncmp(argv[i], "wants=", 6)) wants = argv[i] + 6;
         else if (!strcmp(argv[i], "nt")) turned = 2;
         else if (!strcmp(argv[i], "tn")) turned = 1;
@@ -253,7 +319,9 @@ int main(int argc, char **argv)
         } else if (atoi(argv[i])) only = atoi(argv[i]);
     }
     if (dump) {
-        dump_size(only ? only : 4096);
+        int64_t cube = only ? only : 4096;
+        if (!n_sizes) dump_size((int64_t[]){cube, cube, cube});
+        for (int i = 0; i < n_sizes; i++) dump_size(sizes[i]);
         return test_bad != 0;
     }
     device = ir_device(target);

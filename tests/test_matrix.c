@@ -16,6 +16,7 @@ typedef struct matrix_case {
     bool team;           /* the same, and both sets share a tile */
     bool maps;           /* the same, and operands come as maps */
     bool sets;           /* sets of subgroups share k where the device has enough units (a card of 9.0) */
+    bool split;          /* groups of a cluster share k where the device has them, and enough units */
     bool along; /* f32, both along k: chosen where the device has one unit and multiplies four subgroups at once */
 } matrix_case;
 static matrix_case *cases;
@@ -207,6 +208,8 @@ static void make_cases(void)
     wish(product("tiles 32 x 64, by registers", SIZE(1, 33, 65, 67), GALE_F16, 3, 1, 0, PLAIN), 32, 64, 32, 16, 32, 3);
     wish_sets(product("four sets share k", SIZE(1, 45, 72, 328), GALE_F16, 0, 0, 0, AFTER), 32, 64, 4, 3);
     wish_sets(product("two sets share k, odd columns", SIZE(2, 20, 57, 136), GALE_BF16, 2, 0, 0, PLAIN), 16, 128, 2, 3);
+    product("f16, groups share k", SIZE(1, 50, 56, 1000), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->split = true;
+    product("bf16, groups share k, batches", SIZE(2, 70, 100, 1288), GALE_BF16, 2, 8, 8, PLAIN)->split = true;
     product("few rows, long sums", SIZE(1, 20, 72, 776), GALE_F16, 0, 0, 0, AFTER | HALF_RESULT)->sets = true;
     for (int i = 0; i < n && n_cases < CASES; i++) random_product(i);
     for (int i = 0; i < n_cases; i++) finish_case(i);
@@ -230,7 +233,7 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     if (c->wish.tile_m) {
         s->tile_m = c->wish.tile_m, s->tile_n = c->wish.tile_n, s->tile_k = c->wish.tile_k;
         s->micro_m = c->wish.micro_m, s->micro_n = c->wish.micro_n, s->stages = c->wish.stages;
-        s->slice = i % 2 ? s->micro_m : 16, s->groups = s->relay = s->team = s->maps = 0;
+        s->slice = i % 2 ? s->micro_m : 16, s->groups = s->relay = s->team = s->maps = s->split = 0;
         if (s->direct) s->vector = 4;
         s->direct = 0;
         if (!gale__schedule_matrix_columns(s)) s->steps = 1;
@@ -248,6 +251,7 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     if (c->relay && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->relay, 1);
     if (c->team && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->team, 1);
     if (c->maps && caps->matrix_maps && caps->compute_units == 1) CHECK(s->maps);
+    if (c->split && caps->matrix_groups && caps->compute_units > 100) CHECK(s->split > 1);
     snprintf(name, sizeof name, "k%d", i);
     if (!CHECK_OK(gale__schedule_build(&c->c.nest, s, name, ir))) return false;
     if (CHECK_OK(gale__ir_validate(ir))) return true;
@@ -451,7 +455,9 @@ static void keep_third(
     CHECK_OK(gale__ir_print_c(list, kept, dialect, caps, text));
 }
 
-/* All cases as these capabilities have them, in one text. */
+#define MANY_UNITS 132
+
+/* All cases as these capabilities have them, in one text; with many units those alone that use them. */
 static void compile_cases(const gale_device_caps *caps, const char *const *wanted, const char *const *targets)
 {
     gale__dialect dialect;
@@ -462,6 +468,7 @@ static void compile_cases(const gale_device_caps *caps, const char *const *wante
     int n = 0;
     for (int i = 0; i < n_cases; i++) {
         gale__schedule s;
+        if (caps->compute_units == MANY_UNITS && !cases[i].split) continue;
         if (build_case(i, caps, &s, &irs[n])) list[n] = &irs[n], n++;
     }
     if (CHECK_OK(gale__ir_print_c(list, n, dialect, caps, &text))) {
@@ -501,6 +508,9 @@ TEST(nvrtc)
         (const char *const[]){"wgmma.mma_async", "m64n64k16.f32.f16", "m64n96k16.f32.f16", "m64n128k16.f32.bf16",
             "registers_inc(216);", "gate_copies(&v", "map_copy_2(&v", "map_copy_4(&v", "map_copy_5(&v",
             "registers_inc(232);", NULL},
+        (const char *const[]){newer ? "sm_90a" : NULL, NULL});
+    caps.compute_units = MANY_UNITS;
+    compile_cases(&caps, (const char *const[]){"__cluster_dims__(", "&of_cluster(v", "cluster_barrier();", NULL},
         (const char *const[]){newer ? "sm_90a" : NULL, NULL});
 }
 

@@ -119,6 +119,7 @@ static void make_cases(void)
     convolution("convolution, longer, zero point", 64, 72, 5, 3, true, 3);
     convolution("convolution as declared", 3, 40, 7, 128, false, -1);
     product("u8 by s8, with a residual", SIZE(1, 264, 256, 64), GALE_U8, GALE_I8, 2, 0, RESIDUAL, 3);
+    product("u8 by s8, groups share k", SIZE(1, 50, 56, 1904), GALE_U8, GALE_I8, 2, 0, NARROW, 3);
     convolution("convolution, maps of 64 bytes", 64, 64, 9, 0, true, 3);
 }
 
@@ -256,6 +257,8 @@ TEST(texts)
     caps.matrix_maps = caps.begins_early = true; /* windows of 64 bytes; three sets; a residual that is loaded ahead */
     compile_cases(
         &caps, (const char *const[]){"(group_part_half(&v", "__launch_bounds__(512,1)", NULL}, newer ? "sm_90a" : NULL);
+    caps.compute_units = 132;
+    compile_cases(&caps, (const char *const[]){"(*(int4*)&of_cluster(v", NULL}, NULL);
     caps = with_units();
     caps.dialect = "opencl+ptx", caps.shared_most_bytes = caps.shared_bytes = 48 << 10;
     compile_cases(&caps, (const char *const[]){"sums_add_u8_s8(&v", "__local", NULL}, NULL);

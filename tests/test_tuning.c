@@ -162,16 +162,18 @@ TEST(table)
         int64_t m, n, k;
         bool turned;
         uint16_t tile_m, tile_n;
-        int tile_k, least_stages, most_stages;
+        int tile_k, least_stages, most_stages, split;
     } rows[] = {
-        {2048, 768, 768, true, 128, 96, 64, 4, 4},   /* a tile for nearly every unit, as maps */
-        {3152, 3072, 768, true, 128, 128, 64, 4, 4}, /* many tiles */
-        {128, 3072, 768, true, 64, 64, 64, 10, 12},  /* the same */
-        {196, 256, 640, true, 64, 64, 64, 4, 4},     /* few of them */
-        {128, 768, 768, true, 64, 32, 64, 10, 12},   /* few, and a long way */
-        {3136, 256, 32, true, 64, 64, 32, 2, 4},     /* too short for four subgroups together */
-        {50176, 256, 64, true, 128, 128, 64, 4, 4},  /* long enough as maps */
-        {200704, 64, 147, true, 128, 64, 32, 3, 4},  /* through registers: short ones */
+        {2048, 768, 768, true, 128, 96, 64, 4, 4, 0},   /* a tile for nearly every unit, as maps */
+        {3152, 3072, 768, true, 128, 128, 64, 4, 4, 0}, /* many tiles */
+        {128, 3072, 768, true, 64, 64, 64, 10, 12, 1},  /* the same */
+        {196, 256, 640, true, 64, 32, 64, 10, 12, 1},   /* few of them */
+        {128, 768, 768, true, 64, 32, 64, 10, 12, 1},   /* few, and a long way */
+        {197, 768, 3072, true, 128, 128, 64, 6, 6, 8},  /* a longer way: groups share k */
+        {50, 512, 4608, true, 64, 64, 64, 9, 9, 8},     /* the same, with the fewest tiles */
+        {3136, 256, 32, true, 64, 64, 32, 2, 4, 0},     /* too short for four subgroups together */
+        {50176, 256, 64, true, 128, 128, 64, 4, 4, 0},  /* long enough as maps */
+        {200704, 64, 147, true, 128, 64, 32, 3, 4, 0},  /* through registers: short ones */
     };
     nr_no_data = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -179,9 +181,12 @@ TEST(table)
         gale__schedule s;
         product(&c, GALE_F16, rows[i].m, rows[i].n, rows[i].k, rows[i].turned);
         CHECK_OK(gale__schedule_choose(&c.nest, &nvidia, &s));
-        bool right = CHECK(s.tile_m == rows[i].tile_m && s.tile_n == rows[i].tile_n && s.tile_k == rows[i].tile_k &&
-                           s.stages >= rows[i].least_stages && s.stages <= rows[i].most_stages);
-        if (!right) printf("  row %zu: %d x %d x %d, %d stages\n", i, s.tile_m, s.tile_n, s.tile_k, s.stages);
+        bool right =
+            CHECK(s.tile_m == rows[i].tile_m && s.tile_n == rows[i].tile_n && s.tile_k == rows[i].tile_k &&
+                  s.stages >= rows[i].least_stages && s.stages <= rows[i].most_stages && s.split == rows[i].split);
+        if (!right)
+            printf(
+                "  row %zu: %d x %d x %d, %d stages, split %d\n", i, s.tile_m, s.tile_n, s.tile_k, s.stages, s.split);
         nr_finish(&c);
     }
     nr_no_data = false;

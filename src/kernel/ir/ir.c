@@ -78,6 +78,7 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(GATE_EXPECT, EFFECT, 2),
     ROW(MAP_COPY, EFFECT, 4),
     ROW(READY, EFFECT, 0),
+    ROW(GET_OF_CLUSTER, READ, 3),
 #undef ROW
 };
 
@@ -205,14 +206,27 @@ gale__ir_val gale__ir_lane(gale__ir *ir, gale__ir_val vector, int lane)
             .op = GALE__IR_EXTRACT, .type = (uint8_t)gale__ir_type(ir, vector), .a = vector, .imm = (uint64_t)lane});
 }
 
-void gale__ir_get_lanes(
-    gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, gale__ir_val *out)
+static void get_lanes(gale__ir *ir, gale__ir_instr in, gale_type mem, int width, gale__ir_val *out)
 {
-    gale__ir_instr in = {.op = GALE__IR_GET, .type = (uint8_t)gale__compute_type(mem), .a = array, .b = index};
     if (width > 1) in.mem = (uint8_t)mem, in.width = (uint8_t)width;
     gale__ir_val v = gale__ir_add(ir, in);
     out[0] = v;
     for (int i = 0; width > 1 && i < width; i++) out[i] = gale__ir_lane(ir, v, i);
+}
+
+void gale__ir_get_lanes(
+    gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, gale__ir_val *out)
+{
+    gale__ir_instr in = {.op = GALE__IR_GET, .type = (uint8_t)gale__compute_type(mem), .a = array, .b = index};
+    get_lanes(ir, in, mem, width, out);
+}
+
+void gale__ir_get_of_cluster(
+    gale__ir *ir, gale__ir_val array, int width, gale__ir_val index, gale__ir_val group, gale__ir_val *out)
+{
+    gale_type type = gale__ir_type(ir, array);
+    gale__ir_instr in = {.op = GALE__IR_GET_OF_CLUSTER, .type = (uint8_t)type, .a = array, .b = index, .c = group};
+    get_lanes(ir, in, type, width, out);
 }
 
 void gale__ir_set_lanes(

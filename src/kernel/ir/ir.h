@@ -60,7 +60,8 @@ typedef enum gale__ir_op {
     GALE__IR_ELSE,
     GALE__IR_END,         /* ends FOR or IF */
     GALE__IR_BARRIER,     /* all threads of the group; orders shared memory; imm 1: the device's memory too; 2: the
-                             threads of the subgroup alone (kernels with matrices; all of the group come here too) */
+                             threads of the subgroup alone (kernels with matrices; all of the group come here too);
+                             3: those of all groups of the cluster, whose work-group memory it orders */
     GALE__IR_SHUFFLE_XOR, /* a: value (32-bit types); imm: lane mask; subgroup_ops only */
     GALE__IR_MIN_NAN,     /* F32; propagates NaN (devices with corners); imm 1: b is the upper limit of a level
                              (ir_levels.c) */
@@ -135,8 +136,11 @@ typedef enum gale__ir_op {
     GALE__IR_READY,    /* waits for the end of the preceding kernel (programmatic dependent launch): before this, only
                           `settled` pointers are read, and nothing is written to device memory.  At most once, outside all
                           blocks; a kernel without it waits at its start */
+    GALE__IR_GET_OF_CLUSTER, /* as GET of a vector, from group c (U32) of the cluster: between two BARRIERs of the
+                                cluster */
     GALE__IR_COUNT
 } gale__ir_op;
+enum { GALE__IR_CLUSTER = 3 }; /* BARRIER */
 
 typedef struct gale__ir_instr {
     uint8_t op;
@@ -174,6 +178,8 @@ typedef struct gale__ir {
     uint8_t once;    /* bit i: data of pointer i (of the first 8, read-only) is read once and need not stay in caches */
     uint8_t settled; /* bit i: its data was complete before the preceding kernel began */
     uint8_t n_maps;  /* gale__matrix_map parameters */
+    uint8_t cluster; /* neighbouring groups that reach each other's work-group memory, on devices with matrix_groups:
+                        the launch is one-dimensional, of whole clusters; 0: none do */
 } gale__ir;
 
 /* Whether pointer i is among those that `once` or `settled` marks. */
@@ -205,6 +211,8 @@ void gale__ir_get_lanes(
     gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, gale__ir_val *out);
 void gale__ir_set_lanes(
     gale__ir *ir, gale__ir_val array, gale_type mem, int width, gale__ir_val index, const gale__ir_val *values);
+void gale__ir_get_of_cluster(
+    gale__ir *ir, gale__ir_val array, int width, gale__ir_val index, gale__ir_val group, gale__ir_val *out);
 /* Bytes of all work-group arrays; and those to ask for at launch: 0 when they are few enough to be declared. */
 uint32_t gale__ir_shared_bytes(const gale__ir *ir);
 uint32_t gale__ir_launch_bytes(const gale__ir *ir);

@@ -191,7 +191,7 @@ static gale_status check_neighbours(const checker *c, gale__ir_val v, const gale
     if (!is_shared(c, in->a)) return bad(c, v, "only work-group arrays hold vectors");
     if (!is_mem(mem) || type != gale__compute_type(mem)) return bad(c, v, "invalid memory type");
     if (in->width * gale__type_table[mem].size > 16) return bad(c, v, "vector of more than 16 bytes");
-    if (in->op == GALE__IR_GET) return GALE_OK;
+    if (in->op == GALE__IR_GET || in->op == GALE__IR_GET_OF_CLUSTER) return GALE_OK;
     const gale__ir_instr *value = &c->ir->code[in->c];
     if (value->width != in->width || is_array(c, in->c)) return bad(c, v, "value of another width");
     if (value->op != GALE__IR_PACK && value->mem != in->mem) return bad(c, v, "vector of another memory type");
@@ -317,6 +317,14 @@ static gale_status check_ready(const checker *c, gale__ir_val ready)
     return GALE_OK;
 }
 
+/* Barriers of a cluster, and what they order. */
+static gale_status check_cluster(const checker *c, gale__ir_val v, const gale__ir_instr *in)
+{
+    if (!c->ir->cluster) return bad(c, v, "the kernel has no clusters");
+    if (in->op == GALE__IR_BARRIER) return c->depth ? bad(c, v, "must be outside all blocks") : GALE_OK;
+    return in->width > 1 && is_index(c, in->c) ? GALE_OK : bad(c, v, "invalid width or group");
+}
+
 static gale_status check_array(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
     if (gale__ir_op_get(in->op).kind == GALE__IR_DECLARE) return check_declaration(c, v, in);
@@ -326,11 +334,13 @@ static gale_status check_array(const checker *c, gale__ir_val v, const gale__ir_
     uint64_t index;
     if (gale__ir_is_const(c->ir, in->b, &index) && index >= c->ir->code[in->a].imm * (sums ? 8 : 1))
         return bad(c, v, "index past the end");
-    gale_type t = in->op == GALE__IR_GET ? (gale_type)in->type : type_of(c, in->c);
+    bool gets = in->op == GALE__IR_GET || in->op == GALE__IR_GET_OF_CLUSTER;
+    if (in->op == GALE__IR_GET_OF_CLUSTER) GALE_TRY(check_cluster(c, v, in));
+    gale_type t = gets ? (gale_type)in->type : type_of(c, in->c);
     if (in->width > 1) return check_neighbours(c, v, in, t);
     gale_type element = type_of(c, in->a);
     if (t != (element == GALE_BOOL ? element : gale__compute_type(element))) return bad(c, v, "value of another type");
-    return in->op == GALE__IR_GET || is_scalar(c, in->c) ? GALE_OK : bad(c, v, "scalars only");
+    return gets || is_scalar(c, in->c) ? GALE_OK : bad(c, v, "scalars only");
 }
 
 static void hide(checker *c, gale__ir_val from, gale__ir_val to)
@@ -412,6 +422,7 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_SHARED:
     case GALE__IR_ARRAY:
     case GALE__IR_GET:
+    case GALE__IR_GET_OF_CLUSTER:
     case GALE__IR_SET: return check_array(c, v, in);
     case GALE__IR_SET_ADD:
         if (!is_shared(c, in->a) || type_of(c, in->a) != GALE_U32 || in->width != 1)
@@ -439,6 +450,7 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_ARRIVE:
     case GALE__IR_AWAIT: return check_meeting(c, v, in);
     case GALE__IR_READY: return check_ready(c, v);
+    case GALE__IR_BARRIER: return in->imm == GALE__IR_CLUSTER ? check_cluster(c, v, in) : GALE_OK;
     default: return n ? check_arithmetic(c, v, in) : check_leaf(c, v, in);
     }
 }

@@ -197,6 +197,12 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define shuffle_i64(x,n) as_long(shuffle_u64(as_ulong(x),n))\n#define shuffle_f64(x,n) as_double(shuffle_u64(as_ulong(x),n))\n" \
     "#define shuffle_bool(x,n) (shuffle_u32((x)?1u:0u,n)!=0u)\n"
 
+/* Work-group memory of another group of the cluster. */
+#define CUDA_CLUSTER \
+    "static __device__ __forceinline__ u32*cluster_at(void*p,u32 r){u64 a;asm(\"mapa.u64 %0,%1,%2;\":\"=l\"(a):\"l\"((u64)p),\"r\"(r));return (u32*)a;}\n" \
+    "#define of_cluster(x,r) (*cluster_at(&(x),r))\n" \
+    "#define cluster_barrier() asm volatile(\"barrier.cluster.arrive.aligned;barrier.cluster.wait.aligned;\":::\"memory\")\n"
+
 /* Operands of wgmma: rows of 128 bytes, groups of 16 bytes exchanged among eight rows, which are contiguous. */
 #define CUDA_GROUP \
     "static __device__ __forceinline__ u64 group_part(const void*p){return (u64)(shared_at(p)>>4&0x3fffu)|1ull<<16|64ull<<32|1ull<<62;}\n" \
@@ -272,8 +278,8 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     .struct_pointers = "ulong offset", .kernel = "__kernel __attribute__((reqd_work_group_size($0,$1,$2))) void ",                         \
     .pointer = "__global uchar*b$i", .pointer_readonly = "__global const uchar*restrict b$i",                                              \
     .pointer_base = "p$i=b$i+P.offset[$i];", .ready = "", .shared = "__local __attribute__((aligned(16))) ", .shared_launch = "",           \
-    .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", .barrier = "barrier(CLK_LOCAL_MEM_FENCE);",                  \
-    .barrier_all = "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);", .atomic_add = "atomic_add", .make_vector = "($0)",              \
+    .shared_type = "__local $0_o*", .shared_vector = "(*(__local $0_o*)&$1)", \
+    .barriers = {"barrier(CLK_LOCAL_MEM_FENCE);", "barrier(CLK_LOCAL_MEM_FENCE|CLK_GLOBAL_MEM_FENCE);"}, .atomic_add = "atomic_add", .make_vector = "($0)",              \
     .vector = {[GALE_F32] = "float", [GALE_F64] = "double", [GALE_I32] = "int", [GALE_U32] = "uint", [GALE_I64] = "long",                  \
         [GALE_U64] = "ulong", [GALE_I8] = "char", [GALE_U8] = "uchar", [GALE_I16] = "short", [GALE_U16] = "ushort"}
 #define CL_ROWS \
@@ -295,14 +301,14 @@ const gale__dialect_table gale__dialects[] = {
             "#define LS(V,T,i,x) __ldg((const V*)((const T*)P.p[i]+x))\n"
             "#define LO(V,T,i,x) __ldcs((const V*)((const T*)P.p[i]+(x)))\n",
         .head_f64 = "",
-        .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .copies = true, .head_matrix = CUDA_MATRIX CUDA_GROUP,
+        .head_f16 = PTX_HALF(CUDA_FN), .head_own = PTX_OWN(CUDA_FN), .head_wide = "", .copies = true, .head_matrix = CUDA_MATRIX CUDA_GROUP CUDA_CLUSTER,
         .head_bytes = CUDA_BYTES, .head_together = CUDA_TOGETHER,
         .head_subgroup = PTX_LANE(CUDA_FN),
         .struct_pointers = "u64 p",
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i$3) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .ready = "WAIT_FOR_LAUNCH\n",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(1024) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barriers = {"__syncthreads();", "__syncthreads();"}, .barrier_subgroup = "__syncwarp();", .atomic_add = "atomicAdd",
         .make_vector = "make_$0", .clamp = "__saturatef", .join_byte = "__byte_perm", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,
@@ -323,7 +329,7 @@ const gale__dialect_table gale__dialects[] = {
         .kernel = "extern \"C\" __global__ void __launch_bounds__($i) ",
         .pointer = "", .pointer_readonly = "", .pointer_base = "", .ready = "",
         .shared = "__shared__ __align__(16) ", .shared_launch = "extern __shared__ __align__(16) u8 gale_shared[];\n",
-        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barrier = "__syncthreads();", .barrier_all = "__syncthreads();", .barrier_subgroup = "__syncthreads();", .atomic_add = "atomicAdd",
+        .shared_type = "$0*", .shared_vector = "(*($0*)&$1)", .barriers = {"__syncthreads();", "__syncthreads();"}, .barrier_subgroup = "__syncthreads();", .atomic_add = "atomicAdd",
         .make_vector = "make_$0", .vector = C_VECTORS,
         .rows = {
             C_MATH_ROWS,

@@ -32,11 +32,11 @@ typedef struct gale__dialect_table {
     const char *shared_launch;              /* declares the work-group memory requested at launch, gale_shared; "" */
     const char *shared_type;                /* pointer to an array that takes over memory of another, of $0 */
     const char *shared_vector;              /* vector of type $0 at $1 of a work-group array */
-    const char *barrier, *barrier_all, *barrier_subgroup; /* of work-group memory; of all memory */
-    const char *atomic_add;                               /* adds a U32 to what a pointer points to */
-    const char *make_vector;                              /* before (a,b,c,d); $0: the vector type */
-    const char *clamp;                                    /* of a float between 0 and 1, NaN to 0; NULL */
-    const char *join_byte;                                /* two words and which bytes of both: function; NULL */
+    const char *barriers[2], *barrier_subgroup; /* of work-group memory, of all memory; of a subgroup */
+    const char *atomic_add;                     /* adds a U32 to what a pointer points to */
+    const char *make_vector;                    /* before (a,b,c,d); $0: the vector type */
+    const char *clamp;                          /* of a float between 0 and 1, NaN to 0; NULL */
+    const char *join_byte;                      /* two words and which bytes of both: function; NULL */
     const char
         *vector[GALE_TYPE_COUNT]; /* names of vector types by memory type, without the element count that ends them */
     gale__dialect_spelling rows[GALE__IR_COUNT];

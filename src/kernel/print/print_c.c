@@ -4,7 +4,6 @@
 #include "kernel/ir/ir_util.h"
 #include "kernel/print/print.h"
 #include "kernel/print/print_number.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,7 +89,9 @@ static void print_element(const printer *p, gale__str *s, const gale__ir_instr *
 {
     if (in->width > 1) {
         char vector[32];
-        const char *at = gale__arena_printf((gale__arena *)&p->arena, "v%u[%s]", in->a, p->text[in->b]);
+        bool ours = in->op != GALE__IR_GET_OF_CLUSTER;
+        const char *at = gale__arena_printf((gale__arena *)&p->arena, "%sv%u[%s]%s%s%s", ours ? "" : "of_cluster(",
+            in->a, p->text[in->b], ours ? "" : ",", ours ? "" : p->text[in->c], ours ? "" : ")");
         snprintf(vector, sizeof vector, "%s%d", p->dialect->vector[in->mem], in->width);
         spell(s, p->dialect->shared_vector, (const char *const[3]){vector, at ? at : ""}, GALE_F32, 0);
         s->failed |= !at;
@@ -146,6 +147,7 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     case GALE__IR_WORD: gale__print_word(s, type, in->imm); return GALE_OK;
     case GALE__IR_LOAD: print_place(p, s, load_macro(p->ir, in->imm), in); return GALE_OK;
     case GALE__IR_GET:
+    case GALE__IR_GET_OF_CLUSTER:
         if (is_narrow(p, in)) gale__str_addf(s, "(%s)", type_names[type]);
         print_element(p, s, in);
         return GALE_OK;
@@ -199,7 +201,7 @@ static gale_status emit_value(printer *p, gale__ir_val v)
     const gale__ir_instr *in = &p->ir->code[v];
     gale__ir_val operands[4];
     int n = gale__ir_operands(in, operands);
-    p->reads[v] = in->op == GALE__IR_GET;
+    p->reads[v] = in->op == GALE__IR_GET || in->op == GALE__IR_GET_OF_CLUSTER;
     for (int i = 0; i < n; i++) p->reads[v] |= p->reads[operands[i]];
     if (!p->uses[v] || in->op == GALE__IR_PACK) return GALE_OK;
 
@@ -361,9 +363,8 @@ static void emit_store(printer *p, const gale__ir_instr *in)
     const gale__ir_instr *value = &p->ir->code[in->b];
     print_place(p, p->out, "ST", in);
     gale__str_add(p->out, "=");
-    if (value->op == GALE__IR_PACK) {
-        print_pack(p, in, value);
-    } else {
+    if (value->op == GALE__IR_PACK) print_pack(p, in, value);
+    else {
         if (in->width == 1) gale__str_addf(p->out, "(%s)", type_names[in->mem]);
         gale__str_addf(p->out, "%s;\n", p->text[in->b]);
     }
@@ -419,11 +420,11 @@ static gale_status emit(printer *p, gale__ir_val v)
         gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
         return GALE_OK;
     case GALE__IR_SHARED: return GALE_OK; /* at the top */
-    case GALE__IR_BARRIER: {
-        const char *const kinds[] = {p->dialect->barrier, p->dialect->barrier_all, p->dialect->barrier_subgroup};
-        gale__str_addf(p->out, "%s\n", kinds[in->imm]);
+    case GALE__IR_BARRIER:
+        if (in->imm == GALE__IR_CLUSTER) gale__str_add(p->out, "cluster_barrier();\n");
+        else
+            gale__str_addf(p->out, "%s\n", in->imm == 2 ? p->dialect->barrier_subgroup : p->dialect->barriers[in->imm]);
         return GALE_OK;
-    }
     case GALE__IR_ARRIVE:
     case GALE__IR_AWAIT: emit_meeting(p, in); return GALE_OK;
     case GALE__IR_READY: gale__str_add(p->out, p->dialect->ready); return GALE_OK;
@@ -490,6 +491,7 @@ static void open_kernel(printer *p)
     if (ir->at_once) snprintf(at_once, sizeof at_once, ",%u", ir->at_once);
     spell(out, d->kernel, (const char *const[4]){side[0], side[1], side[2], at_once}, GALE_F32,
         (uint64_t)ir->group[0] * ir->group[1] * ir->group[2]);
+    if (ir->cluster) gale__str_addf(out, "__cluster_dims__(%u,1,1) ", ir->cluster);
     gale__str_addf(out, "%s(", ir->name);
     for (int i = 0; i < ir->n_pointers && *d->pointer; i++) {
         spell(out, ir->readonly >> i & 1 ? d->pointer_readonly : d->pointer, NULL, GALE_F32, (uint64_t)i);

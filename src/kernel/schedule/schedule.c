@@ -201,6 +201,7 @@ void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32
 {
     int64_t n = gale__schedule_groups(nest, s);
     if (s->relay && n > s->relay) n = s->relay;
+    if (s->split) n *= s->split;
     int64_t y = up(n, 65535);
     groups[0] = (uint32_t)up(n, y);
     groups[1] = (uint32_t)y;

@@ -81,7 +81,10 @@ typedef struct gale__schedule {
                        copies */
     uint8_t few;    /* MATRIX: bit 0 rows, bit 1 columns: there are fewer than in a tile, and the missing ones are not
                        loaded; GALE__WHOLE_*: they are whole tiles */
-    uint16_t maps;  /* MATRIX, groups: operands are fetched as maps, by one thread (GALE__MAPS_*) */
+    uint8_t maps;   /* MATRIX, groups: operands are fetched as maps, by one thread (GALE__MAPS_*) */
+    uint8_t split;  /* MATRIX, groups: a unit has one group at a time, and so many of them, a cluster, share k: each
+                       takes  every split-th step, and they add their sums up in the same order, each for a part of the
+                       tile's  rows (1: no cluster); 0: a unit has several groups */
     uint16_t relay; /* MATRIX: persistent groups of the launch, each of which computes several tiles; 0: one group per
                        tile */
 } gale__schedule;
@@ -101,6 +104,9 @@ typedef enum gale__schedule_how {
     GALE__HOW_LONG,   /* the same in longer steps */
     GALE__HOW_GROUPS, /* MATRIX, four subgroups multiply together; prefetches a few steps */
     GALE__HOW_DEEP,   /* the same; prefetches as many steps as work-group memory allows */
+    GALE__HOW_HALVES, /* the same, with two, four or eight work-groups that share k */
+    GALE__HOW_QUARTERS,
+    GALE__HOW_EIGHTHS,
     GALE__HOW_RELAY,
     GALE__HOW_TEAM
 } gale__schedule_how;

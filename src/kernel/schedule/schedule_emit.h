@@ -181,6 +181,7 @@ typedef struct gale__matrix_tile {
     gale__ir_val row, column;                 /* of this subgroup among those of the group, or of its set */
     gale__ir_val set;                         /* of those that share k */
     gale__ir_val at[GALE__EMIT_OUTER_BLOCKS]; /* sets: where a thread's results begin, of the first set's sums */
+    gale__ir_val member;                      /* split: which of the cluster's groups this is */
     gale__matrix_held held[GALE__MATRIX_HELD];
     int n_held;
     uint32_t ahead; /* how many times 32 columns are held */
@@ -194,7 +195,9 @@ static inline uint32_t gale__relay_sets(const gale__schedule *s)
 {
     return s->narrow == GALE_I8 && s->maps && s->direct && !s->team && s->tile_n <= 64 ? 3 : 2;
 }
-/* Sets that share k: which results a thread adds up, so that what they need besides can be loaded early. */
+/* Whether several sums over parts of k meet in work-group memory: those of sets, or of a cluster's groups. */
+static inline bool gale__schedule_sums_meet(const gale__schedule *s) { return s->rows > 1 || s->split > 1; }
+/* Which of those results a thread adds up, so that what they need besides can be loaded early. */
 void gale__matrix_sets_begin(gale__matrix_tile *t);
 /* Marks what the wanted instructions are made of, up to reductions. */
 void gale__nest_mark_cone(const gale__nest *nest, uint8_t *wanted);
@@ -228,6 +231,16 @@ bool gale__schedule_matrix_columns(const gale__schedule *s);
  * (schedule_matrix_maps.c). */
 enum { GALE__MAPS_ROWS = 1, GALE__MAPS_WINDOW };
 int gale__matrix_find_maps(const gale__nest *nest, const gale__contraction *c, const gale__schedule *s);
+/* MATRIX, groups: the tile that takes the least time (schedule_matrix_tiles.c). */
+typedef struct gale__group_tile {
+    uint16_t m, n;
+    uint8_t share; /* groups that share k; 0: there are several tiles for each unit */
+} gale__group_tile;
+gale__group_tile gale__matrix_group_tile(
+    const gale__contraction *c, const gale__schedule *s, int64_t units, bool maps, bool splits);
+/* How many vectors of four each of the 2 m threads finishes when groups that share k have added up their sums; 0: they
+ * would not be rows of the tile. */
+int gale__matrix_split_steps(const gale__group_tile *t);
 /* MATRIX: the dimension along which results are stored by vectors. */
 int gale__schedule_matrix_vector_dim(const gale__nest *nest, const gale__schedule *s, const gale__contraction *c);
 

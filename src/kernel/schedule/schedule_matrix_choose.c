@@ -92,7 +92,7 @@ void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint
     *parts = part * gale__schedule_matrix_shares(s) * s->stages * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
     *results = s->rows * s->tile_m * (s->tile_n + GALE__MATRIX_RESULT_PAD) * 4;
-    if (s->rows == 1)
+    if (!gale__schedule_sums_meet(s))
         *results =
             s->direct ? 0 : subgroups * s->slice * (s->micro_n + GALE__MATRIX_RESULT_PAD) * 4 * (s->relay ? 2 : 1);
 }
@@ -214,38 +214,6 @@ bool gale__schedule_groups_pay(int64_t m, int64_t n, int64_t k, bool maps)
     return m >= 48 && n >= 48 && k >= (maps ? MAPS_LEAST_K : GROUPS_LEAST_K);
 }
 
-/* Tiles of four subgroups, and how much longer an element takes than in the largest: they load more for each product
- * (percent; 3152 x 768 x 3072 and like sizes in f16 on an H200). */
-static const struct group_tile {
-    uint16_t m, n, percent, maps; /* maps: by groups that fetch maps and compute one tile after another; 0: none do */
-} group_tiles[] = {{128, 128, 100, 83}, {128, 96, 112, 91}, {128, 64, 140, 105}, {64, 128, 139, 0}, {64, 96, 145, 0},
-    {64, 64, 170, 0}};
-
-#define FEW_TILES_K 768
-#define SHORT_BYTES_PERCENT 80 /* a single step of bytes along k, which three sets finish */
-
-/* The tile whose rounds over all units take the least time.  Where there are few tiles and k is long, smaller ones wait
- * less for their operands (128 x 768 x 768: 3.8 us, and 4.4 in tiles of 64 x 64; 49 x 2,048 x 512: 3.9, and 3.4). */
-static struct group_tile choose_group_tile(
-    const gale__contraction *c, const gale__schedule *s, const gale__schedule_want *want, int64_t units, bool maps)
-{
-    if (want) return (struct group_tile){want->m, want->how == GALE__HOW_TEAM ? want->n / 2 : want->n, 100, 0};
-    const struct group_tile *best = NULL;
-    int64_t least = INT64_MAX;
-    bool short_bytes = maps && gale__schedule_matrix_bytes(s) && c->k <= 8 * gale__schedule_matrix_unit(s) &&
-                       gale__schedule_tiles(c, s, 128, 64) >= 4 * units;
-    for (size_t i = 0; i < sizeof group_tiles / sizeof *group_tiles; i++) {
-        const struct group_tile *t = &group_tiles[i];
-        int64_t percent = maps && t->maps ? t->maps : t->percent;
-        if (short_bytes && t->m == 128 && t->n == 64) percent = SHORT_BYTES_PERCENT;
-        int64_t time = up(gale__schedule_tiles(c, s, t->m, t->n), units) * t->m * t->n * percent;
-        if (time < least) least = time, best = t;
-    }
-    bool few = c->k >= FEW_TILES_K && 2 * gale__schedule_tiles(c, s, 64, 32) <= units;
-    if (few && best->m == 64 && best->n == 64) return (struct group_tile){64, 32, 0, 0};
-    return *best;
-}
-
 #define MOST_STAGES 12
 #define RELAY_STAGES 4
 #define RELAY_FAR_K 1024
@@ -301,10 +269,19 @@ static uint16_t group_step(const gale__schedule *s, bool half)
     return (uint16_t)((half ? 4 : 8) * gale__schedule_matrix_unit(s));
 }
 
+static gale__group_tile wanted_tile(const gale__schedule_want *want)
+{
+    bool lone = want->how >= GALE__HOW_DEEP && want->how < GALE__HOW_RELAY;
+    return (gale__group_tile){.m = want->m,
+        .n = want->how == GALE__HOW_TEAM ? want->n / 2 : want->n,
+        .share = lone ? (uint8_t)(1 << (want->how - GALE__HOW_DEEP)) : 0};
+}
+
 /* Four subgroups at once, straight from work-group memory: both operands run along k.  Where each unit has one group,
- * all of its memory serves to fetch ahead, since nothing else hides how long a copy takes (2,048 x 768 x 768 in f16 on
- * an H200: 7.3 us, and 10.7 with four stages).  Few groups meet less traffic, and do not need as much (196 x 256 x
- * 1,024: 5.1 us, and 4.9). */
+ * all of its memory serves to fetch ahead, since nothing else hides how long a copy takes.  With half of the memory one
+ * product that follows itself is faster, since the next one fetches its weights meanwhile (197 x 1,024 x 4,096 in f16
+ * on an H200: 12.2 us, and 13.0); but in networks the next kernel then has two groups on some units and none on others
+ * (FCN-ResNet-50, batch of 1: 0.465 ms, and 0.383; BERT-base, 384 tokens: 0.695 and 0.618). */
 static bool choose_steps(const gale__nest *nest, const gale__contraction *c, const gale_device_caps *caps,
     const gale__schedule_want *want, bool half, gale__schedule *s)
 {
@@ -317,22 +294,29 @@ static bool choose_steps(const gale__nest *nest, const gale__contraction *c, con
     if (half && maps != GALE__MAPS_WINDOW) return false;
     if (want ? c->k < (maps ? MAPS_LEAST_K : GROUPS_LEAST_K) : !gale__schedule_groups_pay(m, n, c->k, maps))
         return false;
-    struct group_tile tile = choose_group_tile(c, s, want, units, maps);
+    bool splits = last_extent(nest, c, s) % 4 == 0;
+    gale__group_tile tile = want ? wanted_tile(want) : gale__matrix_group_tile(c, s, units, maps, splits);
+    if (tile.share > 1) {
+        if (!splits || !gale__matrix_split_steps(&tile) || c->k < tile.share * t.tile_k) return false;
+        t.direct = 0;
+    }
+    t.split = tile.share;
     t.tile_m = tile.m;
     t.micro_n = (uint16_t)(t.tile_n = tile.n);
     t.slice = t.micro_m = 16;
-    int64_t tiles = gale__schedule_tiles(c, s, tile.m, tile.n);
-    bool alone = want ? want->how == GALE__HOW_DEEP : tiles <= units, busy = want || tile.n == 32 || 5 * tiles > units;
-    int64_t ahead = alone ? up(c->k, t.tile_k) / (busy ? 1 : 4) : 0;
+    int least = tile.m + tile.n < 128 ? 5 * longer : 4 * longer;
+    int64_t ahead = tile.share ? up(up(c->k, t.tile_k), tile.share) : 0;
     if (ahead > MOST_STAGES) ahead = MOST_STAGES;
-    for (t.stages = (uint8_t)(ahead > 4 * longer ? ahead : 4 * longer); t.stages >= 3; t.stages--) {
+    for (t.stages = (uint8_t)(ahead > least ? ahead : least); t.stages >= 3; t.stages--) {
         uint32_t parts, results;
         gale__schedule_matrix_shared(&t, &parts, &results);
-        bool room = alone ? parts + 8 * MOST_STAGES <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
+        bool room =
+            tile.share ? parts + 8 * MOST_STAGES <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
         if (parts <= caps->shared_bytes || !room) continue;
-        choose_relay(nest, c, caps, want, maps, &t);
-        if (t.relay || tiles >= units)
-            t.maps = (uint16_t)maps; /* the first boxes come later than the first copies would */
+        if (tile.share < 2) choose_relay(nest, c, caps, want, maps, &t);
+        if (t.relay) t.split = 0;
+        if (t.relay || (!t.split && gale__schedule_tiles(c, s, tile.m, tile.n) >= units))
+            t.maps = (uint8_t)maps; /* the first boxes come later than the first copies would */
         if (half && !t.maps) return false;
         *s = t;
         return !want || (t.relay ? t.team ? want->how == GALE__HOW_TEAM : want->how == GALE__HOW_RELAY
@@ -522,9 +506,12 @@ bool gale__schedule_choose_matrix(
     t.vector = (uint8_t)(eight ? 8 : last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1);
     t.exact = c.k % t.tile_k == 0;
     int64_t m = t.swap ? c.n : c.m, n = t.swap ? c.m : c.n;
-    t.few = (uint8_t)((m < t.tile_m) | (n < t.tile_n) << 1);
+    bool rest = t.async == 3; /* what is past the end is not loaded: repeating the last row is slow where k is long */
+    t.few = (uint8_t)((rest ? m % t.tile_m != 0 : m < t.tile_m) | (rest ? n % t.tile_n != 0 : n < t.tile_n) << 1);
     if (t.relay) t.few |= (uint8_t)((m % t.tile_m ? 0 : GALE__WHOLE_ROWS) | (n % t.tile_n ? 0 : GALE__WHOLE_COLUMNS));
-    t.steps = (uint8_t)(t.direct ? t.micro_m / 8 : choose_results(caps, &t));
+    t.steps = (uint8_t)(t.direct      ? t.micro_m / 8
+                        : t.split > 1 ? gale__matrix_split_steps(&(gale__group_tile){t.tile_m, t.tile_n, t.split})
+                                      : choose_results(caps, &t));
     if (stores_bytes(nest) && t.direct && last % 16 == 0 && n % 64 == 0 && t.tile_n % 64 == 0) {
         t.vector = 16; /* rows of 64 bytes: memory takes a request for each row that four threads write */
         t.steps = 2;

@@ -277,23 +277,36 @@ static void store_direct(gale__matrix_tile *t)
     gale__emit_close(e);
 }
 
-/* All threads of the group take the results in turn, whichever subgroup computed them: rows of vectors. */
+/* All threads of the group take the results in turn, whichever subgroup computed them: rows of vectors.  A cluster's
+ * groups have a part of the rows each. */
 void gale__matrix_sets_begin(gale__matrix_tile *t)
 {
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
     uint32_t per = s->tile_n / s->vector, stride = s->tile_n + GALE__MATRIX_RESULT_PAD;
+    uint32_t rows = s->tile_m / (s->split ? s->split : 1u);
     gale__ir_val column = op32(ir, GALE__MUL, op32(ir, GALE__IR_REM, e->tid, per), s->vector);
     gale__ir_val first = op32(ir, GALE__IR_DIV, e->tid, per);
+    if (s->split > 1) first = add32(ir, first, op32(ir, GALE__MUL, t->member, rows));
     for (uint32_t b = 0; b < s->steps; b++) {
-        gale__ir_val row = op32(ir, GALE__ADD, first, b * (s->tile_m / s->steps));
+        gale__ir_val row = op32(ir, GALE__ADD, first, b * (rows / s->steps));
         place_result(t, (int)b, row, column);
         t->at[b] = add32(ir, op32(ir, GALE__MUL, row, stride), column);
     }
 }
 
-/* The sums of all sets meet in work-group memory, and are added in the order of k. */
+/* Vector b of a thread, of one set, or of one of the cluster's groups. */
+static void get_sums(gale__matrix_tile *t, uint32_t b, uint32_t which, uint32_t size, gale__ir_val out[4])
+{
+    gale__ir *ir = t->tiling.emit.ir;
+    const gale__schedule *s = t->tiling.emit.schedule;
+    gale_type type = gale__ir_type(ir, t->results);
+    if (s->split > 1) gale__ir_get_of_cluster(ir, t->results, s->vector, t->at[b], gale__ir_u32(ir, which), out);
+    else gale__ir_get_lanes(ir, t->results, type, s->vector, op32(ir, GALE__ADD, t->at[b], which * size), out);
+}
+
+/* The sums of all sets, or of all groups of a cluster, meet in work-group memory, and are added in the same order. */
 static void store_sets(gale__matrix_tile *t)
 {
     gale__emit *e = &t->tiling.emit;
@@ -301,24 +314,28 @@ static void store_sets(gale__matrix_tile *t)
     const gale__schedule *s = e->schedule;
     uint32_t stride = s->tile_n + GALE__MATRIX_RESULT_PAD, all = s->tile_m * stride, columns = s->micro_n / 16u;
     gale__ir_val rows = op32(ir, GALE__MUL, t->row, s->micro_m * stride);
-    gale__ir_val at =
-        add32(ir, add32(ir, op32(ir, GALE__MUL, t->set, all), rows), op32(ir, GALE__MUL, t->column, s->micro_n));
+    gale__ir_val at = add32(ir, rows, op32(ir, GALE__MUL, t->column, s->micro_n));
+    if (s->rows > 1) at = add32(ir, at, op32(ir, GALE__MUL, t->set, all));
     for (uint32_t i = 0; i < s->micro_m / 16u * columns; i++)
         gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_SUMS_STORE,
                              .a = t->sums,
                              .b = t->results,
                              .c = op32(ir, GALE__ADD, at, i / columns * 16 * stride + i % columns * 16),
                              .imm = (uint64_t)stride << 32 | i});
-    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER});
+    uint32_t sets = s->split > 1 ? s->split : s->rows;
+    gale_type type = gale__ir_type(ir, t->results);
+    gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = s->split > 1 ? GALE__IR_CLUSTER : 0});
     gale__emit_acc sums[4 * GALE__EMIT_OUTER_BLOCKS];
-    for (uint32_t i = 0; i < s->steps * s->rows; i++) {
-        gale__ir_val lanes[4], from = op32(ir, GALE__ADD, t->at[i / s->rows], i % s->rows * all);
-        gale__emit_acc *sum = sums + i / s->rows * s->vector;
-        gale__ir_get_lanes(ir, t->results, GALE_F32, s->vector, from, lanes);
+    for (uint32_t i = 0; i < s->steps * sets; i++) {
+        gale__ir_val lanes[4];
+        gale__emit_acc *sum = sums + i / sets * s->vector;
+        get_sums(t, i / sets, i % sets, all, lanes);
         for (int v = 0; v < s->vector; v++)
-            sum[v].value = i % s->rows ? gale__ir_op2(ir, GALE__ADD, GALE_F32, sum[v].value, lanes[v]) : lanes[v];
+            sum[v].value = i % sets ? gale__ir_op2(ir, GALE__ADD, type, sum[v].value, lanes[v]) : lanes[v];
     }
     gale__emit_results(e, t->tiling.contraction.reduce, sums);
+    /* A group that ended would take its sums along. */
+    if (s->split > 1) gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = GALE__IR_CLUSTER});
 }
 
 static void subgroup_barrier(gale__ir *ir) { gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_BARRIER, .imm = 2}); }
@@ -329,7 +346,7 @@ void gale__matrix_store(gale__matrix_tile *t)
     gale__emit *e = &t->tiling.emit;
     gale__ir *ir = e->ir;
     const gale__schedule *s = e->schedule;
-    if (s->direct || s->rows > 1) {
+    if (s->direct || gale__schedule_sums_meet(s)) {
         (s->direct ? store_direct : store_sets)(t);
         return;
     }

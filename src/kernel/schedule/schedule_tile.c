@@ -72,7 +72,9 @@ void gale__emit_tile_place_group(gale__emit_tiling *t)
 {
     gale__emit *e = &t->emit;
     gale__ir *ir = e->ir;
-    gale__ir_val group = gale__emit_widen(e, gale__emit_group(e));
+    gale__ir_val number = gale__emit_group(e);
+    if (e->schedule->split > 1) number = op32(ir, GALE__IR_DIV, number, e->schedule->split);
+    gale__ir_val group = gale__emit_widen(e, number);
     gale__ir_val top = gale__ir_op2(ir, GALE__SUB, e->index, e->layout.outer_count, gale__emit_index(e, 1));
     gale__emit_tile_place(t, gale__ir_op2(ir, GALE__IR_MIN, e->index, group, top));
 }

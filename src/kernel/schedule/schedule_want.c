@@ -20,6 +20,10 @@ static const gale__schedule_want wants[] = {
     {GALE__HOW_GROUPS, 64, 128}, {GALE__HOW_GROUPS, 64, 96}, {GALE__HOW_GROUPS, 64, 64},
     {GALE__HOW_DEEP, 128, 128}, {GALE__HOW_DEEP, 128, 96}, {GALE__HOW_DEEP, 128, 64}, {GALE__HOW_DEEP, 128, 32},
     {GALE__HOW_DEEP, 64, 128}, {GALE__HOW_DEEP, 64, 96}, {GALE__HOW_DEEP, 64, 64}, {GALE__HOW_DEEP, 64, 32},
+    {GALE__HOW_HALVES, 128, 64}, {GALE__HOW_HALVES, 64, 128}, {GALE__HOW_HALVES, 64, 64},
+    {GALE__HOW_HALVES, 64, 32}, {GALE__HOW_QUARTERS, 128, 64}, {GALE__HOW_QUARTERS, 64, 128},
+    {GALE__HOW_QUARTERS, 64, 64}, {GALE__HOW_QUARTERS, 64, 32}, {GALE__HOW_EIGHTHS, 128, 64},
+    {GALE__HOW_EIGHTHS, 64, 128}, {GALE__HOW_EIGHTHS, 64, 64},
     {GALE__HOW_RELAY, 128, 128}, {GALE__HOW_RELAY, 128, 96}, {GALE__HOW_RELAY, 128, 64}, {GALE__HOW_RELAY, 128, 32},
     {GALE__HOW_TEAM, 128, 256},
 };
@@ -32,8 +36,8 @@ const gale__schedule_want *gale__schedule_want_at(int i)
 
 void gale__schedule_want_text(const gale__schedule_want *want, char out[GALE__WANT_TEXT])
 {
-    static const char *const hows[] = {
-        "usual", "loops", "tile", "sets", "matrix", "long", "groups", "deep", "relay", "team"};
+    static const char *const hows[] = {"usual", "loops", "tile", "sets", "matrix", "long", "groups", "deep", "halves",
+        "quarters", "eighths", "relay", "team"};
     snprintf(out, GALE__WANT_TEXT, want->m ? "%s %dx%d" : "%s", hows[want->how], want->m, want->n);
 }
 
