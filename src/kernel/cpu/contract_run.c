@@ -109,6 +109,7 @@ static void multiply(const gale__cpu_contract *c, char *tile, const char *a, con
                 d.rows = least(mr, rows - i);
                 d.lanes = least(nr, lanes - j);
                 d.ahead = true; /* as tiles do that are not finished */
+                d.padded = true;
                 gale__cpu_finish_tile(&c->gemm, d, i, j, kn < c->k.count ? to : NULL, c->tile_lanes, x, y, offset, kn);
             } else if (j + slim == lanes) part->slim_at(to, (size_t)c->tile_lanes, x, y, offset, (size_t)kn);
             else part->tile(to, (size_t)c->tile_lanes, x, y, (size_t)gale__cpu_contract_units(c, kn));

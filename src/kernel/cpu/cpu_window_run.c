@@ -74,6 +74,7 @@ static void finish_tile(const gale__cpu_contract *c, const block *b, int64_t m, 
     d.rows = least(c->gemm.mr, b->m - m);
     d.lanes = least(c->gemm.nr, lanes);
     d.ahead = b->offset == c->window.direct; /* steps of k are far apart there: the processor does not follow them */
+    d.padded = !d.ahead;
     gale__cpu_finish_tile(&c->gemm, d, b->m0 + m, lane, kn < c->k.count ? sums : NULL, pitch, a, from, offset, kn);
 }
 

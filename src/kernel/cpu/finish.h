@@ -48,7 +48,8 @@ static inline void gale__cpu_finish_tile(const gale__simd_gemm *gemm, gale__simd
     gale__cpu_finish_advance(&d, m, n);
     d.start = start;
     d.start_pitch = pitch;
-    int form = d.lanes >= gemm->nr ? GALE__DONE_FULL : d.lanes > gemm->slim ? GALE__DONE_SOME : GALE__DONE_SLIM;
+    int some = d.padded ? GALE__DONE_PADDED : GALE__DONE_SOME;
+    int form = d.lanes >= gemm->nr ? GALE__DONE_FULL : d.lanes > gemm->slim ? some : GALE__DONE_SLIM;
     gale__simd_part_for(gemm, d.rows)->done_at[form](&d, a, b, offset, (size_t)k);
 }
 #endif

@@ -38,7 +38,8 @@ typedef struct gale__simd_done {
     int64_t out_pitch, start_pitch, bias_pitch, scale_pitch, also_pitch, other_pitch; /* from one row to the next */
     float lo, hi;
     int64_t rows, lanes; /* no others are written, nor read but from start */
-    bool ahead; /* b is fetched GALE__SIMD_AHEAD steps before its use; there are offsets for as many more steps */
+    bool ahead;  /* b is fetched GALE__SIMD_AHEAD steps before its use; there are offsets for as many more steps */
+    bool padded; /* all nr lanes of b may be read */
 } gale__simd_done;
 enum { GALE__SIMD_AHEAD = 32 };
 typedef void gale__simd_done_at(
@@ -46,7 +47,8 @@ typedef void gale__simd_done_at(
 /* The same of rows of a that are `pitch` elements apart and along k, as many as the part has, by a panel of nr lanes.
  */
 typedef void gale__simd_done_rows(const gale__simd_done *d, const void *a, size_t pitch, const void *b, size_t k);
-enum { GALE__DONE_FULL, GALE__DONE_SOME, GALE__DONE_SLIM, GALE__DONES }; /* nr lanes, fewer, and `slim` or fewer */
+/* nr lanes; fewer; `slim` or fewer; fewer, padded: AVX2 has no registers left for masks while it computes. */
+enum { GALE__DONE_FULL, GALE__DONE_SOME, GALE__DONE_SLIM, GALE__DONE_PADDED, GALE__DONES };
 /* One that computes the first `rows` of mr rows only, for the last rows of a product, to the same bits. */
 typedef struct gale__simd_part {
     int rows;

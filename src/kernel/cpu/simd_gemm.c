@@ -286,12 +286,15 @@ SLIM(8)
 #include <immintrin.h>
 static inline __m256i load_i32(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void store_i32(int32_t *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
-static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return _mm256_add_epi32(_mm256_mullo_epi32(x, y), z); }
-/* Pairs of 16-bit numbers, for bytes where no instruction multiplies these without saturating. */
-static inline __m256i fma_pairs(__m256i x, __m256i y, __m256i z)
+/* z += x at once: gcc 12 would rather add products of two steps first, and keep sums in memory. */
+static inline __m256i add_now(__m256i z, __m256i x)
 {
-    return _mm256_add_epi32(z, _mm256_madd_epi16(x, y));
+    __asm__("vpaddd %1, %0, %0" : "+x"(z) : "x"(x));
+    return z;
 }
+static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return add_now(z, _mm256_mullo_epi32(x, y)); }
+/* Pairs of 16-bit numbers, for bytes where no instruction multiplies these without saturating. */
+static inline __m256i fma_pairs(__m256i x, __m256i y, __m256i z) { return add_now(z, _mm256_madd_epi16(x, y)); }
 /* The first n lanes: others are neither read nor written. */
 static inline __m256i first_lanes(int64_t n)
 {
@@ -374,12 +377,14 @@ static inline __m256i first_lanes(int64_t n)
 #include <immintrin.h>
 static inline __m512i load_i32(const int32_t *p) { return _mm512_loadu_si512(p); }
 static inline void store_i32(int32_t *p, __m512i v) { _mm512_storeu_si512(p, v); }
-static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return _mm512_add_epi32(_mm512_mullo_epi32(x, y), z); }
-/* Pairs of 16-bit numbers, for bytes where no instruction multiplies these without saturating. */
-static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z)
+static inline __m512i add_now(__m512i z, __m512i x) /* as with AVX2 */
 {
-    return _mm512_add_epi32(z, _mm512_madd_epi16(x, y));
+    __asm__("vpaddd %1, %0, %0" : "+v"(z) : "v"(x));
+    return z;
 }
+static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return add_now(z, _mm512_mullo_epi32(x, y)); }
+/* Pairs of 16-bit numbers, for bytes where no instruction multiplies these without saturating. */
+static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z) { return add_now(z, _mm512_madd_epi16(x, y)); }
 /* The first n lanes: others are neither read nor written. */
 static inline __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
 static inline __m512 load_some(const float *p, __mmask16 some) { return _mm512_maskz_loadu_ps(some, p); }

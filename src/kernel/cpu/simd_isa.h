@@ -48,11 +48,12 @@ void SIMD(shares)(gale__simd *t, void (*open)(void), void (*close)(void));
 #define PART_DONE(name, rows, form) PART_DONE2(name, rows, form)
 #define PART_ROWS2(name, rows) name##_rows_##rows
 #define PART_ROWS(name, rows) PART_ROWS2(name, rows)
-#define ROW_DONE(name, rows)                                                                         \
-    {                                                                                                \
-        rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows),                          \
-            {PART_DONE(name, rows, full), PART_DONE(name, rows, some), PART_DONE(name, rows, slim)}, \
-            PART_ROWS(name, rows)                                                                    \
+#define ROW_DONE(name, rows)                                                                        \
+    {                                                                                               \
+        rows, PART(name, rows), PART_AT(name, rows), PART_SLIM(name, rows),                         \
+            {PART_DONE(name, rows, full), PART_DONE(name, rows, some), PART_DONE(name, rows, slim), \
+                PART_DONE(name, rows, padded)},                                                     \
+            PART_ROWS(name, rows)                                                                   \
     }
 
 /* Blocks are equal or apart: no element depends on one before it. */
