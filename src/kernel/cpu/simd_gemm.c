@@ -300,6 +300,28 @@ static inline __m256i first_lanes(int64_t n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
 }
+/* Stores with a mask take a Zen 3 ten times as long as others. */
+static inline void store_first(float *p, int64_t n, __m256 x)
+{
+    __m128 rest = _mm256_castps256_ps128(x);
+    if (n >= 8) {
+        _mm256_storeu_ps(p, x);
+        return;
+    }
+    if (n >= 4) {
+        _mm_storeu_ps(p, rest);
+        rest = _mm256_extractf128_ps(x, 1);
+        p += 4;
+        n -= 4;
+    }
+    if (n >= 2) {
+        _mm_storel_pi((__m64 *)(void *)p, rest);
+        rest = _mm_movehl_ps(rest, rest);
+        p += 2;
+        n -= 2;
+    }
+    if (n == 1) _mm_store_ss(p, rest);
+}
 #define MR 6
 #define PARTS X(1) X(3) X(6)
 #define NAME tile_f32
@@ -307,7 +329,7 @@ static inline __m256i first_lanes(int64_t n)
 #define SOME __m256i
 #define SOME_OF first_lanes
 #define LOAD_SOME _mm256_maskload_ps
-#define STORE_SOME _mm256_maskstore_ps
+#define STORE_FIRST store_first
 #define LARGER _mm256_max_ps
 #define SMALLER _mm256_min_ps
 #define TIMES _mm256_mul_ps
@@ -387,6 +409,7 @@ static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return add_now(
 static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z) { return add_now(z, _mm512_madd_epi16(x, y)); }
 /* The first n lanes: others are neither read nor written. */
 static inline __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
+static inline void store_first(float *p, int64_t n, __m512 x) { _mm512_mask_storeu_ps(p, first_lanes(n), x); }
 static inline __m512 load_some(const float *p, __mmask16 some) { return _mm512_maskz_loadu_ps(some, p); }
 #define MR 14
 #define PARTS X(1) X(4) X(8) X(14)
@@ -395,7 +418,7 @@ static inline __m512 load_some(const float *p, __mmask16 some) { return _mm512_m
 #define SOME __mmask16
 #define SOME_OF first_lanes
 #define LOAD_SOME load_some
-#define STORE_SOME _mm512_mask_storeu_ps
+#define STORE_FIRST store_first
 #define LARGER _mm512_max_ps
 #define SMALLER _mm512_min_ps
 #define TIMES _mm512_mul_ps
