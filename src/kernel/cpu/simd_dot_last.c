@@ -2,8 +2,8 @@
  * four bytes of a pixel is multiplied with all of them.  Sums become bytes in the registers they were summed in.
  * By channel, the bytes of four neighbouring places are interleaved, which serves two results where these are one
  * place apart; packing to bytes undoes the order of lanes. */
+#include "kernel/cpu/simd_first.h"
 #include "kernel/cpu/simd_isa.h"
-#include <immintrin.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
@@ -14,8 +14,6 @@ INLINE __m512i load_unit(const uint8_t *p)
     memcpy(&four, p, 4);
     return _mm512_set1_epi32(four);
 }
-
-INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
 
 /* rint(x / by) for the lanes; NaN: what makes a byte of 0 with that zero point. */
 INLINE __m512i divide(__m512 x, __m512 by, __m512 inverse, __m512i zero, bool quick)

@@ -283,7 +283,7 @@ SLIM(8)
     }
 
 #elif ISA == IS_avx2
-#include <immintrin.h>
+#include "kernel/cpu/simd_first.h"
 static inline __m256i load_i32(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void store_i32(int32_t *p, __m256i v) { _mm256_storeu_si256((__m256i *)p, v); }
 /* z += x at once: gcc 12 would rather add products of two steps first, and keep sums in memory. */
@@ -295,33 +295,6 @@ static inline __m256i add_now(__m256i z, __m256i x)
 static inline __m256i fma_i32(__m256i x, __m256i y, __m256i z) { return add_now(z, _mm256_mullo_epi32(x, y)); }
 /* Pairs of 16-bit numbers, for bytes where no instruction multiplies these without saturating. */
 static inline __m256i fma_pairs(__m256i x, __m256i y, __m256i z) { return add_now(z, _mm256_madd_epi16(x, y)); }
-/* The first n lanes: others are neither read nor written. */
-static inline __m256i first_lanes(int64_t n)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
-}
-/* Stores with a mask take a Zen 3 ten times as long as others. */
-static inline void store_first(float *p, int64_t n, __m256 x)
-{
-    __m128 rest = _mm256_castps256_ps128(x);
-    if (n >= 8) {
-        _mm256_storeu_ps(p, x);
-        return;
-    }
-    if (n >= 4) {
-        _mm_storeu_ps(p, rest);
-        rest = _mm256_extractf128_ps(x, 1);
-        p += 4;
-        n -= 4;
-    }
-    if (n >= 2) {
-        _mm_storel_pi((__m64 *)(void *)p, rest);
-        rest = _mm_movehl_ps(rest, rest);
-        p += 2;
-        n -= 2;
-    }
-    if (n == 1) _mm_store_ss(p, rest);
-}
 #define MR 6
 #define PARTS X(1) X(3) X(6)
 #define NAME tile_f32
@@ -396,7 +369,7 @@ static inline void store_first(float *p, int64_t n, __m256 x)
     }
 
 #elif ISA == IS_avx512
-#include <immintrin.h>
+#include "kernel/cpu/simd_first.h"
 static inline __m512i load_i32(const int32_t *p) { return _mm512_loadu_si512(p); }
 static inline void store_i32(int32_t *p, __m512i v) { _mm512_storeu_si512(p, v); }
 static inline __m512i add_now(__m512i z, __m512i x) /* as with AVX2 */
@@ -407,9 +380,6 @@ static inline __m512i add_now(__m512i z, __m512i x) /* as with AVX2 */
 static inline __m512i fma_i32(__m512i x, __m512i y, __m512i z) { return add_now(z, _mm512_mullo_epi32(x, y)); }
 /* Pairs of 16-bit numbers, for bytes where no instruction multiplies these without saturating. */
 static inline __m512i fma_pairs(__m512i x, __m512i y, __m512i z) { return add_now(z, _mm512_madd_epi16(x, y)); }
-/* The first n lanes: others are neither read nor written. */
-static inline __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
-static inline void store_first(float *p, int64_t n, __m512 x) { _mm512_mask_storeu_ps(p, first_lanes(n), x); }
 static inline __m512 load_some(const float *p, __mmask16 some) { return _mm512_maskz_loadu_ps(some, p); }
 #define MR 14
 #define PARTS X(1) X(4) X(8) X(14)

@@ -6,9 +6,8 @@
 
 #if defined __AVX512F__ || (defined __AVX2__ && defined __FMA__)
 #ifdef __AVX512F__
+#include "kernel/cpu/simd_first.h"
 #include "kernel/cpu/simd_lanes.h"
-
-M_INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff : n > 0 ? (1 << n) - 1 : 0); }
 
 /* One step of k.  Three pixels from one pointer: processors add an index once or twice to it. */
 #define POINT_STEP(P, V, at, weights)                                                                        \
@@ -72,28 +71,11 @@ M_INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)(n >= 16 ? 0xffff 
 #define VEC_LANES 16
 #define VEC_(name) _mm512_##name##_ps
 #else
-#include <immintrin.h>
+#include "kernel/cpu/simd_first.h"
 
 #define VEC __m256
 #define VEC_LANES 8
 #define VEC_(name) _mm256_##name##_ps
-
-static __m256i first_lanes(int64_t n)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > 8 ? 8 : (int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-/* Whole vectors without a mask: some processors take ten times as long to store with one. */
-static inline __m256 read_lanes(const float *from, int64_t n)
-{
-    return n >= 8 ? _mm256_loadu_ps(from) : _mm256_maskload_ps(from, first_lanes(n));
-}
-
-static inline void write_lanes(float *to, int64_t n, __m256 x)
-{
-    if (n >= 8) _mm256_storeu_ps(to, x);
-    else _mm256_maskstore_ps(to, first_lanes(n), x);
-}
 
 /* P pixels from `pixel` on, by 16 channels from `channel` on; weights: how far steps of k are apart. */
 #define TILE(P)                                                                                                   \
@@ -105,7 +87,7 @@ static inline void write_lanes(float *to, int64_t n, __m256 x)
         __m256 s[P][2];                                                                                           \
         _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++)                                                       \
         {                                                                                                         \
-            __m256 start = d->start ? read_lanes(d->start + channel + 8 * v, some[v]) : _mm256_setzero_ps();      \
+            __m256 start = d->start ? load_first(d->start + channel + 8 * v, some[v]) : _mm256_setzero_ps();      \
             _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) s[i][v] = start;                                  \
         }                                                                                                         \
         for (int64_t k = d->k; k > 0; k--, w += weights, p += k_step, q += k_step) {                              \
@@ -123,9 +105,9 @@ static inline void write_lanes(float *to, int64_t n, __m256 x)
             int64_t c = channel + 8 * v;                                                                          \
             __m256 y = s[i][v];                                                                                   \
             if (some[v] <= 0) continue;                                                                           \
-            if (d->other) y = _mm256_add_ps(y, read_lanes(d->other + (pixel + i) * d->other_pitch + c, some[v])); \
+            if (d->other) y = _mm256_add_ps(y, load_first(d->other + (pixel + i) * d->other_pitch + c, some[v])); \
             y = _mm256_min_ps(hi, _mm256_max_ps(lo, y));                                                          \
-            write_lanes(d->out + (pixel + i) * d->out_pitch + c, some[v], y);                                     \
+            store_first(d->out + (pixel + i) * d->out_pitch + c, some[v], y);                                     \
         }                                                                                                         \
     }
 TILE(1)
@@ -171,9 +153,9 @@ static void put(const gale__simd_done *d, int64_t r, int64_t lane, __m256 x)
 {
     if (d->bias) x = _mm256_add_ps(x, _mm256_set1_ps(d->bias[r * d->bias_pitch]));
     if (d->scale) x = _mm256_mul_ps(x, _mm256_set1_ps(d->scale[r * d->scale_pitch]));
-    if (d->other) x = _mm256_add_ps(x, read_lanes(d->other + r * d->other_pitch + lane, d->lanes - lane));
+    if (d->other) x = _mm256_add_ps(x, load_first(d->other + r * d->other_pitch + lane, d->lanes - lane));
     x = _mm256_min_ps(_mm256_set1_ps(d->hi), _mm256_max_ps(_mm256_set1_ps(d->lo), x));
-    write_lanes(d->out + r * d->out_pitch + lane, d->lanes - lane, x);
+    store_first(d->out + r * d->out_pitch + lane, d->lanes - lane, x);
 }
 
 static void done(const gale__simd_done *d, const float *sums)
