@@ -79,12 +79,12 @@ typedef struct gale__schedule {
     uint8_t async;  /* MATRIX: bit 0 rows, bit 1 columns: the operand is copied asynchronously, 16 bytes at once;
                        GALE__ASYNC_HELD: emulated by a load and, a step later, a store, on devices without asynchronous
                        copies */
-    uint8_t few;    /* MATRIX: bit 0 rows, bit 1 columns: there are fewer than in a tile, and the missing ones are not
-                       loaded; GALE__WHOLE_*: they are whole tiles */
+    uint8_t few;    /* MATRIX: bit 0 rows, bit 1 columns: those past the end of the last tile are not loaded;
+                       GALE__WHOLE_*: they are whole tiles */
     uint8_t maps;   /* MATRIX, groups: operands are fetched as maps, by one thread (GALE__MAPS_*) */
     uint8_t split;  /* MATRIX, groups: a unit has one group at a time, and so many of them, a cluster, share k: each
-                       takes  every split-th step, and they add their sums up in the same order, each for a part of the
-                       tile's  rows (1: no cluster); 0: a unit has several groups */
+                       takes every split-th step, and they add their sums up in the same order, each for a part of the
+                       rows of the tile (1: no cluster); 0: a unit has several groups */
     uint16_t relay; /* MATRIX: persistent groups of the launch, each of which computes several tiles; 0: one group per
                        tile */
 } gale__schedule;

@@ -234,7 +234,7 @@ int gale__matrix_find_maps(const gale__nest *nest, const gale__contraction *c, c
 /* MATRIX, groups: the tile that takes the least time (schedule_matrix_tiles.c). */
 typedef struct gale__group_tile {
     uint16_t m, n;
-    uint8_t share; /* groups that share k; 0: there are several tiles for each unit */
+    uint8_t split; /* as in gale__schedule */
 } gale__group_tile;
 gale__group_tile gale__matrix_group_tile(
     const gale__contraction *c, const gale__schedule *s, int64_t units, bool maps, bool splits);

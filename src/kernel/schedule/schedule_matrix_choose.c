@@ -274,7 +274,7 @@ static gale__group_tile wanted_tile(const gale__schedule_want *want)
     bool lone = want->how >= GALE__HOW_DEEP && want->how < GALE__HOW_RELAY;
     return (gale__group_tile){.m = want->m,
         .n = want->how == GALE__HOW_TEAM ? want->n / 2 : want->n,
-        .share = lone ? (uint8_t)(1 << (want->how - GALE__HOW_DEEP)) : 0};
+        .split = lone ? (uint8_t)(1 << (want->how - GALE__HOW_DEEP)) : 0};
 }
 
 /* Four subgroups at once, straight from work-group memory: both operands run along k.  Where each unit has one group,
@@ -296,24 +296,24 @@ static bool choose_steps(const gale__nest *nest, const gale__contraction *c, con
         return false;
     bool splits = last_extent(nest, c, s) % 4 == 0;
     gale__group_tile tile = want ? wanted_tile(want) : gale__matrix_group_tile(c, s, units, maps, splits);
-    if (tile.share > 1) {
-        if (!splits || !gale__matrix_split_steps(&tile) || c->k < tile.share * t.tile_k) return false;
+    if (tile.split > 1) {
+        if (!splits || !gale__matrix_split_steps(&tile) || c->k < tile.split * t.tile_k) return false;
         t.direct = 0;
     }
-    t.split = tile.share;
+    t.split = tile.split;
     t.tile_m = tile.m;
     t.micro_n = (uint16_t)(t.tile_n = tile.n);
     t.slice = t.micro_m = 16;
     int least = tile.m + tile.n < 128 ? 5 * longer : 4 * longer;
-    int64_t ahead = tile.share ? up(up(c->k, t.tile_k), tile.share) : 0;
+    int64_t ahead = tile.split ? up(up(c->k, t.tile_k), tile.split) : 0;
     if (ahead > MOST_STAGES) ahead = MOST_STAGES;
     for (t.stages = (uint8_t)(ahead > least ? ahead : least); t.stages >= 3; t.stages--) {
         uint32_t parts, results;
         gale__schedule_matrix_shared(&t, &parts, &results);
         bool room =
-            tile.share ? parts + 8 * MOST_STAGES <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
+            tile.split ? parts + 8 * MOST_STAGES <= caps->shared_most_bytes && results <= parts : fits(caps, &t);
         if (parts <= caps->shared_bytes || !room) continue;
-        if (tile.share < 2) choose_relay(nest, c, caps, want, maps, &t);
+        if (tile.split < 2) choose_relay(nest, c, caps, want, maps, &t);
         if (t.relay) t.split = 0;
         if (t.relay || (!t.split && gale__schedule_tiles(c, s, tile.m, tile.n) >= units))
             t.maps = (uint8_t)maps; /* the first boxes come later than the first copies would */

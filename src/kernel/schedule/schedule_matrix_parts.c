@@ -57,7 +57,7 @@ static gale__ir_val column_at(gale__ir *ir, gale__ir_val at, uint32_t vector)
     return add32(ir, op32(ir, GALE__AND, at, ~(4 * vector - 2)), add32(ir, thread, pair));
 }
 
-/* Rows or columns past the end repeat the last one; their results are never stored.  If most of them would, nothing is
+/* Rows or columns past the end repeat the last one; their results are never stored.  Where `few` says so, nothing is
  * loaded for them, since a cache line that all groups request repeatedly is slow. */
 void gale__matrix_part_place(gale__matrix *t, gale__matrix_part *p)
 {

@@ -45,7 +45,7 @@ static const struct lone_tile {
 #define LONE_TRAFFIC 6 /* more for each step where all units have a group */
 #define SPLIT_MEET 128 /* groups that share k add their sums up, */
 #define SPLIT_EACH 5   /* each of them */
-#define SHARE_MOST 8   /* groups that every device lets work together */
+#define SPLIT_MOST 8   /* groups that every device lets work together */
 #define RELAY_REST 384
 #define RELAY_BEHIND 41 /* what a tile takes less than its steps, since its results are stored later */
 #define RELAY_TRAFFIC 7
@@ -60,13 +60,13 @@ static int64_t relay_time(const gale__contraction *c, const gale__schedule *s, i
 
 int gale__matrix_split_steps(const gale__group_tile *t)
 {
-    return t->n % (8 * t->share) || 8 * t->m % t->n ? 0 : t->n / (8 * t->share);
+    return t->n % (8 * t->split) || 8 * t->m % t->n ? 0 : t->n / (8 * t->split);
 }
 
-static int64_t lone_time(const struct lone_tile *t, int share, int64_t steps, int64_t groups, int64_t units)
+static int64_t lone_time(const struct lone_tile *t, int split, int64_t steps, int64_t groups, int64_t units)
 {
-    int64_t meet = share > 1 ? SPLIT_MEET : 0;
-    return LONE_REST + SPLIT_EACH * share + meet + up(steps, share) * (t->step * units + LONE_TRAFFIC * groups) / units;
+    int64_t meet = split > 1 ? SPLIT_MEET : 0;
+    return LONE_REST + SPLIT_EACH * split + meet + up(steps, split) * (t->step * units + LONE_TRAFFIC * groups) / units;
 }
 
 gale__group_tile gale__matrix_group_tile(
@@ -79,13 +79,13 @@ gale__group_tile gale__matrix_group_tile(
             least = relay ? relay_time(c, s, rounds->n, steps, units) : INT64_MAX;
     for (size_t i = 0; i < sizeof lone_tiles / sizeof *lone_tiles; i++) {
         const struct lone_tile *t = &lone_tiles[i];
-        for (uint8_t share = 1; share <= (splits ? SHARE_MOST : 1); share *= 2) {
-            gale__group_tile tile = {t->m, t->n, share};
+        for (uint8_t split = 1; split <= (splits ? SPLIT_MOST : 1); split *= 2) {
+            gale__group_tile tile = {t->m, t->n, split};
             /* Clusters of four lie within 16 or 18 neighbouring units, of which some stay idle. */
-            int64_t groups = gale__schedule_tiles(c, s, t->m, t->n) * share, most = units * (share > 2 ? 7 : 8) / 8,
-                    time = lone_time(t, share, steps, groups, units);
+            int64_t groups = gale__schedule_tiles(c, s, t->m, t->n) * split, most = units * (split > 2 ? 7 : 8) / 8,
+                    time = lone_time(t, split, steps, groups, units);
             if (groups > most || time >= least) continue;
-            if (share > 1 && (steps < 2 * share || !gale__matrix_split_steps(&tile))) continue;
+            if (split > 1 && (steps < 2 * split || !gale__matrix_split_steps(&tile))) continue;
             least = time;
             best = tile;
         }
