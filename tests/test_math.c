@@ -124,7 +124,7 @@ static bool near_f64(const row *r, double x, double *worst, double *at)
     return true;
 }
 
-static int samples(void) { return test_emulated() ? 8000 : 40000; }
+static int samples(void) { return test_emulated() ? 3000 : 40000; }
 
 static void measure(const row *r)
 {

@@ -15,7 +15,7 @@ enum { BATCH = 3, RESULTS = 1 + BATCH * 5 + 54 + BATCH * 72 };
 static int stride(void)
 {
 #ifdef __SANITIZE_ADDRESS__
-    return test_brief() ? 29 : 1;
+    return test_brief() ? 43 : 1;
 #else
     return test_brief() ? 11 : 1;
 #endif

@@ -208,6 +208,7 @@ static void check_layer(const layer *l)
     check_bytes(l, &d, have);
     for (int form = 0; form < FORMS; form++)
         for (int threads = 1; threads <= 3; threads += 2) {
+            if (test_emulated() && (form + form / 2 + threads / 2) % 2) continue; /* each form with one of the two */
             uint8_t *other = run_form(l, &d, form, threads);
             if (!CHECK(!memcmp(have, other, (size_t)d.results)))
                 printf("  %d to %d channels, kernel %d: form %d differs\n", (int)l->c, (int)l->o, (int)l->kernel, form);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const gale__embedded table[] = {
-    {GALE__EMBEDDED_USUAL, gale__text_zoom2x_yml, gale__bytes_zoom2x_onnx, sizeof gale__bytes_zoom2x_onnx},
-    {GALE__EMBEDDED_CLEAN, gale__text_clean_yml, gale__bytes_clean_onnx, sizeof gale__bytes_clean_onnx},
+    {GALE__EMBEDDED_USUAL, gale__text_zoom2x_yml, gale__bytes_zoom2x_onnx, sizeof gale__bytes_zoom2x_onnx - 1},
+    {GALE__EMBEDDED_CLEAN, gale__text_clean_yml, gale__bytes_clean_onnx, sizeof gale__bytes_clean_onnx - 1},
 };
 
 const gale__embedded *gale__embedded_at(size_t i) { return i < sizeof table / sizeof *table ? &table[i] : NULL; }
