@@ -135,7 +135,7 @@ static const int64_t sizes[] = {1, 2, 3, 15, 16, 17, 255, 256, 257, 1000, 5003, 
 
 TEST(map)
 {
-    for (size_t s = 0; s < SIZES; s++) {
+    for (size_t s = 0; s < SIZES - (size_t)test_emulated(); s++) {
         build b;
         build_init(&b, 1, 0, &sizes[s]);
         int x = add_load(&b, dense_access(&b, GALE_F32, 1, false), 0);
@@ -240,6 +240,7 @@ TEST(products)
             for (int turned = 0; turned < 4; turned++) {
                 build b;
                 if (turned && t > 1 && s > 5) continue;
+                if (test_emulated() && (s + t + (size_t)turned) % 2) continue; /* each shape and type in some form */
                 if (s == 8 && (t > 2 || t == 1 || turned == 1 || turned == 2))
                     continue; /* long for the naive evaluator */
                 if (test_light() && shapes[s][1] * shapes[s][2] * shapes[s][3] > (test_emulated() ? 50000 : 100000))
@@ -444,9 +445,9 @@ TEST(convolutions)
         const int64_t *c = cases[i];
         follow = (int)(i * 9 % 40);
         convolution(&b, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
-        CHECK(agree(&b, "convolution"));
+        if (!test_emulated() || i % 2) CHECK(agree(&b, "convolution"));
         gale__nest_canonicalize(&b.nest);
-        CHECK(agree(&b, "convolution, canonical"));
+        if (!test_emulated() || i % 2 == 0) CHECK(agree(&b, "convolution, canonical"));
     }
     follow = 0;
 }
@@ -644,7 +645,7 @@ TEST(rows_by_index)
         build b;
         gale__cpu_kernel *k = NULL;
         const int64_t *shape = shapes[i / 64 % 5];
-        if (test_light() && shape[0] * shape[1] * shape[2] > 4000 && i % 7) continue;
+        if (test_light() && shape[0] * shape[1] * shape[2] > 4000 && i % (test_emulated() ? 13 : 7)) continue;
         taken_rows(&b, shape, types[(i / 64 + i / 5) % 4], i % 64);
         if (!CHECK(agree(&b, "rows by index")) || !CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
         bool spread = !(i & 6) && (i & 25) && shape[2] >= 16, by_rows = !(i & 32) && !((i & 2) && (i & 4)) && !spread;
@@ -959,6 +960,54 @@ TEST(widths)
     gale__parallel_set_width(0);
 }
 
+/* A convolution whose tiles may follow the number of threads. */
+TEST(convolution_widths)
+{
+    build b;
+    static float x[64 * 27 * 27], w[40 * 64 * 9], bias[40], y[4][40 * 14 * 14];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(below(1000) - 500) / 7;
+    for (size_t i = 0; i < sizeof w / sizeof *w; i++) w[i] = (float)(below(1000) - 500) / 9;
+    convolution(&b, 1, 64, 27, 27, 40, 3, 2, 1, 1, 1);
+    for (int n = 0; n < 4; n++) {
+        gale__cpu_kernel *k = NULL;
+        gale__parallel_set_width(4 * n + 1);
+        if (!CHECK_OK(gale__cpu_kernel_create(&b.nest, &k))) return;
+        gale__cpu_kernel_run(k, (void *[]){x, w, bias, y[n]});
+        gale__cpu_kernel_destroy(&k);
+        CHECK(!memcmp(y[0], y[n], sizeof *y));
+    }
+    gale__parallel_set_width(0);
+}
+
+/* Every number of lanes, of one row and of two, any number of places apart. */
+TEST(upright_tiles)
+{
+    enum { STEPS = 7, ROWS = GALE__UPRIGHT_ROWS };
+    static float a[STEPS * ROWS + 2048], b[600], sums[GALE__UPRIGHT_SUMS];
+    int32_t offset[STEPS + GALE__SIMD_AHEAD] = {0, 5, 90, 91, 3, 40, 41};
+    const gale__simd *simd = gale__simd_get();
+    CHECK(!simd->wide == !simd->upright_rows && !simd->wide == !simd->upright_done); /* AVX2 and AVX-512 */
+    CHECK(!simd->wide == !simd->tops_by_2);
+    fill_buffer(GALE_F32, a, STEPS * ROWS);
+    fill_buffer(GALE_F32, b, 600);
+    for (int i = 0; i < 3 * simd->upright_rows / 16 * GALE__UPRIGHT_LANES; i++) {
+        int lanes = i % GALE__UPRIGHT_LANES + 1, step = i / GALE__UPRIGHT_LANES % 3,
+            vectors = i / GALE__UPRIGHT_LANES / 3;
+        int half = lanes % 2 ? lanes : lanes / 2, rows = 16 * (vectors + 1), wrong = 0;
+        gale__simd_upright u = {
+            .step = step ? step : 5, .jump = 100, .a_pitch = rows, .offset = offset, .fetch = offset};
+        for (int more = 0; more < 2; more++) simd->upright[step][vectors][lanes](sums, more, &u, a, b, STEPS - more);
+        for (int j = 0; j < lanes * rows; j++) {
+            double sum = 0;
+            for (int k = 0; k < 2 * STEPS - 1; k++)
+                sum += (double)a[k % STEPS * rows + j % rows] *
+                       b[offset[k % STEPS] + j / rows % half * u.step + j / rows / half * u.jump];
+            wrong += sum != sums[j / rows * ROWS + j % rows];
+        }
+        CHECK_EQ(wrong, 0);
+    }
+}
+
 static float largest_of(const gale__cpu_pool *a, const float *x, int64_t row, int64_t column)
 {
     float largest = -INFINITY;
@@ -1013,6 +1062,25 @@ TEST(pools)
 
 /* Threads that run kernels at once do not wait for each other's scratch, though each of them may do all its work alone.
  */
+/* Rows of any length: the results of elements on their own, and nothing between rows is touched. */
+TEST(activations)
+{
+    enum { ROWS = 3, MOST = 41, PITCH = 50 };
+    const gale__simd *simd = gale__simd_get();
+    for (int act = 0; act < GALE__ACTIVATION_COUNT; act++)
+        for (size_t n = 1; n <= MOST; n++) {
+            float x[ROWS * PITCH], one[ROWS * PITCH];
+            int wrong = 0;
+            for (int i = 0; i < ROWS * PITCH; i++) {
+                x[i] = one[i] = (float)(i * 37 % 101) / 7 - 7;
+                if ((size_t)i % PITCH < n) simd->activate[act](one + i, 1, 1, 0);
+            }
+            simd->activate[act](x, n, ROWS, PITCH);
+            for (int i = 0; i < ROWS * PITCH; i++) wrong += x[i] != one[i];
+            if (!CHECK(!wrong)) printf("  activation %d of %d: %d wrong\n", act, (int)n, wrong);
+        }
+}
+
 TEST(scratch_grows)
 {
     gale__parallel_set_width(1);
@@ -1060,5 +1128,5 @@ static void test_isa(void) { printf("instruction set: %s\n", gale__cpu_isa_name(
 TESTS(ROW(isa), ROW(keys), ROW(map), ROW(casts), ROW(softmax), ROW(arg_reductions), ROW(big_reductions), ROW(products),
     ROW(few_bytes), ROW(few_columns), ROW(rows_in_memory), ROW(panels), ROW(convolutions), ROW(kept_weights),
     ROW(narrow_maps), ROW(wide_maps), ROW(channels), ROW(indirection), ROW(rows_by_index), ROW(far_indices),
-    ROW(in_place), ROW(copies), ROW(random_nests), ROW(threads), ROW(widths), ROW(pools), ROW(scratch_grows),
-    ROW(faults))
+    ROW(in_place), ROW(copies), ROW(random_nests), ROW(threads), ROW(widths), ROW(convolution_widths),
+    ROW(upright_tiles), ROW(pools), ROW(activations), ROW(scratch_grows), ROW(faults))

@@ -442,6 +442,23 @@ TEST(sums_take_the_place_of_a_term)
     gr_end(&t);
 }
 
+/* What a gate's two kernels read after a product is stored as they read it, rather than computed again in each. */
+TEST(shared_results_are_stored_last)
+{
+    gr_graph t;
+    gr_begin(&t);
+    gale__prim_graph *g = &t.g;
+    gale__node x = GR_INPUT(&t, 24, 16), w = GR_INPUT(&t, 16, 40), bias = GR_INPUT(&t, 40),
+               of_gate = GR_INPUT(&t, 40, 40);
+    gale__node y = relu(g, gale__prim_add(g, gale__prim_matmul(g, x, w), bias));
+    gale__node out = gale__prim_mul(g, y, gale__prim_matmul(g, sum_axis(g, y, 0), of_gate));
+    const gale__fusion_options options = {.store_operands = true};
+    gale__fusion f;
+    if (CHECK_OK(gale__fuse(g, &out, 1, &options, &f))) CHECK(f.root[y] && !f.root[gale__prim_at(g, y)->in[0]]);
+    gale__fusion_finish(&f);
+    expect(&t, out, 0, 1e-3);
+}
+
 /* Two kernels read through the same places, which are computed in each rather than kept as a table of the results'
  * size. */
 TEST(places_are_computed_again)
@@ -675,6 +692,7 @@ int main(int argc, char **argv)
         ROW(matmul_with_bias_and_activation_is_one_kernel),
         ROW(batched_matmul_with_permutes_is_one_kernel),
         ROW(attention_is_three_kernels),
+        ROW(shared_results_are_stored_last),
         ROW(convolution_with_bias_is_one_kernel),
         ROW(transposed_convolution),
         ROW(pooling_is_one_kernel),

@@ -1,5 +1,6 @@
-/* Convolutions of 1 x 1 and by channel over values that are stored channels-last, against a naive evaluator: odd
- * numbers of channels, strides, padding, batches, and what follows them; the same bits for any number of threads. */
+/* Convolutions of 1 x 1, by channel and by group over values that are stored channels-last, against a naive evaluator:
+ * odd numbers of channels, strides, padding, batches, and what follows them; the same bits for any number of threads.
+ */
 #include "test.h"
 #include "base/limits.h"
 #include "base/thread.h"
@@ -15,6 +16,7 @@ enum { ADDED = 1, LIMITED = 2, SWISH = 4, FROM_LAST = 8, TO_LAST = 16, MORE = 32
 typedef struct shape {
     int64_t n, c, h, w, o, taps, stride, pad, hop;
     int form;
+    int64_t groups; /* 0: none; else c and o are channels of all, and the outer dimension 4 is the group */
 } shape;
 
 /* Strides of a value's items, channels, rows and columns; of: channels that it has in all. */
@@ -26,10 +28,11 @@ static void lay(int64_t *stride, bool last, int64_t of, int64_t h, int64_t w)
     stride[3] = last ? of : 1;
 }
 
-static gale__nest_access *add_value(build *b, bool last, int64_t of, int64_t h, int64_t w, int64_t n, bool written)
+static gale__nest_access *add_value(build *b, const shape *s, int64_t of, int64_t h, int64_t w, bool written)
 {
-    gale__nest_access *a = add_access(b, add_buffer(b, GALE_F32, n * of * h * w, written));
-    lay(a->stride, last, of, h, w);
+    gale__nest_access *a = add_access(b, add_buffer(b, GALE_F32, s->n * of * h * w, written));
+    lay(a->stride, s->form & TO_LAST, of, h, w);
+    if (s->groups) a->stride[4] = s->o / s->groups * a->stride[1];
     return a;
 }
 
@@ -39,10 +42,9 @@ static void finish(build *b, const shape *s, int sum, int64_t h, int64_t w)
     int64_t of = s->form & MORE ? s->o + 24 : s->o;
     gale__nest_access *bias = add_access(b, add_buffer(b, GALE_F32, s->o, false));
     bias->stride[1] = 1;
+    if (s->groups) bias->stride[4] = s->o / s->groups;
     int y = add(b, GALE__ADD, GALE_F32, 0, sum, add_load(b, bias, 0), 0);
-    if (s->form & ADDED)
-        y = add(
-            b, GALE__ADD, GALE_F32, 0, y, add_load(b, add_value(b, s->form & TO_LAST, s->o, h, w, s->n, false), 0), 0);
+    if (s->form & ADDED) y = add(b, GALE__ADD, GALE_F32, 0, y, add_load(b, add_value(b, s, s->o, h, w, false), 0), 0);
     if (s->form & LIMITED) {
         y = add(b, GALE__MAX, GALE_F32, 0, y, add_const(b, GALE_F32, -0.5), 0);
         y = add(b, GALE__MIN, GALE_F32, 0, y, add_const(b, GALE_F32, 3), 0);
@@ -53,7 +55,7 @@ static void finish(build *b, const shape *s, int sum, int64_t h, int64_t w)
         gate = add(b, GALE__DIV, GALE_F32, 0, add_const(b, GALE_F32, 1), gate, 0);
         y = add(b, GALE__MUL, GALE_F32, 0, y, gate, 0);
     }
-    add_store(b, y, add_value(b, s->form & TO_LAST, of, h, w, s->n, true));
+    add_store(b, y, add_value(b, s, of, h, w, true));
     gale__nest_canonicalize(&b->nest);
     b->nest.last = b->buffers[WEIGHTS].constant = true;
 }
@@ -89,6 +91,28 @@ static void by_channel(build *b, const shape *s)
         g->coef[4 + axis] = s->hop;
     }
     gale__nest_access *weights = dense_access(b, GALE_F32, 2 | 16 | 32, false);
+    int product = add(b, GALE__MUL, GALE_F32, 1, add_load(b, x, 1), add_load(b, weights, 1), 0);
+    finish(b, s, add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, product), h, w);
+}
+
+static void by_group(build *b, const shape *s)
+{
+    int64_t reach = s->hop * (s->taps - 1) + 1, h = (s->h + 2 * s->pad - reach) / s->stride + 1,
+            w = (s->w + 2 * s->pad - reach) / s->stride + 1, each = s->c / s->groups, stride[4];
+    build_init(b, 5, 3, (int64_t[]){s->n, s->o / s->groups, h, w, s->groups, each, s->taps, s->taps});
+    gale__nest_access *x = add_access(b, add_buffer(b, GALE_F32, s->n * s->c * s->h * s->w, false));
+    lay(stride, s->form & FROM_LAST, s->c, s->h, s->w);
+    const int64_t of_x[8] = {stride[0], 0, stride[2] * s->stride, stride[3] * s->stride, each * stride[1], stride[1],
+        stride[2] * s->hop, stride[3] * s->hop};
+    memcpy(x->stride, of_x, sizeof of_x);
+    x->offset = -s->pad * (stride[2] + stride[3]);
+    for (int axis = 0; axis < 2 && s->pad; axis++) {
+        gale__nest_guard *g = &x->guards[x->n_guards++];
+        *g = (gale__nest_guard){.c0 = -s->pad, .extent = axis ? s->w : s->h, .div = 1};
+        g->coef[2 + axis] = s->stride;
+        g->coef[6 + axis] = s->hop;
+    }
+    gale__nest_access *weights = dense_access(b, GALE_F32, 2 | 16 | 32 | 64 | 128, false);
     int product = add(b, GALE__MUL, GALE_F32, 1, add_load(b, x, 1), add_load(b, weights, 1), 0);
     finish(b, s, add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, product), h, w);
 }
@@ -176,6 +200,27 @@ TEST(channels)
         }
 }
 
+TEST(groups)
+{
+    static const shape shapes[] = {{1, 64, 7, 7, 64, 3, 1, 1, 1, 0, 4}, {2, 48, 14, 11, 32, 3, 2, 1, 1, 0, 2},
+        {1, 27, 9, 8, 69, 3, 1, 2, 2, 0, 3}, {3, 16, 5, 5, 24, 5, 1, 2, 1, 0, 2},
+        {1, 80, 28, 30, 80, 3, 1, 0, 1, 0, 5}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 5; form++) {
+            static const int forms[] = {0, LIMITED, SWISH | MORE, ADDED | LIMITED, TO_LAST};
+            shape s = shapes[i];
+            build b;
+            s.form = form < 4 ? FROM_LAST | TO_LAST | forms[form] : TO_LAST;
+            by_group(&b, &s);
+            check(&b, "by group over", &s, form < 4 && gale__simd_get()->spread);
+        }
+    build b;
+    shape s = shapes[0];
+    s.form = FROM_LAST | TO_LAST;
+    by_group(&b, &s);
+    check_create_faults(&b.nest);
+}
+
 /* Others have no such kernel, and are right nevertheless. */
 TEST(others)
 {
@@ -194,6 +239,9 @@ TEST(others)
     check(&b, "1x1 over", &few, false);
     pointwise(&b, &few);
     check_create_faults(&b.nest);
+    few.o = 32;
+    pointwise(&b, &few);
+    check_create_faults(&b.nest);
 }
 
-TESTS(ROW(points), ROW(channels), ROW(others))
+TESTS(ROW(points), ROW(channels), ROW(groups), ROW(others))

@@ -15,6 +15,7 @@ typedef struct grouper {
     gale__node *reduce; /* by job: one of its reductions; the others must run over the same axes */
     uint8_t *zone; /* by node: ZONE feeds a contraction, PRODUCT is its MUL, SUM_CHAIN has only views between it and a
                       sum, WINDOWED a window reads it again and again */
+    uint8_t *uses; /* by node: how many nodes read it, and outputs; 2: or more */
     int32_t next_job;
 } grouper;
 
@@ -331,6 +332,27 @@ static bool left_out(const grouper *s, gale__node n)
            !s->fusion->options.no_fusion;
 }
 
+static bool single_use_view(const gale__prim_graph *g, gale__node n)
+{
+    return gale__prim_is_view(gale__prim_at(g, n)->op) && gale__prim_at(g, n)->op != GALE__PRIM_EXPAND;
+}
+
+/* What several kernels read, computed by light operations from a result of a contraction that nothing else reads: its
+ * kernel stores one or the other, so the former, which nobody then computes again. */
+static bool stored_after(const grouper *s, gale__node n)
+{
+    const gale__prim_node *p = gale__prim_at(s->g, n);
+    int budget = 32;
+    if (!s->fusion->options.store_operands) return false;
+    for (; single_use_view(s->g, n) || (light(p->op) && p->op != GALE__CAST && tensor_operands(s->g, p) == 1);
+         p = gale__prim_at(s->g, n)) {
+        for (int i = 0; i < p->n_in; i++)
+            if (!gale__prim_at(s->g, p->in[i])->invariant) n = p->in[i];
+        if (s->uses[n] != 1 || s->fusion->root[n] || gale__prim_at(s->g, n) == p) return false;
+    }
+    return over_contraction(s, n, &budget);
+}
+
 static bool decide_root(grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -350,6 +372,7 @@ static bool decide_root(grouper *s, gale__node n)
     if (stored_once(s, n)) return true;
     if (s->zone[n] & ZONE) return !light(p->op) || tensor_operands(s->g, p) > 1;
     if (!multi) return splits_kernel(s, n);
+    if (stored_after(s, n)) return true;
     return !(light(p->op) && tensor_operands(s->g, p) <= 1) && !blows_up(s->g, n) && !cheap_indices(s, n);
 }
 
@@ -398,11 +421,6 @@ static void note_user(grouper *s, gale__node x, int32_t job)
     s->fusion->live[x] = 1;
     if (*group == GALE__GROUP_NONE) *group = job;
     else if (*group != job) *group = GALE__GROUP_MULTI;
-}
-
-static bool single_use_view(const gale__prim_graph *g, gale__node n)
-{
-    return gale__prim_is_view(gale__prim_at(g, n)->op) && gale__prim_at(g, n)->op != GALE__PRIM_EXPAND;
 }
 
 static void visit_inputs(grouper *s, gale__node n)
@@ -522,18 +540,34 @@ static gale_status allocate(grouper *s)
     s->job = gale__arena_alloc(&f->arena, n + pieces + 1);
     s->reduce = gale__arena_alloc(&f->arena, (n + pieces + 1) * sizeof *s->reduce);
     s->zone = gale__arena_alloc(&f->arena, n + 1);
+    s->uses = gale__arena_alloc(&f->arena, n + 1);
     if (!f->live || !f->root || !f->dense || !f->last || !f->over_reduce || !f->is_output || !f->group ||
-        !f->emitted_in || !f->with || !f->joined || !s->job || !s->reduce || !s->zone)
+        !f->emitted_in || !f->with || !f->joined || !s->job || !s->reduce || !s->zone || !s->uses)
         return GALE_NO_MEMORY;
     for (size_t i = 0; i < n; i++) f->group[i] = GALE__GROUP_NONE, f->emitted_in[i] = -1;
     s->next_job = s->g->count;
     return GALE_OK;
 }
 
+static void count_use(grouper *s, gale__node n)
+{
+    if (s->uses[n] < 2) s->uses[n]++;
+}
+
+/* Nodes that nothing needs do not count. */
+static void count_uses(grouper *s, const gale__node *outputs, int n_outputs)
+{
+    for (int i = 0; i < n_outputs; i++) count_use(s, outputs[i]);
+    for (gale__node n = s->g->count - 1; n >= 0; n--)
+        for (int i = 0; s->uses[n] && i < gale__prim_at(s->g, n)->n_in; i++)
+            count_use(s, gale__prim_at(s->g, n)->in[i]);
+}
+
 gale_status gale__fuse_group(gale__fusion *f, const gale__node *outputs, int n_outputs)
 {
     grouper s = {.fusion = f, .g = f->g};
     GALE_TRY(allocate(&s));
+    count_uses(&s, outputs, n_outputs);
     for (int i = 0; i < n_outputs; i++) {
         gale__node base = gale__fuse_base(f, outputs[i]); /* a reshape is another name for the same memory */
         f->live[outputs[i]] = f->is_output[outputs[i]] = f->dense[base] = 1;

@@ -21,7 +21,8 @@
 #define SHORT_BYTES (1u << 20) /* of a factor that every block of lanes reads as a whole */
 #define MANY_LANES 8           /* for each row of such a factor: fewer, and its panels are not read often enough */
 #define SHORT_LANES 8
-#define NEAR_ROWS 256 /* most that one thread multiplies by lanes in place: panels are better for more */
+#define NEAR_ROWS 256      /* most that one thread multiplies by lanes in place: panels are better for more */
+#define NEAR_ROWS_HALF 112 /* the same with AVX2, whose sums leave the first cache to panels */
 #define JOINT_LANES 100
 #define NARROW_LANES 8
 #define NARROW_K 16
@@ -298,6 +299,9 @@ static gale_status choose_narrow_window(gale__cpu_contract *c)
     return GALE_OK;
 }
 
+/* Vectors of 8 lanes, and few of them. */
+static bool is_half(void) { return gale__simd_get()->upright_rows == GALE__UPRIGHT_ROWS / 2; }
+
 /* Lanes are read in place when taps share them, or when the other factor stays in the cache and has no panels. */
 static gale_status choose_window(gale__cpu_contract *c, int value)
 {
@@ -307,12 +311,16 @@ static gale_status choose_window(gale__cpu_contract *c, int value)
         return GALE_OK;
     int64_t rows = c->a.rows.count, lanes = c->b.rows.count;
     bool small = (size_t)(rows * c->k.count) * c->size <= SHORT_BYTES && lanes >= MANY_LANES * rows,
-         few = gale__simd_get()->upright_done && lanes <= TRANSPOSED_LANES && lanes % c->gemm.nr;
+         few = gale__simd_is_wide() && lanes <= TRANSPOSED_LANES && lanes % c->gemm.nr;
     small |= gale__cpu_window_is_near(w) && (rows <= NEAR_ROWS || few);
+    small &= rows < NEAR_ROWS_HALF || !is_half();
     bool apart = w->x.unit > 1 && w->x.unit <= (c->k.n > 1 ? PATCH_MOST : few ? 2 : 0); /* refused if not upright */
     small = (apart ? !w->access->n_guards : small && w->x.unit == 1) && !c->panels.bytes;
     w->access = w->x.tap >= 0 || w->y.tap >= 0 || small ? w->access : NULL;
     if (!w->access) return GALE_OK;
+    /* In either form, which may follow the threads: the order of sums does not. */
+    if (is_half() && (w->x.tap >= 0 || w->y.tap >= 0 || apart))
+        c->kc = equal_parts(c->k.count, K_BYTES / (int64_t)c->size, 1);
     gale__cpu_window_sort_taps(w, c->nest, &c->k, K_BYTES / (int64_t)c->size, &c->kc);
     GALE_TRY(gale__cpu_window_init(w, &c->k, c->kc, rows, batches_of(c), &c->gemm, c->size));
     if (w->access) c->a.width = c->gemm.mr, c->tile_lanes = w->block_lanes, c->panels.bytes = 0;
@@ -512,7 +520,7 @@ static bool is_better_transposed(gale__cpu_contract *c, const gale__contraction 
     gale__cpu_finish_find(&finish, c->nest, info->reduce, &c->b.rows, false);
     return finish.out && !finish.also &&
            gale__cpu_window_find(&w, c->nest, turned ? info->a : info->b, &c->b.rows, &c->k, c->sum_type) &&
-           w.x.tap < 0 && w.y.tap < 0 && !(gale__simd_get()->upright_done && gale__cpu_window_is_near(&w));
+           w.x.tap < 0 && w.y.tap < 0 && !(gale__simd_is_wide() && gale__cpu_window_is_near(&w));
 }
 
 gale_status gale__cpu_contract_init(gale__cpu_contract *c, const gale__nest *nest, const gale__contraction *info)

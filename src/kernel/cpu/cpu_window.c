@@ -1,17 +1,10 @@
-/* See cpu_window.h: finds windows, chooses blocks, copies bands. */
+/* See cpu_window.h: finds windows, copies bands. */
 #include "kernel/cpu/cpu_window.h"
 #include "base/thread.h"
 #include "kernel/cpu/divide.h"
 #include "kernel/cpu/walk.h"
 #include <string.h>
 
-#define BAND_BYTES (512u << 10)   /* stays in the second cache */
-#define GROUP_BYTES (48u << 10)   /* of packed panels, which stay in the first */
-#define PACK_COST 5               /* of a lane of one step, in multiplications */
-#define PANELS_BYTES (512u << 10) /* of a block whose panels are packed at once */
-#define UPRIGHT_STEPS 10          /* that finishing an upright tile takes as long as */
-#define BLOCK_LANES 768
-#define BLOCK_COLUMNS 256
 #define DIRECT_WEIGHTS 20480     /* more of them, and lanes are read often enough to be worth a copy */
 #define NEAR_BYTES 4096          /* from one step to the next: lanes are read in place however often */
 #define AHEAD_BYTES 16384        /* the same where tiles fetch them ahead */
@@ -21,8 +14,7 @@
 #define BORDER_SHARE 4           /* more places read than there are lanes: windows are packed instead */
 #define SHARED_BYTES (32u << 20) /* of bands and panels that the parts of blocks share */
 
-enum { SEGMENTS = 64 }; /* of a panel that crosses rows */
-enum { STRIPS = 256 };  /* of a plane that are found once for all planes */
+enum { STRIPS = 256 }; /* of a plane that are found once for all planes */
 
 static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a < 0 ? -a : a; }
 
@@ -94,120 +86,6 @@ bool gale__cpu_window_find(gale__cpu_window *w, const gale__nest *nest, int valu
     if (!gale__cpu_window_find_load(w, nest, load_of(nest, value, ct), lanes, k)) return false;
     w->widen = gale__simd_get()->widen[w->access->type];
     return true;
-}
-
-/* Columns in whole panels. */
-static int64_t padded(int64_t columns, gale__simd_gemm gemm)
-{
-    int64_t rest = columns % gemm.nr;
-    return columns - rest + (rest && rest <= gemm.slim ? gemm.slim : rest ? gemm.nr : 0);
-}
-
-static void lay_band(gale__cpu_window *w, gale__simd_gemm gemm, size_t size)
-{
-    int64_t nr = gemm.nr;
-    w->padded = w->flat ? w->columns : padded(w->columns, gemm);
-    w->block_lanes = round_up(w->rows * w->padded, nr);
-    w->phases = w->x.taps > 1 ? w->x.step : 1;
-    w->phase = w->padded + (w->x.taps - 1) * w->x.hop / w->x.step;
-    if (w->across) w->phases = 1, w->phase = w->padded;
-    w->pitch = (w->across ? w->across : w->phases) * w->phase;
-    if (w->upright) {
-        w->padded = w->columns;
-        w->phases = w->sparse ? w->x.step : 1;
-        w->phase = w->pitch = gale__cpu_window_places(&w->x, w->columns);
-    }
-    w->plane = gale__cpu_window_places(&w->y, w->rows) * w->pitch;
-    if (size == sizeof(float))
-        w->plane = round_up(w->plane, 16) | 16; /* an odd number of cache lines: no shared sets */
-    w->band_bytes = (size_t)(w->rest.count * w->plane + (w->flat ? nr : 0)) * size; /* copies are whole panels long */
-    if (w->pointwise || w->sparse) w->band_bytes = 0;
-}
-
-/* Bytes of a panel's units; size: of an element of the band. */
-static size_t unit_of(const gale__cpu_window *w, size_t size) { return size * (size_t)w->together; }
-
-/* Work on all lanes of one step of k: multiplications, and copies where panels are packed; parts of one batch share
- * theirs. */
-static int64_t cost_of(const gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm)
-{
-    int64_t packings = batches > 1 ? w->parts : 1;
-    int64_t over = m % gemm.mr, rows = m - over + (over ? gale__simd_part_for(&gemm, over)->rows : 0),
-            last = w->y.lanes - (w->row_blocks - 1) * w->rows, panels;
-    int64_t before = (w->column_blocks - 1) * w->columns, columns = padded(w->x.lanes - before, gemm),
-            slim = columns % gemm.nr / 2; /* such tiles take half as long again for a lane */
-    if (!w->flat) return w->y.lanes * (before + columns + slim) * rows;
-    panels = (w->row_blocks - 1) * parts(w->rows * w->columns, gemm.nr) + parts(last * w->columns, gemm.nr);
-    return panels * gemm.nr * (rows + packings * PACK_COST * (1 + parts(gemm.nr, w->columns)));
-}
-
-/* Blocks as large as the caches allow, then as small as it takes to keep the threads busy. */
-static void choose_blocks(gale__cpu_window *w, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
-{
-    int64_t width = gale__parallel_now(), wide = parts(w->x.lanes, BLOCK_COLUMNS), blocks;
-    bool plain = w->x.tap < 0 && w->y.tap < 0 && !w->whole; /* blocks share nothing, so they may be small */
-    w->columns = wide > 1 ? round_up(parts(w->x.lanes, wide), gemm.nr) : w->x.lanes;
-    w->rows = BLOCK_LANES / w->columns < w->y.lanes ? BLOCK_LANES / w->columns : w->y.lanes;
-    if (w->rows < 1) w->rows = 1;
-    for (;;) {
-        lay_band(w, gemm, size);
-        blocks = w->far.count * parts(w->y.lanes, w->rows) * parts(w->x.lanes, w->columns);
-        size_t panels = w->whole ? (size_t)(w->units * w->block_lanes) * unit_of(w, size) : 0;
-        bool large = w->band_bytes > BAND_BYTES || panels > PANELS_BYTES,
-             few = blocks * batches < 4 * width && width > 1;
-        if (w->rows > (large ? 1 : w->upright ? 2 : 4) && (large || few)) w->rows = parts(w->rows, 2);
-        else if (w->columns > (plain && !large ? 1 : 4) * gemm.nr && (large || few))
-            w->columns = round_up(w->columns / 2, gemm.nr);
-        else break;
-    }
-    w->row_blocks = parts(w->y.lanes, w->rows);
-    w->column_blocks = parts(w->x.lanes, w->columns);
-    w->parts = blocks * batches >= 2 * width || width < 2 ? 1 : parts(4 * width, blocks * batches);
-    w->part_rows = round_up(parts(m, w->parts), gemm.mr);
-    w->parts = parts(m, w->part_rows);
-}
-
-/* Rows that fill their panels badly are better packed across their ends. */
-static void choose_form(gale__cpu_window *w, int64_t kc, int64_t m, int64_t batches, gale__simd_gemm gemm, size_t size)
-{
-    gale__cpu_window flat = *w;
-    w->flat = w->whole = !gemm.part->tile_at;
-    choose_blocks(w, m, batches, gemm, size);
-    w->packed = w->units * w->block_lanes;
-    w->group = w->units ? (int64_t)(PANELS_BYTES / unit_of(w, size)) / (w->units * gemm.nr) : 0;
-    if (w->group < 1) w->group = 1;
-    if (w->whole) return;
-    w->packed = w->group = 0;
-    if (w->columns < w->x.lanes || w->columns % gemm.nr == 0 || gemm.nr / w->columns + 2 > SEGMENTS) return;
-    flat.flat = true;
-    choose_blocks(&flat, m, batches, gemm, size);
-    if (flat.columns < flat.x.lanes || cost_of(&flat, m, batches, gemm) >= cost_of(w, m, batches, gemm)) return;
-    flat.group = (int64_t)(GROUP_BYTES / size) / (kc * gemm.nr);
-    if (flat.group < 1) flat.group = 1;
-    flat.packed = (flat.group * kc + 1) * gemm.nr;
-    *w = flat;
-}
-
-/* Upright tiles where they waste less; finishing one takes as long as a few steps, and its weights are read for fewer
- * lanes. */
-static void choose_upright(gale__cpu_window *w, const gale__cpu_window *plain, int64_t k, int64_t m, int64_t batches,
-    gale__simd_gemm *gemm, size_t size)
-{
-    gale__cpu_window up = *plain;
-    gale__simd_gemm g = *gemm;
-    bool alone = w->x.tap < 0 && w->y.tap < 0, far = alone && w->x.unit == 1 && !gale__cpu_window_is_near(w);
-    if (!gale__simd_get()->upright_done || gemm->key.sum != GALE_F32 || gemm->key.group > 1 || far) return;
-    g.mr = m > GALE__UPRIGHT_ROWS / 2 ? GALE__UPRIGHT_ROWS : GALE__UPRIGHT_ROWS / 2;
-    g.nr = (int)parts(w->x.lanes, parts(w->x.lanes, GALE__UPRIGHT_LANES));
-    if (2 * w->x.lanes <= GALE__UPRIGHT_LANES && w->y.lanes > 1 && !w->sparse) g.nr *= 2; /* two rows */
-    g.slim = 0;
-    up.upright = true;
-    choose_blocks(&up, m, batches, g, size);
-    int64_t work = up.y.lanes * up.x.lanes * round_up(m, GALE__UPRIGHT_ROWS / 2);
-    bool apart = w->sparse || (alone && w->x.unit > 1); /* there is no other form */
-    if (!apart && work + work * UPRIGHT_STEPS / k + work / g.nr >= cost_of(w, m, batches, *gemm)) return;
-    *w = up;
-    *gemm = g;
 }
 
 /* Steps of k, as they come, in the order of units: coordinates of unit i along each dimension of k. */
@@ -314,7 +192,7 @@ static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static void share_bands(gale__cpu_window *w, int64_t batches, int64_t units, size_t size)
 {
     size_t band = whole_lines(w->band_bytes + 1),
-           panels = w->flat ? whole_lines((size_t)((units + 1) * w->block_lanes) * unit_of(w, size)) : 0;
+           panels = w->flat ? whole_lines((size_t)((units + 1) * w->block_lanes) * gale__cpu_window_unit(w, size)) : 0;
     w->shared_band = w->shared_panels = 0;
     if (w->parts < 2 || batches > 1 || w->direct || (size_t)gale__cpu_window_blocks(w) * (band + panels) > SHARED_BYTES)
         return;
@@ -358,10 +236,8 @@ void gale__cpu_window_sort_taps(
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm *gemm, size_t size)
 {
-    gale__cpu_window plain = *w;
     gale__simd_gemm chosen = *gemm;
-    choose_form(w, kc, m, batches, *gemm, size);
-    choose_upright(w, &plain, k->count, m, batches, &chosen, size);
+    gale__cpu_window_choose(w, k->count, kc, m, batches, &chosen, size);
     if (w->band_bytes > (8u << 20) || (!w->sparse && is_mostly_border(w, BORDER_SHARE)) ||
         (!w->upright && w->x.tap < 0 && w->y.tap < 0 && w->x.unit > 1)) {
         w->access = NULL;
@@ -432,7 +308,7 @@ static void pack_panel(
 void gale__cpu_window_pack(const gale__cpu_window *w, const char *band, int64_t columns, int64_t lanes, int64_t first,
     int64_t count, int64_t k0, int64_t kn, int64_t nr, size_t size, char *to)
 {
-    segment seg[SEGMENTS];
+    segment seg[GALE__WINDOW_SEGMENTS];
     int64_t steps = w->units ? w->reads : kn;
     size_t panel = (size_t)(kn * w->together * nr) * size, read = (size_t)(steps * nr) * size;
     for (int64_t p = first; p < first + count; p++, to += panel) {

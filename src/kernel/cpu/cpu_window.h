@@ -71,6 +71,15 @@ void gale__cpu_window_sort_taps(
  * sizes of the micro-kernel's tiles become those of upright ones where these are used. */
 gale_status gale__cpu_window_init(gale__cpu_window *w, const gale__cpu_span *k, int64_t kc, int64_t m, int64_t batches,
     gale__simd_gemm *gemm, size_t size);
+/* The blocks and the form of their tiles, for m rows of k steps; *gemm becomes the chosen tiles' sizes. */
+enum { GALE__WINDOW_SEGMENTS = 64 }; /* most rows of a panel that crosses rows */
+void gale__cpu_window_choose(
+    gale__cpu_window *w, int64_t k, int64_t kc, int64_t m, int64_t batches, gale__simd_gemm *gemm, size_t size);
+/* Bytes of a panel's units; size: of an element of the band. */
+static inline size_t gale__cpu_window_unit(const gale__cpu_window *w, size_t size)
+{
+    return size * (size_t)w->together;
+}
 /* Taps of a plane together fetch all that those of the next plane read for a tile: planes are too far apart for the
  * processor to follow, and sums whose factors are not in the first cache are begun twice. */
 gale_status gale__cpu_window_make_fetches(gale__cpu_window *w, const gale__cpu_span *k, int nr);

@@ -150,7 +150,7 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
     if (q->scale) scale = ((const float *)buffers[q->scale->buffer])[gale__cpu_address(q->scale, at, n_dims)];
     if (q->run == lanes->count && !also) { /* the usual case, without divisions */
         simd->rows.finish(out + n0, sums, other ? other + n0 : NULL, bias, scale, q->lo, q->hi, (size_t)n);
-        if (q->activate) q->activate(out + n0, (size_t)n);
+        if (q->activate) q->activate(out + n0, (size_t)n, 1, 0);
         return;
     }
     float part[PART];
@@ -167,7 +167,7 @@ void gale__cpu_finish_run(const gale__cpu_finish *q, const gale__simd *simd, voi
         }
         simd->rows.finish(to, from, other ? other + gale__cpu_lane_address(q->other, lanes, n0 + i) : NULL,
             also ? -0.0f : bias, also ? 1 : scale, q->lo, q->hi, (size_t)count);
-        if (q->activate) q->activate(to, (size_t)count);
+        if (q->activate) q->activate(to, (size_t)count, 1, 0);
     }
 }
 

@@ -30,7 +30,7 @@ static inline void gale__cpu_finish_activate(
     const gale__cpu_finish *q, const gale__simd_done *d, int64_t m, int64_t rows, int64_t n, int64_t lanes)
 {
     if (d->out_pitch == lanes) lanes *= rows, rows = 1; /* one after the other */
-    for (int64_t i = m; q->activate && i < m + rows; i++) q->activate(d->out + i * d->out_pitch + n, (size_t)lanes);
+    if (q->activate) q->activate(d->out + m * d->out_pitch + n, (size_t)lanes, (size_t)rows, d->out_pitch);
 }
 /* From row m and lane n on. */
 static inline void gale__cpu_finish_advance(gale__simd_done *d, int64_t m, int64_t n)

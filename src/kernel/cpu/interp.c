@@ -6,6 +6,7 @@
 #include "kernel/cpu/direct.h"
 #include "kernel/cpu/last.h"
 #include "kernel/cpu/last_bytes.h"
+#include "kernel/cpu/last_window.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
 
@@ -15,8 +16,9 @@ struct gale__cpu_kernel {
     bool contracts; /* which of the two */
     gale__cpu_direct direct;
     gale__cpu_contract contract;
-    gale__cpu_last last;        /* instead of both, if it has a kind */
-    gale__cpu_last_bytes bytes; /* the same */
+    gale__cpu_last last;          /* instead of both, if it has a kind */
+    gale__cpu_last_bytes bytes;   /* the same */
+    gale__cpu_last_window window; /* the same, if it has a nest */
     gale__cpu_scratch_kind private_kind, shared_kind;
     size_t private_bytes, shared_bytes;
 };
@@ -28,9 +30,12 @@ static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
     GALE_TRY(gale__nest_copy(&k->arena, nest, &k->nest));
     gale__nest_trim(&k->nest);
     gale__contraction info;
-    if (gale__cpu_last_find(&k->last, &k->nest)) {
-        k->private_bytes = k->last.private_bytes;
-        return gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, k->private_bytes, gale__parallel_width());
+    bool last = gale__cpu_last_find(&k->last, &k->nest);
+    if (last || gale__cpu_last_window_find(&k->window, &k->nest)) {
+        size_t bytes = last ? k->last.private_bytes : k->window.private_bytes;
+        GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, bytes, gale__parallel_width()));
+        k->private_bytes = bytes;
+        return GALE_OK;
     }
     if (gale__cpu_last_bytes_find(&k->bytes, &k->nest)) {
         GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, k->bytes.shared_bytes, 1));
@@ -113,6 +118,7 @@ void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
 {
     bool aliased = outputs_aliased(k, buffers);
     if (k->last.kind) gale__cpu_last_run(&k->last, buffers);
+    else if (k->window.nest) gale__cpu_last_window_run(&k->window, buffers);
     else if (k->bytes.kind) gale__cpu_last_bytes_run(&k->bytes, buffers);
     else if (k->contracts) gale__cpu_contract_run(&k->contract, buffers, aliased);
     else gale__cpu_direct_run(&k->direct, buffers, aliased);
@@ -122,6 +128,7 @@ bool gale__cpu_kernel_in_place(const gale__cpu_kernel *k, int buffer)
 {
     if (k->nest.n_stores != 1) return false;
     if (k->last.kind) return k->last.finish.other && k->last.finish.other->buffer == buffer;
+    if (k->window.nest) return k->window.finish.other && k->window.finish.other->buffer == buffer;
     if (k->bytes.kind)
         return k->bytes.requant.skip && k->bytes.requant.skip->buffer == buffer && k->bytes.x.access->buffer != buffer;
     for (int i = 0; i < k->nest.n_accesses && k->contracts; i++)
@@ -132,6 +139,7 @@ bool gale__cpu_kernel_in_place(const gale__cpu_kernel *k, int buffer)
 gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
 {
     if (k->last.kind) return k->last.panels;
+    if (k->window.nest) return k->window.panels;
     if (k->bytes.kind) return k->bytes.panels;
     if (!k->contracts) return (gale__cpu_panels){.buffer = -1};
     return k->contract.panels.bytes ? k->contract.panels : k->contract.a_panels;
@@ -140,6 +148,7 @@ gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
 void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *to)
 {
     if (k->last.kind) gale__cpu_last_make_panels(&k->last, from, to);
+    else if (k->window.nest) gale__cpu_last_window_make_panels(&k->window, from, to);
     else if (k->bytes.kind) gale__cpu_last_bytes_make_panels(&k->bytes, from, to);
     else gale__cpu_contract_make_panels(&k->contract, from, to);
 }
@@ -148,6 +157,7 @@ const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
     bool depth = k->last.kind == GALE__CPU_LAST_DEPTH || k->bytes.kind == GALE__CPU_LAST_BYTES_DEPTH;
     if (k->bytes.kind && k->bytes.tiles) return "tiles of pixels, channels last";
+    if (k->window.nest) return "by group, channels last";
     if (k->last.kind || k->bytes.kind) return depth ? "by channel, channels last" : "pixels, channels last";
     if (k->contracts && k->contract.channel.weights) return "by channel";
     if (k->contracts && k->contract.winograd.weights) return "winograd";

@@ -33,6 +33,7 @@ typedef enum gale__cpu_last_kind {
     GALE__CPU_LAST_NONE,
     GALE__CPU_LAST_POINT,
     GALE__CPU_LAST_DEPTH,
+    GALE__CPU_LAST_WINDOW, /* by groups */
     GALE__CPU_LAST_BYTES,
     GALE__CPU_LAST_BYTES_DEPTH
 } gale__cpu_last_kind;

@@ -5,6 +5,7 @@
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
 #include "kernel/cpu/last_bytes.h"
+#include "kernel/cpu/last_window.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/walk.h"
 #include <math.h>
@@ -34,9 +35,6 @@ enum {
 };
 #define BORDER_COST 1.1
 
-/* As AVX-512 has, 32 of 16 numbers; AVX2 has 16 of 8. */
-static bool has_large_registers(void) { return gale__simd_get()->upright_done != NULL; }
-
 static int64_t padded(int64_t channels) { return parts(channels, VECTOR) * VECTOR; }
 
 static const gale__nest_access *load_of(const gale__nest *nest, int value)
@@ -46,18 +44,16 @@ static const gale__nest_access *load_of(const gale__nest *nest, int value)
     return a && a->type == GALE_F32 ? a : NULL;
 }
 
-/* The factors: a constant without guards, and what it is multiplied by. */
-static bool find_factors(gale__cpu_last *l, const gale__contraction *info)
+bool gale__cpu_last_factors(
+    const gale__nest *nest, const gale__contraction *info, const gale__nest_access **x, const gale__nest_access **w)
 {
-    const gale__nest *nest = l->nest;
     const gale__nest_access *a = load_of(nest, info->a), *b = load_of(nest, info->b);
     if (!a || !b || nest->code[info->reduce].acc != GALE_F32 || nest->code[info->reduce].type != GALE_F32) return false;
     bool first = nest->buffers[a->buffer].constant && !a->n_guards;
-    l->w = first ? a : b;
-    l->x = first ? b : a;
-    l->reduce = info->reduce;
-    return nest->buffers[l->w->buffer].constant && !l->w->n_guards && !nest->buffers[l->x->buffer].constant &&
-           l->x->buffer != l->w->buffer;
+    *w = first ? a : b;
+    *x = first ? b : a;
+    return nest->buffers[(*w)->buffer].constant && !(*w)->n_guards && !nest->buffers[(*x)->buffer].constant &&
+           (*x)->buffer != (*w)->buffer;
 }
 
 /* The one outer dimension that weights have. */
@@ -137,8 +133,9 @@ static gale__cpu_last_kind look(const gale__nest *nest, gale__cpu_last *l)
     gale__contraction info;
     *l = (gale__cpu_last){.nest = nest};
     if (!gale__simd_get()->wide || nest->n_stores != 1 || !gale__nest_contraction(nest, &info) ||
-        !find_factors(l, &info) || !find_channel(l))
+        !gale__cpu_last_factors(nest, &info, &l->x, &l->w) || !find_channel(l))
         return GALE__CPU_LAST_NONE;
+    l->reduce = info.reduce;
     l->k = info.k;
     find_pixels(l);
     bool by_channel = l->x->stride[l->channel] != 0;
@@ -181,7 +178,7 @@ static void estimate_half(const gale__cpu_last *l, gale__cpu_last_kind kind, dou
 static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double ns[3])
 {
     double work = (double)l->channels * (double)l->columns * (double)l->rows.count * (double)l->k;
-    if (!has_large_registers()) {
+    if (!gale__simd_is_wide()) {
         estimate_half(l, kind, work, ns);
         return;
     }
@@ -208,6 +205,7 @@ gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[3])
     gale__cpu_last l;
     gale__cpu_last_kind kind = look(nest, &l);
     const gale__cpu_finish *q = &l.finish;
+    if (!kind && gale__cpu_last_window_could(nest, ns)) return GALE__CPU_LAST_WINDOW;
     if (!kind) return gale__cpu_last_bytes_could(nest, ns);
     if (!find_finish(&l, false) || q->scale || (q->bias && q->bias->stride[l.channel] != 1) ||
         (q->other && (kind == GALE__CPU_LAST_DEPTH || !q->other->stride[l.channel])))
@@ -227,7 +225,7 @@ static int64_t step_of(const gale__cpu_last *l, const gale__nest_access *a)
 static void divide_points(gale__cpu_last *l)
 {
     int64_t width = gale__parallel_now(), panels = parts(l->channels, CHANNELS);
-    l->tiles = parts(l->columns, has_large_registers() ? PIXELS : PIXELS_HALF);
+    l->tiles = parts(l->columns, gale__simd_is_wide() ? PIXELS : PIXELS_HALF);
     for (l->block = BLOCK_TILES;; l->block /= 2) {
         l->blocks = parts(l->tiles * l->rows.count, l->block);
         l->groups = width < 2 ? 1 : least(panels, parts(TASKS_EACH * width, l->blocks));
@@ -342,7 +340,7 @@ static void finish_tile(const gale__cpu_finish *q, const gale__simd_point *d, in
     for (int64_t p = 0; p < pixels; p++) /* rows move together, for the activation */
         simd->rows.finish(sums + p * d->lanes, sums + p * CHANNELS, d->other ? d->other + p * d->other_pitch : NULL,
             -0.0f, 1, d->lo, d->hi, (size_t)d->lanes);
-    if (q->activate) q->activate(sums, (size_t)(pixels * d->lanes));
+    if (q->activate) q->activate(sums, (size_t)(pixels * d->lanes), 1, 0);
     for (int64_t p = 0; p < pixels; p++)
         memcpy(d->out + p * d->out_pitch, sums + p * d->lanes, (size_t)d->lanes * sizeof *sums);
 }
@@ -447,7 +445,7 @@ static void finish_point(const gale__cpu_last *l, const tile *x, gale__simd_poin
     done.rows = d.lanes;
     done.lanes = x->pixels;
     if (l->early) done.bias = NULL;
-    if (l->early) q->activate(x->sums, (size_t)(x->pixels * CHANNELS));
+    if (l->early) q->activate(x->sums, (size_t)d.lanes, (size_t)x->pixels, CHANNELS);
     gale__simd_get()->point_done(&done, x->sums); /* turns it */
     if (!l->early) gale__cpu_finish_activate(q, &done, 0, d.lanes, 0, x->pixels);
 }
@@ -472,8 +470,9 @@ static void sum_point(const gale__cpu_last *l, const tile *x, int64_t c, int64_t
     if (l->to_last) {
         d.out += x->first * d.out_pitch + c;
         if (d.other) d.other += x->first * d.other_pitch + c;
-        if (kn == l->k && !q->activate) {
+        if (kn == l->k) {
             sum(&d);
+            if (q->activate) q->activate(d.out, (size_t)d.lanes, (size_t)x->pixels, d.out_pitch);
             return;
         }
     }
@@ -510,7 +509,7 @@ static void point_task(void *arg, size_t task, int worker)
     float *sums = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, l->private_bytes);
     tile x[BLOCK_TILES];
     (void)worker;
-    memset(sums, 0, (size_t)(n * TILE_SUMS) * sizeof *sums);
+    if (!l->to_last || steps < l->k) memset(sums, 0, (size_t)(n * TILE_SUMS) * sizeof *sums);
     open_tiles(r, t0, t0 + n, sums, x);
     for (int64_t c = c0; c < end; c += CHANNELS)
         for (int64_t k = 0; k < l->k; k += steps)
@@ -550,7 +549,7 @@ static void depth_task(void *arg, size_t task, int worker)
         if (gy)
             gale__cpu_clip(gy->c0 + gy->coef[l->row] * at[l->row], gy->coef[l->tap_y], gy->extent, &d.first, &d.last);
         gale__simd_get()->wide(&d, c, some);
-        for (int64_t i = 0; q->activate && i < l->columns; i++) q->activate(d.y + i * d.y_step + c, (size_t)some);
+        if (q->activate) q->activate(d.y + c, (size_t)some, (size_t)l->columns, d.y_step);
     }
 }
 

@@ -18,7 +18,7 @@ typedef enum gale__simd_type {
 
 typedef void gale__simd_fn(void *d, const void *a, const void *b, const void *c, size_t n);
 typedef void gale__simd_triple(void *d, const void *a, const void *b, const void *c, float e, size_t n);
-typedef void gale__simd_activate(float *x, size_t n);
+typedef void gale__simd_activate(float *x, size_t n, size_t rows, int64_t pitch); /* n of each row */
 typedef void gale__simd_fold(void *acc, const void *a, size_t n);
 typedef void gale__simd_dot(void *acc, const void *a, const void *b, size_t n);
 /* Lane by lane: where a[i] beats best[i], it and its place (places[i], or k when places is NULL) are kept; index -1:
@@ -193,6 +193,17 @@ typedef struct gale__simd_wide {
     int64_t across, first, last, inside, extent;           /* across: 3, 5 or 7 */
     float lo, hi;
 } gale__simd_wide;
+
+/* Up to 6 pixels anywhere by up to 16 channels of a group, channels-last: out as gale__simd_point's, summed over taps
+ * and k channels each.  lane: [taps][6], where each pixel is, less `shift`; w: [taps][k][16]. */
+enum { GALE__SPREAD_PIXELS = 6, GALE__SPREAD_CHANNELS = 16 };
+typedef struct gale__simd_spread {
+    float *out;
+    const float *const *lane;
+    const float *w, *start, *other; /* start, other: may be NULL */
+    int64_t taps, k, shift, out_pitch, other_pitch, lanes;
+    float lo, hi;
+} gale__simd_spread;
 
 /* What follows sums of products of bytes whose lanes are channels: bytes as by gale__simd_requant, with numbers of each
  * channel, and then, if skip is not NULL, the sums of these and others as by gale__simd_sum. */
@@ -379,11 +390,13 @@ typedef struct gale__simd {
     gale__simd_gemm gemm[GALE__SIMD_GEMMS]; /* of one key, better ones first */
     int n_gemms;
     /* Of any step, 1 and 2, of 16 and 32 rows, by lanes; NULL: there are none. */
+    int upright_rows; /* most that they have: 32, or 16 where vectors have 8 lanes; 0: there are none */
     gale__simd_upright_sum *upright[3][2][GALE__UPRIGHT_LANES + 1];
     void (*upright_done)(const gale__simd_done *d, const float *sums);
     void (*point_done)(const gale__simd_done *d, const float *sums); /* the same where `point` is, also without those */
     gale__simd_point_sum
         *point[2][2][GALE__POINT_PIXELS + 1]; /* 1: k_step is 1; 16 and 32 channels; pixels.  NULL: none */
+    void (*spread)(const gale__simd_spread *d, int64_t pixels);              /* NULL: not on this instruction set */
     void (*wide)(const gale__simd_wide *d, int64_t first, int64_t channels); /* some of its channels, 16 or more */
     void (*tops_by_2)(const gale__simd_pool *d, float *y, int64_t n);        /* n maxima, NaN before all; NULL: none */
     gale__simd_pixels_sum *pixels[2][GALE__POINT_PIXELS + 1]; /* of 16 and 32 channels; NULL: not on this processor */
@@ -398,6 +411,8 @@ typedef struct gale__simd {
 
 /* The table for this processor. */
 const gale__simd *gale__simd_get(void);
+/* Whether it has 32 vectors of 16 numbers. */
+static inline bool gale__simd_is_wide(void) { return gale__simd_get()->upright_rows == GALE__UPRIGHT_ROWS; }
 /* The micro-kernel of the key for this processor; NULL: there is none. */
 const gale__simd_gemm *gale__simd_gemm_find(gale__simd_key key);
 /* How many sums of a trial are wrong, of one with several steps side by side; thorough: with all its parts.  Not from

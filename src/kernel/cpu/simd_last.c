@@ -77,28 +77,39 @@
 #define VEC_LANES 8
 #define VEC_(name) _mm256_##name##_ps
 
-/* P pixels from `pixel` on, by 16 channels from `channel` on; weights: how far steps of k are apart. */
+/* P pixels from `pixel` on, by 16 channels from `channel` on; weights: how far steps of k are apart; by: and
+ * what is fetched of the next panel, which the second cache waits for. */
 #define TILE(P)                                                                                                   \
-    static void tile_##P(const gale__simd_point *d, int64_t pixel, int64_t channel, int64_t weights)              \
+    static void tile_##P(const gale__simd_point *d, int64_t pixel, int64_t channel, int64_t weights, int64_t by)  \
     {                                                                                                             \
         const __m256 lo = _mm256_set1_ps(d->lo), hi = _mm256_set1_ps(d->hi);                                      \
         const int64_t step = d->step, k_step = d->k_step, some[2] = {d->lanes - channel, d->lanes - channel - 8}; \
-        const float *p = d->x + pixel * step, *q = p + 3 * step, *w = d->w + channel;                             \
+        const float *p = d->x + pixel * step, *q = p + 3 * step, *w = d->w + channel, *ahead = d->ahead;          \
         __m256 s[P][2];                                                                                           \
         _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++)                                                       \
         {                                                                                                         \
             __m256 start = d->start ? load_first(d->start + channel + 8 * v, some[v]) : _mm256_setzero_ps();      \
             _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) s[i][v] = start;                                  \
         }                                                                                                         \
-        for (int64_t k = d->k; k > 0; k--, w += weights, p += k_step, q += k_step) {                              \
+        for (int64_t k = d->k; k > 0; k--, w += weights, p += k_step, q += k_step, ahead += by) {                 \
             __m256 a = _mm256_loadu_ps(w), b = _mm256_loadu_ps(w + 8);                                            \
             __builtin_prefetch(w + 16 * weights);                                                                 \
+            __builtin_prefetch(ahead, 0, 2);                                                                      \
             _Pragma("GCC unroll 6") for (int i = 0; i < P; i++)                                                   \
             {                                                                                                     \
                 __m256 x = _mm256_broadcast_ss((i < 3 ? p : q) + i % 3 * step);                                   \
                 s[i][0] = _mm256_fmadd_ps(x, a, s[i][0]);                                                         \
                 s[i][1] = _mm256_fmadd_ps(x, b, s[i][1]);                                                         \
             }                                                                                                     \
+        }                                                                                                         \
+        if (some[1] >= 8 && !d->other) { /* the usual case, without questions */                                  \
+            float *to = d->out + pixel * d->out_pitch + channel;                                                  \
+            _Pragma("GCC unroll 6") for (int i = 0; i < P; i++, to += d->out_pitch)                               \
+            {                                                                                                     \
+                _mm256_storeu_ps(to, _mm256_min_ps(hi, _mm256_max_ps(lo, s[i][0])));                              \
+                _mm256_storeu_ps(to + 8, _mm256_min_ps(hi, _mm256_max_ps(lo, s[i][1])));                          \
+            }                                                                                                     \
+            return;                                                                                               \
         }                                                                                                         \
         _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++)   \
         {                                                                                                         \
@@ -120,15 +131,63 @@ TILE(6)
 /* In tiles of nearly the same height. */
 static void sum_points(const gale__simd_point *d, int64_t pixels, int64_t channels)
 {
-    static void (*const tiles[])(const gale__simd_point *d, int64_t pixel, int64_t channel, int64_t weights) = {
-        tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
-    int64_t parts = (pixels + 5) / 6;
+    static void (*const tiles[])(const gale__simd_point *d, int64_t pixel, int64_t channel, int64_t weights,
+        int64_t by) = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+    int64_t parts = (pixels + 5) / 6, most = parts < 2 ? pixels : parts < 3 ? (pixels + 1) / 2 : (pixels + 2) / 3;
     for (int64_t c = 0; c < channels; c += 16)
-        for (int64_t i = 0, left = parts; i < pixels; left--) {
-            int64_t n = (pixels - i + left - 1) / left;
-            tiles[n - 1](d, i, c, channels);
-            i += n;
+        for (int64_t i = 0, n; i < pixels; i += n) {
+            n = pixels - i < most ? pixels - i : most;
+            tiles[n - 1](d, i, c, channels, c || i ? 0 : 8);
         }
+}
+
+#define SPREAD(P)                                                                                               \
+    static void spread_##P(const gale__simd_spread *d)                                                          \
+    {                                                                                                           \
+        const __m256 lo = _mm256_set1_ps(d->lo), hi = _mm256_set1_ps(d->hi);                                    \
+        const float *w = d->w, *const *lane = d->lane;                                                          \
+        const int64_t deep = d->k, shift = d->shift, some[2] = {d->lanes, d->lanes - 8};                        \
+        __m256 s[P][2];                                                                                         \
+        _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++)                                                     \
+        {                                                                                                       \
+            __m256 start = d->start ? load_first(d->start + 8 * v, some[v]) : _mm256_setzero_ps();              \
+            _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) s[i][v] = start;                                \
+        }                                                                                                       \
+        for (int64_t t = d->taps; t > 0; t--, lane += GALE__SPREAD_PIXELS) {                                    \
+            const float *p[P];                                                                                  \
+            _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) p[i] = lane[i] + shift;                         \
+            for (int64_t k = 0; k < deep; k++, w += 16) {                                                       \
+                __m256 a = _mm256_loadu_ps(w), b = _mm256_loadu_ps(w + 8);                                      \
+                __builtin_prefetch(w + 256);                                                                    \
+                _Pragma("GCC unroll 6") for (int i = 0; i < P; i++)                                             \
+                {                                                                                               \
+                    __m256 x = _mm256_broadcast_ss(p[i] + k);                                                   \
+                    s[i][0] = _mm256_fmadd_ps(x, a, s[i][0]);                                                   \
+                    s[i][1] = _mm256_fmadd_ps(x, b, s[i][1]);                                                   \
+                }                                                                                               \
+            }                                                                                                   \
+        }                                                                                                       \
+        _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) \
+        {                                                                                                       \
+            __m256 y = s[i][v];                                                                                 \
+            if (some[v] <= 0) continue;                                                                         \
+            if (d->other) y = _mm256_add_ps(y, load_first(d->other + i * d->other_pitch + 8 * v, some[v]));     \
+            y = _mm256_min_ps(hi, _mm256_max_ps(lo, y));                                                        \
+            store_first(d->out + i * d->out_pitch + 8 * v, some[v], y);                                         \
+        }                                                                                                       \
+    }
+SPREAD(1)
+SPREAD(2)
+SPREAD(3)
+SPREAD(4)
+SPREAD(5)
+SPREAD(6)
+
+static void spread(const gale__simd_spread *d, int64_t pixels)
+{
+    static void (*const fn[])(const gale__simd_spread *d) = {
+        spread_1, spread_2, spread_3, spread_4, spread_5, spread_6};
+    fn[pixels - 1](d);
 }
 
 /* Eight pixels of eight channels, turned. */
@@ -251,7 +310,8 @@ void SIMD(last)(gale__simd *t)
     POINTS(ENTRY, 2, 1)
     t->wide = wide;
 #ifndef __AVX512F__
-    t->point_done = done;
+    t->upright_done = t->point_done = done;
+    t->spread = spread;
 #endif
 }
 #else

@@ -54,32 +54,47 @@ FN_F32(swish, swish)
 /* The same in place, for rows of results; they are often no multiple of a vector. */
 #ifdef GALE__WIDE
 FN_F32(gelu, gelu)
-#define ACTIVATION(name) \
-    static void activate_##name(float *v, size_t n) { name(v, v, NULL, NULL, n); }
-#else
-#define STEP 16
-#define EACH(p, name) SIMD_LOOP for (int i = 0; i < STEP; i++)(p)[i] = m32_##name((p)[i]);
-#ifdef __AVX512F__ /* a vector that is loaded must not be stored in pieces before */
+#define ACTIVATION(name)                                                        \
+    static void activate_##name(float *v, size_t n, size_t rows, int64_t pitch) \
+    {                                                                           \
+        for (; rows > 0; rows--, v += pitch) name(v, v, NULL, NULL, n);         \
+    }
+#elif defined __AVX512F__ /* a vector that is loaded must not be stored in pieces before */
 #include <immintrin.h>
-#define SOME(n) ((__mmask16)((1u << (n)) - 1))
-#define TAKE(to, from, n) _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(SOME(n), from))
-#define GIVE(to, from, n) _mm512_mask_storeu_ps(to, SOME(n), _mm512_loadu_ps(from))
-#else
-#define TAKE(to, from, n) \
-    for (size_t i = 0; i < (n); i++) (to)[i] = (from)[i]
-#define GIVE TAKE
-#endif
-#define ACTIVATION(name)                            \
-    static void activate_##name(float *v, size_t n) \
-    {                                               \
-        float rest[STEP] = {0};                     \
-        for (; n >= STEP; n -= STEP, v += STEP) {   \
-            EACH(v, name)                           \
-        }                                           \
-        if (!n) return;                             \
-        TAKE(rest, v, n);                           \
-        EACH(rest, name)                            \
-        GIVE(v, rest, n);                           \
+enum { STEP = 16 };
+#define EACH(p, name) SIMD_LOOP for (int i = 0; i < STEP; i++)(p)[i] = m32_##name((p)[i]);
+#define ACTIVATION(name)                                                        \
+    static void activate_##name(float *v, size_t n, size_t rows, int64_t pitch) \
+    {                                                                           \
+        float rest[STEP] = {0};                                                 \
+        size_t whole = n / STEP * STEP;                                         \
+        __mmask16 some = (__mmask16)((1u << (n - whole)) - 1);                  \
+        for (; rows > 0; rows--, v += pitch) {                                  \
+            for (size_t at = 0; at < whole; at += STEP) EACH(v + at, name)      \
+            if (!some) continue;                                                \
+            _mm512_storeu_ps(rest, _mm512_maskz_loadu_ps(some, v + whole));     \
+            EACH(rest, name)                                                    \
+            _mm512_mask_storeu_ps(v + whole, some, _mm512_loadu_ps(rest));      \
+        }                                                                       \
+    }
+#else /* the last vector overlaps the one before, and is loaded before that is stored */
+enum { STEP = 8 };
+#define EACH(p, name) SIMD_LOOP for (int i = 0; i < STEP; i++)(p)[i] = m32_##name((p)[i]);
+#define ACTIVATION(name)                                                        \
+    static void activate_##name(float *v, size_t n, size_t rows, int64_t pitch) \
+    {                                                                           \
+        float rest[STEP] = {0};                                                 \
+        for (; rows > 0; rows--, v += pitch) {                                  \
+            float *end = v + (n < STEP ? 0 : n - STEP);                         \
+            size_t some = n < STEP ? n : STEP;                                  \
+            bool overlaps = n % STEP != 0;                                      \
+            if (overlaps) {                                                     \
+                memcpy(rest, end, some * sizeof *end);                          \
+                EACH(rest, name)                                                \
+            }                                                                   \
+            for (size_t at = 0; at + STEP <= n; at += STEP) EACH(v + at, name)  \
+            if (overlaps) memcpy(end, rest, some * sizeof *end);                \
+        }                                                                       \
     }
 #endif
 ACTIVATION(swish)

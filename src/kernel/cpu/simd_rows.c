@@ -417,15 +417,18 @@ static void finish_row(
 }
 
 /* In vectors: from a choice between numbers compilers make a choice between products. */
-static void hard_swish(float *x, size_t n)
+M_INLINE lanes hard(lanes v) { return v * (SMALLER(all(6), LARGER(all(0), v + 3)) * (1.0f / 6)); }
+
+/* The last vector of a row overlaps the one before, and is loaded before that is stored. */
+static void hard_swish(float *x, size_t n, size_t rows, int64_t pitch)
 {
-    float rest[LANES] = {0};
-    for (size_t i = 0; i < n; i += LANES) {
-        float *p = n - i < LANES ? rest : x + i;
-        for (size_t j = 0; p == rest && j < n - i; j++) rest[j] = x[i + j];
-        lanes v = load(p);
-        store(p, v * (SMALLER(all(6), LARGER(all(0), v + 3)) * (1.0f / 6)));
-        for (size_t j = 0; p == rest && j < n - i; j++) x[i + j] = rest[j];
+    for (; rows > 0; rows--, x += pitch) {
+        float rest[LANES] = {0}, *end = n < LANES ? rest : x + n - LANES;
+        for (size_t j = 0; n < LANES && j < n; j++) rest[j] = x[j];
+        lanes last = hard(load(end));
+        for (size_t i = 0; i + LANES <= n; i += LANES) store(x + i, hard(load(x + i)));
+        if (n % LANES) store(end, last);
+        for (size_t j = 0; n < LANES && j < n; j++) x[j] = rest[j];
     }
 }
 

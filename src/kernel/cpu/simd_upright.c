@@ -1,6 +1,7 @@
 /* Micro-kernels whose vectors are rows of the result: 16 or 32 rows of up to 14 lanes, each lane an element of b that
  * is broadcast.  So lanes need not fill a vector, nor be adjacent: a row of 7 or 28 columns wastes nothing, and windows
- * with strides read memory as it is.  Finished tiles are turned, so that results are stored lane by lane as usual. */
+ * with strides read memory as it is.  Finished tiles are turned, so that results are stored lane by lane as usual. AVX2
+ * sums 16 rows of up to 6 lanes at a time. */
 #include "kernel/cpu/simd_isa.h"
 
 #ifdef __AVX512F__
@@ -113,6 +114,105 @@ void SIMD(upright)(gale__simd *t)
     SUMS(ENTRY, 1)
     SUMS(ENTRY, 2)
     t->upright_done = t->point_done = done;
+    t->upright_rows = GALE__UPRIGHT_ROWS;
+}
+#elif defined __AVX2__ && defined __FMA__
+#include <immintrin.h>
+enum { PITCH = GALE__UPRIGHT_ROWS, ROWS = 16, AHEAD = 4096 };
+
+/* Some lanes of 16 rows.  Each has a pointer, so that its address is one, an offset and nothing to be added. */
+enum { LANES_MOST = 6 };
+typedef struct part {
+    const float *a, *lane[LANES_MOST], *from; /* from: what `fetch` counts from */
+    const int32_t *offset, *fetch;
+    size_t k;
+    float *sums;
+    bool more;
+} part;
+typedef void part_sum(const part *d);
+/* fetches: for later steps and tiles. */
+#define STEP_OF(lanes, fetches, i)                                                       \
+    {                                                                                    \
+        __m256 u = _mm256_loadu_ps(a + (i)*ROWS), v = _mm256_loadu_ps(a + (i)*ROWS + 8); \
+        const int64_t at = offset[i];                                                    \
+        if (fetches) __builtin_prefetch((const char *)(a + (i)*ROWS) + AHEAD);           \
+        if (fetches) __builtin_prefetch(from + fetch[i]);                                \
+        _Pragma("GCC unroll 6") for (int l = 0; l < lanes; l++)                          \
+        {                                                                                \
+            __m256 x = _mm256_broadcast_ss(lane[l] + at);                                \
+            s[l][0] = _mm256_fmadd_ps(x, u, s[l][0]);                                    \
+            s[l][1] = _mm256_fmadd_ps(x, v, s[l][1]);                                    \
+        }                                                                                \
+    }
+#define SUM_PART(lanes, fetches)                                                       \
+    static void part_##lanes##_##fetches(const part *d)                                \
+    {                                                                                  \
+        const float *a = d->a, *from = d->from, *lane[lanes];                          \
+        const int32_t *offset = d->offset, *fetch = d->fetch;                          \
+        float *to = d->sums;                                                           \
+        size_t k = d->k;                                                               \
+        __m256 s[lanes][2];                                                            \
+        (void)from;                                                                    \
+        _Pragma("GCC unroll 6") for (int l = 0; l < lanes; l++)                        \
+        {                                                                              \
+            lane[l] = d->lane[l];                                                      \
+            s[l][0] = s[l][1] = _mm256_setzero_ps();                                   \
+        }                                                                              \
+        for (; k > 1; k -= 2, a += 2 * ROWS, offset += 2, fetch += 2) {                \
+            STEP_OF(lanes, fetches, 0)                                                 \
+            STEP_OF(lanes, fetches, 1)                                                 \
+        }                                                                              \
+        if (k) STEP_OF(lanes, fetches, 0)                                              \
+        if (d->more) {                                                                 \
+            _Pragma("GCC unroll 6") for (int l = 0; l < lanes; l++)                    \
+            {                                                                          \
+                s[l][0] = _mm256_add_ps(_mm256_loadu_ps(to + l * PITCH), s[l][0]);     \
+                s[l][1] = _mm256_add_ps(_mm256_loadu_ps(to + l * PITCH + 8), s[l][1]); \
+            }                                                                          \
+        }                                                                              \
+        _Pragma("GCC unroll 6") for (int l = 0; l < lanes; l++)                        \
+        {                                                                              \
+            _mm256_storeu_ps(to + l * PITCH, s[l][0]);                                 \
+            _mm256_storeu_ps(to + l * PITCH + 8, s[l][1]);                             \
+        }                                                                              \
+    }
+/* clang-format off */
+SUM_PART(1, 0) SUM_PART(2, 0) SUM_PART(3, 0) SUM_PART(4, 0) SUM_PART(5, 0) SUM_PART(6, 0)
+SUM_PART(1, 1) SUM_PART(2, 1) SUM_PART(3, 1) SUM_PART(4, 1) SUM_PART(5, 1) SUM_PART(6, 1)
+    /* clang-format on */
+
+    /* In parts of nearly the same number of lanes; the first one fetches for all, unless they are far apart. */
+    static void sum(
+        float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k, int lanes)
+{
+    static part_sum *const parts[2][LANES_MOST + 1] = {
+        {NULL, part_1_0, part_2_0, part_3_0, part_4_0, part_5_0, part_6_0},
+        {NULL, part_1_1, part_2_1, part_3_1, part_4_1, part_5_1, part_6_1}};
+    int half = lanes % 2 ? lanes : lanes / 2;
+    part d = {.a = a, .offset = u->offset, .k = k, .more = more};
+    d.fetch = u->ahead ? u->offset + GALE__SIMD_AHEAD : u->fetch;
+    for (int l = 0, left = (lanes + LANES_MOST - 1) / LANES_MOST, n; l < lanes; l += n, left--) {
+        n = (lanes - l + left - 1) / left;
+        for (int i = 0; i < n; i++) d.lane[i] = b + (l + i) % half * u->step + (l + i) / half * u->jump;
+        d.from = u->ahead ? d.lane[0] : b;
+        d.sums = sums + l * PITCH;
+        parts[u->ahead || !l][n](&d);
+    }
+}
+#define SUM(lanes, v)                                                                                  \
+    static void sum_##lanes(                                                                           \
+        float *sums, bool more, const gale__simd_upright *u, const float *a, const float *b, size_t k) \
+    {                                                                                                  \
+        sum(sums, more, u, a, b, k, lanes);                                                            \
+    }
+#define SUMS(X, v) \
+    X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v) X(7, v) X(8, v) X(9, v) X(10, v) X(11, v) X(12, v) X(13, v) X(14, v)
+SUMS(SUM, 0)
+#define ENTRY(lanes, v) t->upright[0][0][lanes] = t->upright[1][0][lanes] = t->upright[2][0][lanes] = sum_##lanes;
+void SIMD(upright)(gale__simd *t)
+{
+    SUMS(ENTRY, 0)
+    t->upright_rows = ROWS;
 }
 #else
 void SIMD(upright)(gale__simd *t) { (void)t; }

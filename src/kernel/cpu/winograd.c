@@ -20,10 +20,11 @@
 typedef struct costs {
     double transform, weight, slim;
 } costs;
-static const costs usual_costs = {14, 6, 1}, wide_costs = {20, 24, 1.5};
+static const costs usual_costs = {14, 6, 1}, half_costs = {20, 6, 1}, wide_costs = {20, 24, 1.5};
 #define COST_PLAIN 1.2
-#define COST_HALF 1.25 /* upright tiles of one vector */
-#define COST_MAP 16.0  /* more of those by this over the lanes of a map: small ones fill panels poorly */
+#define COST_HALF 1.25        /* upright tiles of one vector */
+#define COST_MAP 16.0         /* more of those by this over the lanes of a map: small ones fill panels poorly */
+#define COST_MAP_UPRIGHT 10.0 /* the same of upright tiles with AVX2 */
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t equal_parts(int64_t v, int64_t limit, int64_t unit) { return round_up(parts(v, parts(v, limit)), unit); }
@@ -39,8 +40,6 @@ gale__cpu_winograd_panels gale__cpu_winograd_cover(const gale__simd_gemm *gemm, 
     return best;
 }
 
-static bool is_wide(void) { return gale__simd_get()->upright_done != NULL; }
-
 /* Work on one map. */
 static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const gale__simd_gemm *gemm)
 {
@@ -49,7 +48,7 @@ static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const 
     int64_t vector = gemm->nr % 3 ? gemm->nr / 2 : gemm->nr / 3, across = parts(w->x.lanes, m);
     double empty = (double)(round_up(across, vector) - across) / (double)across; /* lanes of transforms, of one row */
     gale__cpu_winograd_panels cover = gale__cpu_winograd_cover(gemm, tiles);
-    const costs *of = is_wide() ? &wide_costs : &usual_costs;
+    const costs *of = gale__simd_is_wide() ? &wide_costs : gale__simd_get()->upright_rows ? &half_costs : &usual_costs;
     double lanes = (double)(cover.full * gemm->nr) + of->slim * (double)(cover.slim * gemm->slim);
     return weights * (lanes + of->weight) +
            points * (double)tiles * (1 + empty / 2) * of->transform * (k + (double)padded);
@@ -58,10 +57,12 @@ static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const 
 static double plain_cost(const gale__cpu_window *w, int64_t rows, const gale__simd_gemm *gemm)
 {
     double lanes = (double)(w->y.lanes * w->x.lanes);
-    if (is_wide()) /* upright tiles waste nothing */
+    if (gale__simd_is_wide()) /* upright tiles waste nothing */
         return 9.0 * (double)(w->rest.count * round_up(rows, 16)) *
                ((rows > 16 ? 1 : COST_HALF) * lanes + wide_costs.weight);
-    return COST_PLAIN * 9.0 * (double)(w->rest.count * round_up(rows, gemm->mr)) * (lanes + COST_MAP);
+    double wide = (double)round_up(rows, gemm->mr) * (lanes + COST_MAP),
+           upright = gale__simd_get()->upright_rows ? (double)round_up(rows, 16) * (lanes + COST_MAP_UPRIGHT) : wide;
+    return COST_PLAIN * 9.0 * (double)w->rest.count * (upright < wide ? upright : wide);
 }
 
 /* Taps of 3 x 3 side by side over floats as stored, with borders that are those of every channel and map. */
