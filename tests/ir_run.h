@@ -105,24 +105,26 @@ static inline void ir_spirv_val(const gale__ir_words *w, const char *name)
     else unlink(path);
 }
 
-static inline void ir_nvrtc(const char *text, const char *name)
+/* least: the newest card that the compiler must know. */
+static inline void ir_nvrtc_for(const char *text, const char *name, const char *target, int least)
 {
 #ifdef GALE_HAVE_CUDA
-    static int have = -1;
+    static int newest = -1;
     int archs[64], n = 64;
-    if (have < 0) {
-        have = gale__nvrtc_archs(archs, &n) == GALE_OK;
-        if (!have) printf("SKIP NVRTC: %s\n", gale_error());
+    if (newest < 0) {
+        newest = gale__nvrtc_archs(archs, &n) == GALE_OK && n ? archs[n - 1] : 0;
+        if (!newest) printf("SKIP NVRTC: %s\n", gale_error());
     }
-    if (!have) return;
+    if (newest < least) return;
     gale__bytes binary = {0};
-    if (!CHECK_OK(gale__nvrtc_compile_only(text, "compute_80", "-fmad=false", &binary)))
+    if (!CHECK_OK(gale__nvrtc_compile_only(text, target, "-fmad=false", &binary)))
         printf("  in kernel %s:\n%.3000s\n", name, text);
     gale__bytes_finish(&binary);
 #else
-    (void)text, (void)name;
+    (void)text, (void)name, (void)target, (void)least;
 #endif
 }
+static inline void ir_nvrtc(const char *text, const char *name) { ir_nvrtc_for(text, name, "compute_80", 80); }
 
 static inline gale_status ir_build_for(
     gale_device *device, const gale_device_caps *caps, const gale__ir *ir, int dialect, gale_module **out)

@@ -245,7 +245,7 @@ static void model_row(const made *t, int64_t head, int64_t row, double *out)
     free(s);
 }
 
-static void make_case(int i, made *t)
+static void make_case(int i, bool joins, made *t)
 {
     const example *e = &examples[i];
     gale__cpu_attention *a = &t->args.a;
@@ -256,13 +256,16 @@ static void make_case(int i, made *t)
     a->lead[0] = 1, a->lead[1] = share > 1 ? e->batch : 1;
     a->lead[2] = share > 1 ? e->groups : e->batch, a->lead[3] = share > 1 ? share : e->heads;
     t->args.type = e->type;
+    t->args.beside = joins && i % 2 && a->lead[3] > 1 ? a->lead[3] : 0;
+    int64_t beside = t->args.beside ? t->args.beside : 1;
     add_operand(t, (size_t)(heads * e->m * e->c), 2);
     if (e->layout == TOGETHER) make_together(e, t);
     else make_apart(e, t);
     make_masks(e, t);
     t->want = malloc((size_t)(heads * e->m * e->c) * sizeof *t->want);
     for (int64_t h = 0; h < heads; h++)
-        for (int64_t r = 0; r < e->m; r++) model_row(t, h, r, t->want + (h * e->m + r) * e->c);
+        for (int64_t r = 0; r < e->m; r++)
+            model_row(t, h, r, t->want + ((h / beside * e->m + r) * beside + h % beside) * e->c);
 }
 
 static void free_case(made *t)
@@ -313,7 +316,7 @@ static void run_case(gale_device *device, const gale_device_caps *caps, int dial
     gale__routine_launch launch;
     gale__ir ir;
     gale_module *module = NULL;
-    make_case(i, &t);
+    make_case(i, true, &t);
     if (build_case(i, &t, caps, &launch, &ir)) {
         ir_job job = {.ir = &ir};
         void *results[8] = {malloc(t.operands[0].size)};
@@ -359,7 +362,7 @@ TEST(host)
         made t;
         void *buffers[6];
         if (examples[i].masks & (BIAS | KEYS | OTHERS)) continue;
-        make_case(i, &t);
+        make_case(i, false, &t);
         t.args.a.type = examples[i].type;
         size_t bytes = gale__cpu_attention_scratch(&t.args.a);
         gale__cpu_scratch_space scratch = {aligned_alloc(64, bytes * (size_t)gale__parallel_width()), bytes};
@@ -415,7 +418,7 @@ static void compile_all(bool quads)
     for (int i = few && quads; i < EXAMPLES; i += few ? 2 : 1) {
         made t;
         gale__routine_launch launch;
-        make_case(i, &t);
+        make_case(i, true, &t);
         if (build_case(i, &t, &caps, &launch, &irs[n])) list[n] = &irs[n], n++;
         CHECK(launch.unit && strstr(launch.unit, "mma.sync"));
         free_case(&t);
@@ -455,7 +458,7 @@ TEST(spirv)
         gale__ir_words words = {0};
         caps.arch = 0, caps.shared_most_bytes = 0, caps.matrix_emulated = i >= EXAMPLES;
         if (caps.matrix_emulated) caps.n_matrix = 0;
-        make_case(i % EXAMPLES, &t);
+        make_case(i % EXAMPLES, true, &t);
         if (build_case(i % EXAMPLES, &t, &caps, &launch, &ir)) {
             if (CHECK_OK(gale__ir_print_spirv(&ir, &caps, &words)) && caps.matrix_emulated)
                 ir_spirv_val(&words, launch.key);

@@ -83,7 +83,7 @@ static void compare(const og_cell *c, gale_device *cpu, gale_device *device, gal
     og_end(&t);
 }
 
-/* Launches of a cell: two for all steps of a direction where that fits, else one for each step. */
+/* Launches of a cell: one or two for all steps of a direction where that fits, else one for each step. */
 static int launches_of(const og_cell *c, const gale_device *device, gale_type type)
 {
     gale__cpu_cell a = {.kind = c->gates == 4   ? GALE__CELL_LSTM
@@ -94,9 +94,11 @@ static int launches_of(const og_cell *c, const gale_device *device, gale_type ty
         .hidden = c->hidden,
         .type = type,
         .timed = c->timed};
-    uint64_t bytes;
-    bool loop = device->info.caps.groups_together && gale__cell_loop_fits(&a, &device->info.caps, &bytes);
-    return (loop ? 2 : c->hidden % 4 || c->timed ? 0 : (int)c->trips) * og_directions(c);
+    gale__routine_launch l;
+    int loop = 0;
+    while (device->info.caps.groups_together && gale__cell_loop_kernels.describe(&a, &device->info.caps, loop, &l))
+        loop++;
+    return (loop ? loop : c->hidden % 4 || c->timed ? 0 : (int)c->trips) * og_directions(c);
 }
 
 static void compare_on(const char *provider)
@@ -142,4 +144,29 @@ TEST(one_group)
     gale_device_close(&cpu);
 }
 
-TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(one_group))
+/* Clusters as single groups, which need no other, so that any device runs the kernel that keeps all weights of a layer
+ * in registers: of a group (hidden 12 and 24) or of a cluster. */
+TEST(clusters)
+{
+    static const og_cell close[] = {{"LSTM", 4, 5, 1, 7, 16, "forward", true, false},
+        {"GRU", 3, 4, 3, 7, 12, "reverse", true, true}, {"LSTM", 4, 4, 5, 7, 16, "bidirectional", true, true, true},
+        {"RNN", 1, 6, 2, 7, 32, "bidirectional", true, true}, {"GRU", 3, 5, 9, 7, 24, "forward", false, true},
+        {"LSTM", 4, 7, 40, 7, 16, "forward", true, true}};
+    gale_device *cpu = NULL, *device = provider_device("opencl");
+    if (!device) SKIP("%s", gale_error());
+    device->info.caps.groups_together = 16;
+    device->info.caps.matrix_emulated = true;
+    CHECK_OK(gale__device_open_one(&gale__backend_cpu, 0, NULL, &cpu));
+    for (size_t i = 0; i < sizeof close / sizeof *close; i++) {
+        bool all = !test_light(), brief = test_brief();
+        if (all || (i < 2 && !brief))
+            compare(&close[i], cpu, device, GALE_PRECISION_AS_IT_IS, og_directions(&close[i]));
+        if (close[i].hidden % 8) continue;
+        if (all || i == 0) compare(&close[i], cpu, device, GALE_PRECISION_F16, og_directions(&close[i]));
+        if (all && i == 3) compare(&close[i], cpu, device, GALE_PRECISION_BF16, og_directions(&close[i]));
+    }
+    gale_device_close(&device);
+    gale_device_close(&cpu);
+}
+
+TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(one_group), ROW(clusters))

@@ -239,6 +239,37 @@ TEST(unsupported)
     gale__ir_finish(&ir);
 }
 
+/* A vector to the next group of a cluster, which is there, and has a gate. */
+TEST(sending)
+{
+    gale__ir ir;
+    gale__str text = {0};
+    const gale__ir *list = &ir;
+    gale_device_caps caps = ir_full_caps;
+    caps.matrix_groups = true;
+    for (int fault = 0; fault < 4; fault++) {
+        start(&ir, "sends", 1, 1, 2, 2, 1);
+        ir.cluster = fault == 1 ? 0 : 2;
+        gale__ir_val zero = gale__ir_u32(&ir, 0), one = gale__ir_f32(&ir, 1), lanes[4] = {one, one, one, one};
+        gale__ir_val gates = gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = GALE_U64, .imm = 2});
+        gale__ir_val to = gale__ir_add(
+            &ir, (gale__ir_instr){.op = GALE__IR_SHARED, .type = fault == 2 ? GALE_U32 : GALE_F32, .imm = 8});
+        if (fault != 3) gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_GATE_EXPECT, .a = gates, .b = zero});
+        gale__ir_val group = gale__ir_op2(&ir, GALE__XOR, GALE_U32,
+            gale__ir_add(&ir, (gale__ir_instr){.op = GALE__IR_GROUP_ID, .type = GALE_U32}), gale__ir_u32(&ir, 1));
+        gale__ir_val pack = gale__ir_pack(&ir, 4, lanes);
+        gale__ir_add(
+            &ir, (gale__ir_instr){
+                     .op = GALE__IR_SEND, .width = 4, .mem = GALE_F32, .a = to, .b = zero, .c = pack, .d = group});
+        if (fault) CHECK_FAILS(gale__ir_validate(&ir), INTERNAL);
+        else if (CHECK_OK(gale__ir_validate(&ir)) &&
+                 CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &caps, &text)))
+            CHECK(strstr(text.text, "send_4(&v") != NULL);
+        gale__ir_finish(&ir);
+    }
+    gale__str_finish(&text);
+}
+
 /* y[i] = number of steps of Collatz from x[i] % 97 + 1, at most 200, counted in a loop with a branch in it. */
 static uint32_t collatz(uint32_t x)
 {
@@ -690,4 +721,4 @@ TEST(close) { ir_close_devices(); }
 
 TESTS(ROW(folding), ROW(validation), ROW(unsupported), ROW(printing), ROW(constant_cache), ROW(faults),
     ROW(control_flow), ROW(reduction), ROW(transpose), ROW(vectors), ROW(loads_by_words), ROW(parameters), ROW(shuffle),
-    ROW(bits), ROW(close))
+    ROW(bits), ROW(sending), ROW(close))

@@ -15,6 +15,7 @@ typedef struct matrix_case {
     bool relay;          /* groups compute one tile after another where the device can and has one unit */
     bool team;           /* the same, and both sets share a tile */
     bool maps;           /* the same, and operands come as maps */
+    bool keep;           /* the same, and the columns' operand stays */
     bool sets;           /* sets of subgroups share k where the device has enough units (a card of 9.0) */
     bool split;          /* groups of a cluster share k where the device has them, and enough units */
     bool along; /* f32, both along k: chosen where the device has one unit and multiplies four subgroups at once */
@@ -144,7 +145,7 @@ static bool runs(const gale_device_caps *caps, int i)
 {
     bool few = test_brief() && caps->software;
     int every = few ? (caps->spirv ? 12 : 24) : test_light() ? 3 : 1, first = few && caps->spirv ? 6 : 0;
-    return cases[i].relay || cases[i].team || cases[i].maps ? caps->matrix_groups : i % every == first;
+    return cases[i].relay || cases[i].team || cases[i].maps || cases[i].keep ? caps->matrix_groups : i % every == first;
 }
 
 /* The naive evaluator takes seconds: it is for the cases that a device here runs. */
@@ -200,6 +201,8 @@ static void make_cases(void)
     product("f16, maps, tiles in turn", SIZE(1, 500, 256, 136), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->maps = true;
     product("bf16, maps, odd rows of tiles", SIZE(1, 1100, 128, 200), GALE_BF16, 2, 8, 8, PLAIN)->maps = true;
     product("f16, maps, both sets on a tile", SIZE(1, 250, 480, 1096), GALE_F16, 2, 0, 0, AFTER)->maps = true;
+    product("f16, maps, columns kept", SIZE(1, 840, 96, 200), GALE_F16, 2, 0, 0, AFTER | HALF_RESULT)->keep = true;
+    product("bf16, maps, narrow columns kept", SIZE(1, 650, 64, 712), GALE_BF16, 2, 8, 8, PLAIN)->keep = true;
     convolution("convolution, maps", 64, 96, 19, 1, 1, true)->maps = true;
     convolution("convolution, maps, strided", 128, 64, 13, 2, 1, true)->maps = true;
     wish(product("tiles 64 x 64", SIZE(1, 100, 136, 72), GALE_F16, 0, 0, 0, AFTER), 64, 64, 32, 32, 32, 2);
@@ -233,7 +236,7 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
     if (c->wish.tile_m) {
         s->tile_m = c->wish.tile_m, s->tile_n = c->wish.tile_n, s->tile_k = c->wish.tile_k;
         s->micro_m = c->wish.micro_m, s->micro_n = c->wish.micro_n, s->stages = c->wish.stages;
-        s->slice = i % 2 ? s->micro_m : 16, s->groups = s->relay = s->team = s->maps = s->split = 0;
+        s->slice = i % 2 ? s->micro_m : 16, s->groups = s->relay = s->team = s->maps = s->keep = s->split = 0;
         if (s->direct) s->vector = 4;
         s->direct = 0;
         if (!gale__schedule_matrix_columns(s)) s->steps = 1;
@@ -250,7 +253,8 @@ static bool build_case(int i, const gale_device_caps *caps, gale__schedule *s, g
         CHECK(s->rows == 8 && (!caps->begins_early || s->settled));
     if (c->relay && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->relay, 1);
     if (c->team && caps->matrix_groups && caps->compute_units == 1) CHECK_EQ(s->team, 1);
-    if (c->maps && caps->matrix_maps && caps->compute_units == 1) CHECK(s->maps);
+    if ((c->maps || c->keep) && caps->matrix_maps && caps->compute_units == 1) CHECK(s->maps);
+    if (c->keep && caps->matrix_maps && caps->compute_units == 1) CHECK(s->keep > 0);
     if (c->split && caps->matrix_groups && caps->compute_units > 100) CHECK(s->split > 1);
     snprintf(name, sizeof name, "k%d", i);
     if (!CHECK_OK(gale__schedule_build(&c->c.nest, s, name, ir))) return false;

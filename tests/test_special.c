@@ -1,9 +1,10 @@
 /* Sort, scan and scatter on every device that is here, against the CPU's plain loops. */
 #include "ir_run.h"
 #include "kernel/cpu/cpu_special.h"
+#include "kernel/ir/ir_util.h"
 #include "kernel/kernels.h"
 #include "kernel/print/print.h"
-#include "kernel/routines/routine.h"
+#include "kernel/routines/cell_loop.h"
 #include "kernel/schedule/special.h"
 #include "nest_random.h"
 #include "nvidia_caps.h"
@@ -268,9 +269,11 @@ static void check_routine_for(
         ir.n_words = l.n_words;
         routine->build(args, caps, n, &ir);
         if (CHECK_OK(gale__ir_validate(&ir))) {
-            if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, caps, &text))) ir_nvrtc(text.text, ir.name);
+            if (CHECK_OK(gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, caps, &text)))
+                ir_nvrtc_for(text.text, ir.name, ir.cluster ? "sm_90a" : "compute_80", ir.cluster ? 100 : 80);
             if (getenv("TEXTS")) ir_save(ir.name, text.text, text.length);
             if (gale__ir_is_together(&ir)) CHECK_FAILS(gale__ir_print_spirv(&ir, caps, &words), UNSUPPORTED);
+            else if (ir.cluster) CHECK_FAILS(gale__ir_check_device(&ir, &ir_full_caps), UNSUPPORTED);
             else if (CHECK_OK(gale__ir_print_spirv(&ir, caps, &words))) ir_spirv_val(&words, ir.name);
         }
         gale__str_finish(&text);
@@ -336,9 +339,10 @@ TEST(recurrent_loops)
             for (int64_t batch = 1; batch <= 16; batch *= 16) {
                 gale__cpu_cell a = {.kind = kind, .trips = 9, .batch = batch, .hidden = 512, .type = types[t]};
                 a.biased = kind == GALE__CELL_GRU, a.timed = kind == t && batch == 1;
+                bool few = kind == GALE__CELL_RNN; /* weights, all in the registers of a cluster */
                 CHECK(gale__cell_loop_fits(&a, &nvidia, &bytes) &&
-                      bytes == 128 + 2 * 512 * (uint64_t)batch * (t ? 2 : 4));
-                check_routine_for(&nvidia, &gale__cell_loop_kernels, &a, 2);
+                      bytes == (few ? 0 : 128 + 2 * 512 * (uint64_t)batch * (t ? 2 : 4)));
+                check_routine_for(&nvidia, &gale__cell_loop_kernels, &a, few ? 1 : 2);
             }
     gale__cpu_cell a = {.kind = GALE__CELL_LSTM, .trips = 256, .batch = 64, .hidden = 512, .type = GALE_F16};
     CHECK(gale__cell_loop_kernels.describe(&a, &nvidia, 1, &l) && l.groups[0] == 32 && l.groups[1] == 4);
@@ -354,6 +358,43 @@ TEST(recurrent_loops)
     a.trips = 3;
     CHECK(gale__cell_loop_fits(&a, &nvidia, &bytes) && !gale__cell_loop_fits(&a, &ir_full_caps, &bytes));
 }
+
+static void check_close(gale__cpu_cell a, uint32_t clusters, uint32_t groups, uint32_t items)
+{
+    gale__cell_close c = {0};
+    gale__routine_launch l;
+    gale_device_caps caps = nvidia;
+    if (!CHECK(gale__cell_close_for(&a, &nvidia, &c) && c.clusters == clusters && c.groups == groups &&
+               c.items == items && c.groups * c.units == (uint32_t)a.hidden))
+        printf("  %u clusters of %u groups, %u items\n", c.clusters, c.groups, c.items);
+    CHECK(gale__cell_loop_kernels.describe(&a, &nvidia, 0, &l) && l.groups[0] == clusters * groups);
+    check_routine_for(&nvidia, &gale__cell_loop_kernels, &a, 1);
+    caps.matrix_groups = false;
+    CHECK(!gale__cell_close_for(&a, &caps, &c)); /* other devices keep the other form */
+}
+
+/* Layers whose weights fit into the registers of a group, or of a cluster. */
+TEST(recurrent_clusters)
+{
+    gale__cpu_cell a = {.kind = GALE__CELL_LSTM, .trips = 50, .batch = 1, .hidden = 32, .type = GALE_F16};
+    gale__cell_close c = {0};
+    check_close(a, 1, 1, 1);
+    a.batch = 5, a.timed = 1, a.type = GALE_F32;
+    check_close(a, 5, 1, 1);
+    a.batch = 64, a.timed = 0, a.hidden = 256, a.type = GALE_F16;
+    check_close(a, 16, 8, 4);
+    a.batch = 16, a.type = GALE_BF16;
+    check_close(a, 16, 8, 1);
+    a.kind = GALE__CELL_GRU, a.hidden = 128, a.biased = 1, a.type = GALE_F32;
+    check_close(a, 16, 4, 1);
+    a.kind = GALE__CELL_RNN, a.hidden = 512, a.biased = 0, a.batch = 3;
+    check_close(a, 3, 8, 1);
+    a.hidden = 264, a.type = GALE_F16;
+    CHECK(!gale__cell_close_for(&a, &nvidia, &c)); /* in eighths, not vectors of units */
+    a.hidden = 256, a.batch = 4096;
+    CHECK(!gale__cell_close_for(&a, &nvidia, &c)); /* more than the device has at once */
+}
+
 /* Builds and prints the kernel of all steps for an H200. */
 static gale_status build_loop(const gale__cpu_cell *a)
 {
@@ -361,10 +402,11 @@ static gale_status build_loop(const gale__cpu_cell *a)
     gale__ir ir;
     gale__str text = {0};
     const gale__ir *list = &ir;
-    gale__cell_loop_kernels.describe(a, &nvidia, 1, &l);
+    int i = gale__cell_loop_kernels.describe(a, &nvidia, 1, &l);
+    gale__cell_loop_kernels.describe(a, &nvidia, i, &l);
     gale__ir_init(&ir, l.key);
     ir.n_pointers = l.n_refs, ir.n_words = l.n_words;
-    gale__cell_loop_kernels.build(a, &nvidia, 1, &ir);
+    gale__cell_loop_kernels.build(a, &nvidia, i, &ir);
     gale_status status = gale__ir_print_c(&list, 1, GALE__DIALECT_CUDA, &nvidia, &text);
     gale__str_finish(&text);
     gale__ir_finish(&ir);
@@ -374,8 +416,12 @@ static gale_status build_loop(const gale__cpu_cell *a)
 TEST(recurrent_faults)
 {
     for (int t = 0; t < 2; t++) {
-        gale__cpu_cell a = {
-            .kind = GALE__CELL_LSTM, .trips = 9, .batch = 3, .hidden = 64, .timed = t, .type = t ? GALE_F32 : GALE_F16};
+        gale__cpu_cell a = {.kind = GALE__CELL_LSTM,
+            .trips = 9,
+            .batch = 3,
+            .hidden = t ? 64 : 264,
+            .timed = t,
+            .type = t ? GALE_F32 : GALE_F16};
         int64_t live = gale__alloc_live();
         int n = 1;
         for (gale_status status = GALE_NO_MEMORY; status != GALE_OK && n < 5000; n++) {
@@ -391,4 +437,4 @@ TEST(recurrent_faults)
 TEST(close) { ir_close_devices(); }
 
 TESTS(ROW(opencl), ROW(vulkan), ROW(cuda), ROW(hip), ROW(too_large), ROW(routines), ROW(put_runs), ROW(scan_words),
-    ROW(recurrent_steps), ROW(recurrent_loops), ROW(recurrent_faults), ROW(close))
+    ROW(recurrent_steps), ROW(recurrent_loops), ROW(recurrent_clusters), ROW(recurrent_faults), ROW(close))

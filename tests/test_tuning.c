@@ -6,6 +6,7 @@
 #include "gale/model_jobs.h"
 #include "gale_built.h"
 #include "job_suite.h"
+#include "jobs/tune/tune_bench.h"
 #include "kernel/kernels.h"
 #include "kernel/print/print.h"
 #include "kernel/tuning.h"
@@ -70,7 +71,7 @@ TEST(names)
         gale__schedule_want_text(w, text);
         CHECK(gale__schedule_want_find(text) == w); /* each has a name of its own */
     }
-    CHECK(n > 20 && n < 64);
+    CHECK(n > 20 && n < GALE__TUNE_CANDIDATES);
     static const char *const wrong[] = {"", "tile", "tile 128x127", "tile 128x128 ", "groups 128X96", "team 128x2560"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) CHECK(!gale__schedule_want_find(wrong[i]));
 }
@@ -162,18 +163,20 @@ TEST(table)
         int64_t m, n, k;
         bool turned;
         uint16_t tile_m, tile_n;
-        int tile_k, least_stages, most_stages, split;
+        int tile_k, least_stages, most_stages, split, keep;
     } rows[] = {
-        {2048, 768, 768, true, 128, 96, 64, 4, 4, 0},   /* a tile for nearly every unit, as maps */
-        {3152, 3072, 768, true, 128, 128, 64, 4, 4, 0}, /* many tiles */
-        {128, 3072, 768, true, 64, 64, 64, 10, 12, 1},  /* the same */
-        {196, 256, 640, true, 64, 32, 64, 10, 12, 1},   /* few of them */
-        {128, 768, 768, true, 64, 32, 64, 10, 12, 1},   /* few, and a long way */
-        {197, 768, 3072, true, 128, 128, 64, 6, 6, 8},  /* a longer way: groups share k */
-        {50, 512, 4608, true, 64, 64, 64, 9, 9, 8},     /* the same, with the fewest tiles */
-        {3136, 256, 32, true, 64, 64, 32, 2, 4, 0},     /* too short for four subgroups together */
-        {50176, 256, 64, true, 128, 128, 64, 4, 4, 0},  /* long enough as maps */
-        {200704, 64, 147, true, 128, 64, 32, 3, 4, 0},  /* through registers: short ones */
+        {2048, 768, 768, true, 128, 96, 64, 4, 4, 0},       /* a tile for nearly every unit, as maps */
+        {3152, 3072, 768, true, 128, 128, 64, 4, 4, 0},     /* many tiles */
+        {128, 3072, 768, true, 64, 64, 64, 10, 12, 1},      /* the same */
+        {196, 256, 640, true, 64, 32, 64, 10, 12, 1},       /* few of them */
+        {128, 768, 768, true, 64, 32, 64, 10, 12, 1},       /* few, and a long way */
+        {197, 768, 3072, true, 128, 128, 64, 6, 6, 8},      /* a longer way: groups share k */
+        {50, 512, 4608, true, 64, 64, 64, 9, 9, 8},         /* the same, with the fewest tiles */
+        {3136, 256, 32, true, 64, 64, 32, 2, 4, 0},         /* too short for four subgroups together */
+        {50176, 256, 64, true, 128, 128, 64, 6, 6, 0, 1},   /* long enough as maps; columns stay */
+        {32768, 1536, 384, true, 128, 128, 64, 6, 6, 0, 6}, /* the same in six steps */
+        {12608, 768, 768, true, 128, 96, 64, 4, 4, 0},      /* eight groups of columns would leave four units idle */
+        {200704, 64, 147, true, 128, 64, 32, 3, 4, 0},      /* through registers: short ones */
     };
     nr_no_data = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -181,12 +184,12 @@ TEST(table)
         gale__schedule s;
         product(&c, GALE_F16, rows[i].m, rows[i].n, rows[i].k, rows[i].turned);
         CHECK_OK(gale__schedule_choose(&c.nest, &nvidia, &s));
-        bool right =
-            CHECK(s.tile_m == rows[i].tile_m && s.tile_n == rows[i].tile_n && s.tile_k == rows[i].tile_k &&
-                  s.stages >= rows[i].least_stages && s.stages <= rows[i].most_stages && s.split == rows[i].split);
+        bool right = CHECK(s.tile_m == rows[i].tile_m && s.tile_n == rows[i].tile_n && s.tile_k == rows[i].tile_k &&
+                           s.stages >= rows[i].least_stages && s.stages <= rows[i].most_stages &&
+                           s.split == rows[i].split && s.keep == rows[i].keep);
         if (!right)
-            printf(
-                "  row %zu: %d x %d x %d, %d stages, split %d\n", i, s.tile_m, s.tile_n, s.tile_k, s.stages, s.split);
+            printf("  row %zu: %d x %d x %d, %d stages, split %d, keep %d\n", i, s.tile_m, s.tile_n, s.tile_k, s.stages,
+                s.split, s.keep);
         nr_finish(&c);
     }
     nr_no_data = false;

@@ -121,8 +121,9 @@ gale_status gale__rtc_target(const gale__cu_maker *maker, int driver_major, int 
             "compute capability %d.%d is too old: NVRTC %d.%d supports %d.%d and newer; install an older NVRTC",
             arch / 10, arch % 10, r->major, r->minor, list[0] / 10, list[0] % 10);
     if (!count) best = arch;
-    bool own = best == arch && r->code; /* sm_90a: with the instructions that only Hopper has */
-    snprintf(target, size, "%s_%d%s", own ? "sm" : "compute", best, own && arch == 90 && r->major >= 12 ? "a" : "");
+    bool own = best == arch && r->code, sends = r->major > 12 || (r->major == 12 && r->minor > 0); /* st.async */
+    /* sm_90a: with the instructions that only Hopper has */
+    snprintf(target, size, "%s_%d%s", own ? "sm" : "compute", best, own && arch == 90 && sends ? "a" : "");
     return GALE_OK;
 }
 

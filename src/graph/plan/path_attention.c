@@ -163,6 +163,10 @@ bool gale__claim_attention_kernels(gale__claim *c)
         return false;
     a->type = type;
     a->mask_type = mask;
+    /* Most networks join the heads, and products read the result as rows then. */
+    gale__prim_node out = gale__claim_node(c, c->out);
+    c->turned = out.rank > 3 && out.dims[out.rank - 3] > 1;
+    a->beside = c->turned ? out.dims[out.rank - 3] : 0;
     return is_countable(c) && gale__attention_fits(a, &c->device->info.caps);
 }
 
@@ -195,22 +199,18 @@ static gale__node split_factors(const gale__claim *c, gale__node x, gale__node *
     return x;
 }
 
-/* The attention [.., heads, rows, columns] whose heads are concatenated along the columns of x; NIL if x is nothing of
+/* The attention [.., rows, heads, columns] whose heads are concatenated along the columns of x; NIL if x is nothing of
  * the kind. */
 static gale__node attention_of(const gale__claim *c, gale__node x, int64_t *heads)
 {
-    gale__prim_node joined = gale__claim_node(c, x),
-                    transposed = gale__claim_node(c, joined.n_in ? joined.in[0] : GALE__NIL);
-    if (joined.op != GALE__PRIM_RESHAPE || transposed.op != GALE__PRIM_PERMUTE || transposed.rank < 3) return GALE__NIL;
-    int last = transposed.rank - 1;
-    for (int a = 0; a <= last; a++)
-        if (transposed.attr[a] != (a == last - 2 ? last - 1 : a == last - 1 ? last - 2 : a)) return GALE__NIL;
-    gale__prim_node p = gale__claim_node(c, transposed.in[0]);
-    if (p.op != GALE__PRIM_ROUTINE || !is_half(p.type) ||
+    gale__prim_node joined = gale__claim_node(c, x);
+    gale__node from = joined.op == GALE__PRIM_RESHAPE ? joined.in[0] : GALE__NIL;
+    gale__prim_node p = gale__claim_node(c, from);
+    if (p.op != GALE__PRIM_ROUTINE || p.rank < 3 || !is_half(p.type) ||
         gale__fast_paths_at((int)p.attr[GALE__ROUTINE_ROW])->run.kernels != &gale__attention_kernels)
         return GALE__NIL;
-    *heads = p.dims[last - 2];
-    return joined.dims[joined.rank - 1] == *heads * p.dims[last] ? transposed.in[0] : GALE__NIL;
+    *heads = p.dims[p.rank - 2];
+    return joined.dims[joined.rank - 1] == *heads * p.dims[p.rank - 1] ? from : GALE__NIL;
 }
 
 /* If only QuantizeLinear reads the result of an attention, the attention kernel writes the quantised values. */

@@ -131,6 +131,10 @@ static gale__node make_routine(const gale__claim *c, int row, int64_t total)
         node.rank = 1;
         node.dims[0] = total;
     }
+    if (c->turned) {
+        node.dims[node.rank - 3] = node.dims[node.rank - 2];
+        node.dims[node.rank - 2] = gale__prim_at(c->g, c->out)->dims[node.rank - 3];
+    }
     int64_t attr[GALE__ROUTINE_ARGS + GALE__FAST_PATH_ARGS] = {row, (int64_t)c->scratch_bytes};
     memcpy(&attr[GALE__ROUTINE_OPERATIONS], &c->operations, sizeof c->operations);
     attr[GALE__ROUTINE_TRIPS] = c->trips;
@@ -145,6 +149,14 @@ static gale__node make_routine(const gale__claim *c, int row, int64_t total)
     node.attr = attr;
     node.n_attr = GALE__ROUTINE_ARGS + c->n_args;
     return gale__prim_push(c->g, &node);
+}
+
+static gale__node turn_back(const gale__claim *c, gale__node routine)
+{
+    int perm[GALE_MAX_RANK], rank = gale__claim_node(c, routine).rank;
+    for (int d = 0; d < rank; d++) perm[d] = d;
+    perm[rank - 3] = rank - 2, perm[rank - 2] = rank - 3;
+    return gale__prim_permute(c->g, routine, perm);
 }
 
 /* The results of one routine, which follow one another. */
@@ -174,7 +186,7 @@ gale_status gale__fast_paths_claim(
             .g = g, .device = device, .node = node, .in = in, .n_in = node->n_in, .out = out[0], .n_out = node->n_out};
         if (!paths[i].claim(&c)) continue;
         if (c.together) take_apart(&c, i, out);
-        else out[0] = make_routine(&c, i, 0);
+        else out[0] = c.turned ? turn_back(&c, make_routine(&c, i, 0)) : make_routine(&c, i, 0);
         break;
     }
     return g->status;

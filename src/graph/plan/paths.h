@@ -24,6 +24,7 @@ typedef struct gale__claim {
     int n_out;      /* how many results the region has */
     bool together;  /* set by the row: the routine writes all results, of one type, one after another; else only the
                        first */
+    bool turned;    /* set by the row: the routine's result has the third and the second last axis exchanged */
     gale__node operand[GALE__FAST_PATH_OPERANDS];
     int n_operands; /* read by the routine; each is stored in memory, dense */
     const void *args;

@@ -14,7 +14,7 @@ typedef struct gale__tune_bench {
     gale_buffer *pool, *results; /* all operands; all that is written */
     size_t pool_bytes, results_bytes;
 } gale__tune_bench;
-enum { GALE__TUNE_CANDIDATES = 64 };
+enum { GALE__TUNE_CANDIDATES = 80 };
 typedef struct gale__tune_choice {
     const gale__schedule_want *wants[GALE__TUNE_CANDIDATES]; /* that were timed; the usual one first */
     double us[GALE__TUNE_CANDIDATES];

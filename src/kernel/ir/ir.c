@@ -79,6 +79,7 @@ static const gale__ir_op_info ir_ops[GALE__IR_COUNT - GALE__SCALAR_COUNT] = {
     ROW(MAP_COPY, EFFECT, 4),
     ROW(READY, EFFECT, 0),
     ROW(GET_OF_CLUSTER, READ, 3),
+    ROW(SEND, EFFECT, 4),
 #undef ROW
 };
 
@@ -339,6 +340,7 @@ gale_status gale__ir_check_device(const gale__ir *ir, const gale_device_caps *ca
                           : needs.i64 && !caps->i64               ? "64-bit integers"
                           : needs.subgroup && !caps->subgroup_ops ? "subgroup operations"
                           : needs.corners && !caps->corners ? "minima that pass NaN on and conversions that saturate"
+                          : ir->cluster && !caps->matrix_groups      ? "clusters of work-groups"
                           : needs.together && !caps->groups_together ? "work-groups that wait for each other"
                                                                      : NULL;
     if (!missing) return GALE_OK;

@@ -124,8 +124,8 @@ typedef enum gale__ir_op {
                              groups_together groups. */
     GALE__IR_AWAIT, /* waits until element a of pointer parameter imm has reached b (U32), with acquire order: what
                        those groups wrote to device memory before ARRIVE is visible afterwards */
-    GALE__IR_GATE_EXPECT, /* a, b: this thread arrives, and the gate opens only when imm bytes of MAP_COPY have arrived
-                             too; 0: only selects the gate for the next MAP_COPY */
+    GALE__IR_GATE_EXPECT, /* a, b: this thread arrives, and the gate opens only when imm bytes of MAP_COPY or
+                             SEND have arrived too; 0: only selects the gate for the next of these */
     GALE__IR_MAP_COPY, /* TMA, on devices with matrix_maps: copies a box of map (imm & 255), from element c of row d on,
                           to element b of work-group array a, at a multiple of 1,024 bytes, in the order that GROUP_ADD
                           requires.  It arrives at the gate of the preceding GATE_EXPECT. imm bit 8: the map is spread,
@@ -138,6 +138,9 @@ typedef enum gale__ir_op {
                           blocks; a kernel without it waits at its start */
     GALE__IR_GET_OF_CLUSTER, /* as GET of a vector, from group c (U32) of the cluster: between two BARRIERs of the
                                 cluster */
+    GALE__IR_SEND, /* a: work-group array of F32; b: index; c: F32, or a vector of them, aligned to its size; d: group
+                      (U32) of the cluster: stored in that group's array.  Asynchronous: its 4 bytes each arrive at that
+                      group's gate of the preceding GATE_EXPECT, whose GATE_WAIT makes them visible */
     GALE__IR_COUNT
 } gale__ir_op;
 enum { GALE__IR_CLUSTER = 3 }; /* BARRIER */

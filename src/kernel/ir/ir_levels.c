@@ -128,17 +128,23 @@ static gale__ir_val number_of(gale__ir *ir, const level *l)
     return op2(ir, GALE__SUB, t, x, l->zero ? op2(ir, GALE__SUB, t, less, l->zero) : less);
 }
 
+gale__ir_val gale__ir_number_bits(gale__ir *ir, gale__ir_val number)
+{
+    gale__ir_val bits = op2(ir, GALE__MUL, GALE_F32, number, gale__ir_const(ir, GALE_F32, 1));
+    return gale__ir_op1(ir, GALE__BITCAST, GALE_I32, bits);
+}
+
 gale__ir_val gale__ir_join_levels(gale__ir *ir, const gale__ir_val *levels)
 {
     level l[4];
-    gale__ir_val x[4], word = gale__ir_u32(ir, 0), least = gale__ir_const(ir, GALE_F32, 1);
+    gale__ir_val x[4], word = gale__ir_u32(ir, 0);
     if (!(ir->math & GALE__IR_CORNERS)) return 0;
     for (int i = 0; i < 4; i++)
         if (!find_level(ir, levels[i], &l[i]) || l[i].is_signed != l[0].is_signed) return 0;
     for (int i = 0; i < 4; i++) {
         x[i] = number_of(ir, &l[i]);
         if (!x[i]) return 0;
-        x[i] = gale__ir_op1(ir, GALE__BITCAST, GALE_I32, op2(ir, GALE__MUL, GALE_F32, x[i], least));
+        x[i] = gale__ir_number_bits(ir, x[i]);
     }
     for (int i = 2; i >= 0; i -= 2) word = gale__ir_op3(ir, GALE__IR_JOIN_BYTES, GALE_U32, x[i], x[i + 1], word);
     return l[0].is_signed ? op2(ir, GALE__XOR, GALE_U32, word, gale__ir_u32(ir, 0x80808080)) : word;

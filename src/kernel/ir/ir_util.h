@@ -81,8 +81,10 @@ uint32_t gale__caps_matrix_bytes(const gale_device_caps *caps);
 gale__ir_val gale__ir_math(gale__ir *ir, gale__scalar op, gale_type type, gale__ir_val a, gale__ir_val b);
 /* F16_TO_F32 and F32_TO_F16 without the device's help. */
 gale__ir_val gale__ir_half_by_bits(gale__ir *ir, int op, gale__ir_val v);
-/* Four levels as the bytes of a word, in fewer instructions than one by one: the product with the least subnormal
- * number has the rounded number as its bits, and joining them saturates.  0: they are not of that kind. */
+/* A number that is not negative, rounded to I32: the product with the least subnormal number has it as its bits. */
+gale__ir_val gale__ir_number_bits(gale__ir *ir, gale__ir_val number);
+/* Four levels as the bytes of a word, in fewer instructions than one by one, since joining their numbers saturates.  0:
+ * they are not of that kind. */
 gale__ir_val gale__ir_join_levels(gale__ir *ir, const gale__ir_val *levels);
 /* DIV, RINT and CAST to F32, I8 or U8 as gale__nest_mark_levels marks them (ir_levels.c).  NEAR: the number is within
  * the levels' range; ROUGH: it is, and ties and its last digits do not count. */

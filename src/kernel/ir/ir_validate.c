@@ -278,11 +278,27 @@ static gale_status check_gate(const checker *c, gale__ir_val v, const gale__ir_i
     return in->op != GALE__IR_GATE_WAIT || is_index(c, in->c) ? GALE_OK : bad(c, v, "the count must be U32");
 }
 
+static bool has_gate(const checker *c, gale__ir_val v)
+{
+    while (v && c->ir->code[v].op != GALE__IR_GATE_EXPECT) v--;
+    return v != 0;
+}
+
+static gale_status check_send(const checker *c, gale__ir_val v, const gale__ir_instr *in)
+{
+    if (!c->ir->cluster) return bad(c, v, "the kernel has no clusters");
+    if (!has_gate(c, v)) return bad(c, v, "no GATE_EXPECT before it");
+    const gale__ir_instr *value = &c->ir->code[in->c];
+    if (value->type != GALE_F32 || value->width != in->width || (in->width > 1 && value->op != GALE__IR_PACK))
+        return bad(c, v, "only F32, and vectors as they are packed");
+    return is_shared(c, in->a) && type_of(c, in->a) == GALE_F32 && is_index(c, in->b) && is_index(c, in->d)
+               ? GALE_OK
+               : bad(c, v, "invalid array, index or group");
+}
+
 static gale_status check_map_copy(const checker *c, gale__ir_val v, const gale__ir_instr *in)
 {
-    gale__ir_val gate = v - 1;
-    while (gate && c->ir->code[gate].op != GALE__IR_GATE_EXPECT) gate--;
-    if (!gate) return bad(c, v, "no GATE_EXPECT before it");
+    if (!has_gate(c, v)) return bad(c, v, "no GATE_EXPECT before it");
     if ((in->imm & 255) >= c->ir->n_maps || in->imm >> 16 >= (uint64_t)c->ir->n_pointers)
         return bad(c, v, "no such map");
     bool place = in->imm >> 9 & 1 ? type_of(c, in->d) == GALE_U64 : is_index(c, in->d);
@@ -447,6 +463,7 @@ static gale_status check_instr(checker *c, gale__ir_val v)
     case GALE__IR_GATE_EXPECT:
     case GALE__IR_GATE_WAIT: return check_gate(c, v, in);
     case GALE__IR_MAP_COPY: return check_map_copy(c, v, in);
+    case GALE__IR_SEND: return check_send(c, v, in);
     case GALE__IR_ARRIVE:
     case GALE__IR_AWAIT: return check_meeting(c, v, in);
     case GALE__IR_READY: return check_ready(c, v);

@@ -198,7 +198,13 @@ const gale__dialect_spelling gale__dialect_common[GALE__IR_COUNT] = {
     "#define shuffle_bool(x,n) (shuffle_u32((x)?1u:0u,n)!=0u)\n"
 
 /* Work-group memory of another group of the cluster. */
+#define CUDA_SEND(count, args, vector, from, values) \
+    "static __device__ __forceinline__ void send_" count "(const void*p,const void*g,u32 r," args "){asm volatile(\"{.reg .b32 a,b;" \
+    "mapa.shared::cluster.u32 a,%0,%2;mapa.shared::cluster.u32 b,%1,%2;st.async.weak.shared::cluster.mbarrier::complete_tx::bytes" vector ".b32 [a]," from ",[b];}\"" \
+    "::\"r\"(shared_at(p)),\"r\"(shared_at(g)),\"r\"(r)," values ":\"memory\");}\n"
 #define CUDA_CLUSTER \
+    CUDA_SEND("1", "f32 x", "", "%3", "\"f\"(x)") CUDA_SEND("2", "f32 x,f32 y", ".v2", "{%3,%4}", "\"f\"(x),\"f\"(y)") \
+    CUDA_SEND("4", "f32 x,f32 y,f32 z,f32 w", ".v4", "{%3,%4,%5,%6}", "\"f\"(x),\"f\"(y),\"f\"(z),\"f\"(w)") \
     "static __device__ __forceinline__ u32*cluster_at(void*p,u32 r){u64 a;asm(\"mapa.u64 %0,%1,%2;\":\"=l\"(a):\"l\"((u64)p),\"r\"(r));return (u32*)a;}\n" \
     "#define of_cluster(x,r) (*cluster_at(&(x),r))\n" \
     "#define cluster_barrier() asm volatile(\"barrier.cluster.arrive.aligned;barrier.cluster.wait.aligned;\":::\"memory\")\n"

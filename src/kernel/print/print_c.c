@@ -1,6 +1,6 @@
 /* Prints kernel IR as C-family text, with the spellings of a dialect's table.  One short line per instruction; a value
  * used once in the same block is nested into its user, since compile time grows with the number of lines. */
-#include "kernel/print/dialect.h"
+#include "kernel/print/print_c.h"
 #include "kernel/ir/ir_util.h"
 #include "kernel/print/print.h"
 #include "kernel/print/print_number.h"
@@ -10,20 +10,7 @@
 /* Longer expressions are assigned to a variable. */
 #define NEST_CHARS 72
 
-typedef struct printer {
-    const gale__ir *ir;
-    const gale__dialect_table *dialect;
-    gale__str *out;
-    gale__arena arena;
-    uint32_t *uses;
-    gale__ir_val *user;
-    uint32_t *block, *epoch; /* by instruction: its block; effects before it */
-    bool *reads;             /* the value's text holds a GET */
-    const char **text;       /* how a value is written where it is used */
-    gale__str scratch;
-} printer;
-
-static const char *const type_names[GALE_TYPE_COUNT] = {
+const char *const gale__c_type_names[GALE_TYPE_COUNT] = {
     [GALE_BOOL] = "bool",
     [GALE_F32] = "f32",
     [GALE_F64] = "f64",
@@ -50,8 +37,8 @@ static void spell(gale__str *out, const char *s, const char *const *operands, ga
     for (const char *hole; (hole = strchr(s, '$')) != NULL; s = hole + 2) {
         gale__str_add_n(out, s, (size_t)(hole - s));
         switch (hole[1]) {
-        case 't': gale__str_add(out, type_names[type]); break;
-        case 'u': gale__str_add(out, type_names[gale__ir_unsigned(type)]); break;
+        case 't': gale__str_add(out, gale__c_type_names[type]); break;
+        case 'u': gale__str_add(out, gale__c_type_names[gale__ir_unsigned(type)]); break;
         case 'i': gale__str_addf(out, "%llu", (unsigned long long)imm); break;
         case 'x': gale__str_addf(out, "%c", "xyzw"[imm & 3]); break;
         default: gale__str_add(out, operands[hole[1] - '0']); break;
@@ -60,9 +47,9 @@ static void spell(gale__str *out, const char *s, const char *const *operands, ga
     gale__str_add(out, s);
 }
 
-static void print_vector_type(const printer *p, gale__str *s, gale_type mem, int width)
+static void print_vector_type(const gale__c_printer *p, gale__str *s, gale_type mem, int width)
 {
-    if (width == 1) gale__str_add(s, type_names[mem]);
+    if (width == 1) gale__str_add(s, gale__c_type_names[mem]);
     else gale__str_addf(s, "%s%d", p->dialect->vector[mem], width);
 }
 
@@ -75,17 +62,17 @@ static gale__ir_val far_from(const gale__ir *ir, gale__ir_val index)
     return ir->code[index].op == GALE__ADD && gale__ir_is_const(ir, ir->code[index].b, &bits) ? index : 0;
 }
 
-static void print_place(const printer *p, gale__str *s, const char *macro, const gale__ir_instr *in)
+static void print_place(const gale__c_printer *p, gale__str *s, const char *macro, const gale__ir_instr *in)
 {
     gale__str_addf(s, "%s(", macro);
     print_vector_type(p, s, (gale_type)in->mem, in->width);
     gale__ir_val far = in->op == GALE__IR_LOAD && in->c ? far_from(p->ir, in->a) : 0;
     const gale__ir_instr *sum = &p->ir->code[far];
-    gale__str_addf(s, ",%s,%u,%s", type_names[in->mem], (unsigned)in->imm, p->text[far ? sum->a : in->a]);
+    gale__str_addf(s, ",%s,%u,%s", gale__c_type_names[in->mem], (unsigned)in->imm, p->text[far ? sum->a : in->a]);
     gale__str_addf(s, far ? "+%s)" : ")", far ? p->text[sum->b] : "");
 }
 
-static void print_element(const printer *p, gale__str *s, const gale__ir_instr *in)
+static void print_element(const gale__c_printer *p, gale__str *s, const gale__ir_instr *in)
 {
     if (in->width > 1) {
         char vector[32];
@@ -104,7 +91,7 @@ static void print_element(const printer *p, gale__str *s, const gale__ir_instr *
 }
 
 /* Elements of 8 and 16 bits are kept in arrays as they are. */
-static bool is_narrow(const printer *p, const gale__ir_instr *in)
+static bool is_narrow(const gale__c_printer *p, const gale__ir_instr *in)
 {
     const gale__ir_instr *array = &p->ir->code[in->a];
     return in->width == 1 && array->type != GALE_BOOL && gale__type_table[array->type].bits < 32;
@@ -118,7 +105,7 @@ static const char *load_macro(const gale__ir *ir, uint64_t pointer)
 }
 
 /* The word of which v is the upper half; 0: it is none. */
-static gale__ir_val upper_half_of(const printer *p, gale__ir_val v)
+static gale__ir_val upper_half_of(const gale__c_printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     uint64_t by;
@@ -127,7 +114,7 @@ static gale__ir_val upper_half_of(const printer *p, gale__ir_val v)
 }
 
 /* A byte below the upper bytes of a constant is one instruction; false: this is none. */
-static bool print_joined_byte(const printer *p, gale__str *s, const gale__ir_instr *in)
+static bool print_joined_byte(const gale__c_printer *p, gale__str *s, const gale__ir_instr *in)
 {
     uint64_t upper = 255;
     unsigned byte;
@@ -138,7 +125,7 @@ static bool print_joined_byte(const printer *p, gale__str *s, const gale__ir_ins
     return true;
 }
 
-static gale_status print_value(const printer *p, gale__str *s, const gale__ir_instr *in)
+static gale_status print_value(const gale__c_printer *p, gale__str *s, const gale__ir_instr *in)
 {
     gale_type type = (gale_type)in->type;
     if (in->op == GALE__OR && print_joined_byte(p, s, in)) return GALE_OK;
@@ -148,11 +135,11 @@ static gale_status print_value(const printer *p, gale__str *s, const gale__ir_in
     case GALE__IR_LOAD: print_place(p, s, load_macro(p->ir, in->imm), in); return GALE_OK;
     case GALE__IR_GET:
     case GALE__IR_GET_OF_CLUSTER:
-        if (is_narrow(p, in)) gale__str_addf(s, "(%s)", type_names[type]);
+        if (is_narrow(p, in)) gale__str_addf(s, "(%s)", gale__c_type_names[type]);
         print_element(p, s, in);
         return GALE_OK;
     case GALE__IR_EXTRACT:
-        if (p->ir->code[in->a].mem != in->type) gale__str_addf(s, "(%s)", type_names[type]);
+        if (p->ir->code[in->a].mem != in->type) gale__str_addf(s, "(%s)", gale__c_type_names[type]);
         gale__str_addf(s, "%s.%c", p->text[in->a], "xyzw"[in->imm & 3]);
         return GALE_OK;
     case GALE__IR_F16_TO_F32: /* a register's upper half needs no shift, which compilers do not always find out */
@@ -182,7 +169,7 @@ static bool is_inline(const gale__ir_instr *in)
            (in->op == GALE__IR_WORD && gale__ir_bits((gale_type)in->type) == 32);
 }
 
-static bool may_nest(const printer *p, gale__ir_val v)
+static bool may_nest(const gale__c_printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     gale__ir_val user = p->user[v];
@@ -196,7 +183,7 @@ static bool may_nest(const printer *p, gale__ir_val v)
     return !p->reads[v] || p->epoch[user] == p->epoch[v];
 }
 
-static gale_status emit_value(printer *p, gale__ir_val v)
+static gale_status emit_value(gale__c_printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     gale__ir_val operands[4];
@@ -211,7 +198,7 @@ static gale_status emit_value(printer *p, gale__ir_val v)
     GALE_TRY(gale__str_check(s));
     if (!may_nest(p, v) || (s->length > NEST_CHARS && !is_inline(in))) {
         if (in->width > 1) print_vector_type(p, p->out, (gale_type)in->mem, in->width);
-        else gale__str_add(p->out, type_names[in->type]);
+        else gale__str_add(p->out, gale__c_type_names[in->type]);
         gale__str_addf(p->out, " v%u=", v);
         gale__str_add_n(p->out, s->text, s->length);
         gale__str_add(p->out, ";\n");
@@ -223,7 +210,7 @@ static gale_status emit_value(printer *p, gale__ir_val v)
     return p->text[v] ? GALE_OK : GALE_NO_MEMORY;
 }
 
-static void print_pack(const printer *p, const gale__ir_instr *in, const gale__ir_instr *value)
+static void print_pack(const gale__c_printer *p, const gale__ir_instr *in, const gale__ir_instr *value)
 {
     char vector[32];
     gale__ir_val lanes[4];
@@ -231,11 +218,11 @@ static void print_pack(const printer *p, const gale__ir_instr *in, const gale__i
     spell(p->out, p->dialect->make_vector, (const char *const[3]){vector}, GALE_F32, 0);
     int n = gale__ir_operands(value, lanes);
     for (int i = 0; i < n; i++)
-        gale__str_addf(p->out, "%s(%s)%s", i ? "," : "(", type_names[in->mem], p->text[lanes[i]]);
+        gale__str_addf(p->out, "%s(%s)%s", i ? "," : "(", gale__c_type_names[in->mem], p->text[lanes[i]]);
     gale__str_add(p->out, ");\n");
 }
 
-static void emit_set(printer *p, const gale__ir_instr *in)
+static void emit_set(gale__c_printer *p, const gale__ir_instr *in)
 {
     const gale__ir_instr *value = &p->ir->code[in->c];
     print_element(p, p->out, in);
@@ -244,133 +231,23 @@ static void emit_set(printer *p, const gale__ir_instr *in)
         print_pack(p, in, value);
         return;
     }
-    if (is_narrow(p, in)) gale__str_addf(p->out, "(%s)", type_names[p->ir->code[in->a].type]);
+    if (is_narrow(p, in)) gale__str_addf(p->out, "(%s)", gale__c_type_names[p->ir->code[in->a].type]);
     gale__str_addf(p->out, "%s;\n", p->text[in->c]);
 }
 
-static const char *operand_name(int type)
-{
-    return type == GALE_F16 ? "f16" : type == GALE_BF16 ? "bf16" : type == GALE_I8 ? "s8" : "u8";
-}
-
-/* Instructions over four subgroups, all that follow each other as one text, which compilers read much faster than many:
- * all sums of this thread, then two descriptors for each. */
-static void emit_group_adds(printer *p, const gale__ir_instr *in)
-{
-    gale__str *out = p->out;
-    unsigned count = 0, all = (unsigned)p->ir->code[in->a].imm * 8;
-    bool bytes = gale__ir_is_byte(in->type);
-    const char *part = in->imm >> 16 & 1 ? "group_part_half" : "group_part";
-    gale__str_add(out, "asm volatile(\"{.reg .pred p;setp.ne.b32 p,1,0;");
-    for (const gale__ir_instr *x = in; x->op == in->op && x->a == in->a; x++, count++) {
-        unsigned sums = (uint16_t)x->imm * 8u, first = (unsigned)(x->imm >> 32) * 8, at = all + 2 * count;
-        gale__str_addf(out, "wgmma.mma_async.sync.aligned.m64n%uk%s.%s.%s {", 2 * sums, bytes ? "32.s32" : "16.f32",
-            operand_name(x->type), operand_name(bytes ? x->mem : x->type));
-        for (unsigned i = 0; i < sums; i++) gale__str_addf(out, "%s%%%u", i ? "," : "", first + i);
-        gale__str_addf(out, "},%%%u,%%%u,p%s;", at, at + 1, bytes ? "" : ",1,1,0,0");
-    }
-    for (unsigned i = 0; i < all; i++)
-        gale__str_addf(out, "%s\"+%c\"(v%u[%u].r[%u])", i ? "," : "}\":", bytes ? 'r' : 'f', in->a, i / 8, i % 8);
-    for (unsigned i = 0; i < count; i++)
-        gale__str_addf(out, "%c\"l\"(%s(&v%u[%s])),\"l\"(%s(&v%u[%s]))", i ? ',' : ':', part, in->b, p->text[in[i].c],
-            part, in->b, p->text[in[i].d]);
-    gale__str_add(out, ");\n");
-}
-
-static void emit_sums_add(printer *p, const gale__ir_instr *in)
-{
-    int a = p->ir->code[in->b].type, b = p->ir->code[in->c].type;
-    gale__str_addf(p->out, "sums_add_%s", operand_name(a));
-    if (gale__ir_is_byte(a)) gale__str_addf(p->out, "_%s", operand_name(b));
-    gale__str_addf(p->out, "(&v%u[%u],v%u,v%u);\n", in->a, (unsigned)in->imm, in->b, in->c);
-}
-
-static void emit_gate(printer *p, const gale__ir_instr *in)
-{
-    static const char *const names[] = {"init", "arrive", "copies", "wait"};
-    bool expect = in->op == GALE__IR_GATE_EXPECT;
-    if (expect && !in->imm) return;
-    gale__str_addf(
-        p->out, "gate_%s(&v%u[%s]", expect ? "expect" : names[in->op - GALE__IR_GATE_INIT], in->a, p->text[in->b]);
-    if (in->op == GALE__IR_GATE_INIT || expect) gale__str_addf(p->out, ",%uu", (unsigned)in->imm);
-    if (in->op == GALE__IR_GATE_WAIT) gale__str_addf(p->out, ",%s", p->text[in->c]);
-    gale__str_add(p->out, ");\n");
-}
-
-static void emit_map_copy(printer *p, const gale__ir_instr *in)
-{
-    const gale__ir_instr *gate = in;
-    while (gate->op != GALE__IR_GATE_EXPECT) gate--;
-    gale__str_addf(p->out, "map_copy_%d(&v%u[%s],&M%u,%s,%s,&v%u[%s]);\n",
-        in->imm >> 8 & 1   ? 5
-        : in->imm >> 9 & 1 ? 4
-                           : 2,
-        in->a, p->text[in->b], (unsigned)(in->imm & 255), p->text[in->c], p->text[in->d], gate->a, p->text[gate->b]);
-}
-
-/* Copies and matrices: calls of what the dialect's head_matrix and head_bytes define. */
-static gale_status emit_matrix(printer *p, gale__ir_val v, const gale__ir_instr *in)
-{
-    gale__str *out = p->out;
-    bool a = in->op == GALE__IR_MATRIX_A;
-    const char *sums = (in->op == GALE__IR_SUMS ? in->type : p->ir->code[in->a].type) == GALE_I32 ? "_i32" : "";
-    switch (in->op) {
-    case GALE__IR_COPY:
-        gale__str_addf(out, "copy_%d(&v%u[%s],AT(%s,%u,%s),%s);\n", in->width * 4, in->a, p->text[in->b],
-            type_names[p->ir->code[in->a].type], (unsigned)in->imm, p->text[in->c], p->text[in->d]);
-        break;
-    case GALE__IR_COMMIT: gale__str_add(out, "copy_commit();\n"); break;
-    case GALE__IR_WAIT: gale__str_addf(out, "copy_wait(%u);\n", (unsigned)in->imm); break;
-    case GALE__IR_SUMS: gale__str_addf(out, "sums%s v%u[%u];\n", sums, v, (unsigned)in->imm); break;
-    case GALE__IR_SUMS_ZERO: gale__str_addf(out, "sums_zero%s(&v%u[%u]);\n", sums, in->a, (unsigned)in->imm); break;
-    case GALE__IR_SUMS_ADD: emit_sums_add(p, in); break;
-    case GALE__IR_GROUP_ADD:
-        if (in[-1].op != in->op || in[-1].a != in->a) emit_group_adds(p, in);
-        break;
-    case GALE__IR_GROUP_BEGIN: gale__str_add(out, "group_begin();\n"); break;
-    case GALE__IR_GROUP_END: gale__str_add(out, "group_end();\n"); break;
-    case GALE__IR_GROUP_WAIT: gale__str_addf(out, "group_wait(%u);\n", (unsigned)in->imm); break;
-    case GALE__IR_GROUP_FENCE: gale__str_add(out, "group_fence();\n"); break;
-    case GALE__IR_GATE_INIT:
-    case GALE__IR_GATE_ARRIVE:
-    case GALE__IR_GATE_COPIES:
-    case GALE__IR_GATE_EXPECT:
-    case GALE__IR_GATE_WAIT: emit_gate(p, in); break;
-    case GALE__IR_MAP_COPY: emit_map_copy(p, in); break;
-    case GALE__IR_REGISTERS:
-        gale__str_addf(out, "registers_%s(%u);\n", in->mem ? "inc" : "dec", (unsigned)in->imm);
-        break;
-    case GALE__IR_SUMS_STORE:
-        gale__str_addf(out, "sums_store%s(&v%u[%u],&v%u[%s],%uu);\n", sums, in->a, (unsigned)in->imm, in->b,
-            p->text[in->c], (unsigned)(in->imm >> 32));
-        break;
-    case GALE__IR_MATRIX_SUMS:
-        gale__str_addf(out, "matrix v%u=matrix_of_%s(&v%u[%s]);\n", v, operand_name(in->type), in->a, p->text[in->b]);
-        break;
-    default:
-        if (!p->uses[v]) return GALE_OK;
-        gale__str_addf(out, "matrix v%u=matrix_%s%s(&v%u[%s],%uu);\n", v, a ? "a" : "b",
-            gale__ir_is_byte(in->type) ? "_bytes"
-            : in->mem                  ? "_turned"
-                                       : "",
-            in->a, p->text[in->b], (unsigned)in->imm);
-    }
-    return GALE_OK;
-}
-
-static void emit_store(printer *p, const gale__ir_instr *in)
+static void emit_store(gale__c_printer *p, const gale__ir_instr *in)
 {
     const gale__ir_instr *value = &p->ir->code[in->b];
     print_place(p, p->out, "ST", in);
     gale__str_add(p->out, "=");
     if (value->op == GALE__IR_PACK) print_pack(p, in, value);
     else {
-        if (in->width == 1) gale__str_addf(p->out, "(%s)", type_names[in->mem]);
+        if (in->width == 1) gale__str_addf(p->out, "(%s)", gale__c_type_names[in->mem]);
         gale__str_addf(p->out, "%s;\n", p->text[in->b]);
     }
 }
 
-static void emit_add(printer *p, const gale__ir_instr *in)
+static void emit_add(gale__c_printer *p, const gale__ir_instr *in)
 {
     bool memory = in->op == GALE__IR_STORE_ADD;
     gale__str_addf(p->out, "%s(&", p->dialect->atomic_add);
@@ -379,14 +256,14 @@ static void emit_add(printer *p, const gale__ir_instr *in)
     gale__str_addf(p->out, ",%s);\n", p->text[memory ? in->b : in->c]);
 }
 
-static void emit_meeting(printer *p, const gale__ir_instr *in)
+static void emit_meeting(gale__c_printer *p, const gale__ir_instr *in)
 {
     bool arrives = in->op == GALE__IR_ARRIVE;
     gale__str_addf(p->out, "groups_%s(&ST(u32,u32,%u,%s)%s%s);\n", arrives ? "arrive" : "await", (unsigned)in->imm,
         p->text[in->a], arrives ? "" : ",", arrives ? "" : p->text[in->b]);
 }
 
-static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr *in)
+static gale_status emit_control(gale__c_printer *p, gale__ir_val v, const gale__ir_instr *in)
 {
     gale__str *out = p->out;
     switch (in->op) {
@@ -405,19 +282,20 @@ static gale_status emit_control(printer *p, gale__ir_val v, const gale__ir_instr
     return GALE_OK;
 }
 
-static gale_status emit(printer *p, gale__ir_val v)
+static gale_status emit(gale__c_printer *p, gale__ir_val v)
 {
     const gale__ir_instr *in = &p->ir->code[v];
     bool matrix = (in->op >= GALE__IR_COPY && in->op <= GALE__IR_REGISTERS) ||
                   (in->op >= GALE__IR_GATE_EXPECT && in->op <= GALE__IR_MAP_COPY);
-    if (matrix || in->op == GALE__IR_MATRIX_SUMS) return emit_matrix(p, v, in);
+    if (matrix || in->op == GALE__IR_MATRIX_SUMS || in->op == GALE__IR_SEND) return gale__print_c_matrix(p, v, in);
     switch (in->op) {
     case GALE__IR_STORE: emit_store(p, in); return GALE_OK;
     case GALE__IR_SET: emit_set(p, in); return GALE_OK;
     case GALE__IR_STORE_ADD:
     case GALE__IR_SET_ADD: emit_add(p, in); return GALE_OK;
     case GALE__IR_ARRAY:
-        gale__str_addf(p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", type_names[in->type], v, (unsigned)in->imm);
+        gale__str_addf(
+            p->out, in->imm > 1 ? "%s v%u[%u];\n" : "%s v%u;\n", gale__c_type_names[in->type], v, (unsigned)in->imm);
         return GALE_OK;
     case GALE__IR_SHARED: return GALE_OK; /* at the top */
     case GALE__IR_BARRIER:
@@ -436,7 +314,7 @@ static gale_status emit(printer *p, gale__ir_val v)
     }
 }
 
-static void number_blocks(printer *p)
+static void number_blocks(gale__c_printer *p)
 {
     const gale__ir *ir = p->ir;
     uint32_t block = 0, epoch = 0;
@@ -450,7 +328,7 @@ static void number_blocks(printer *p)
 }
 
 /* Work-group arrays: declared, or parts of the memory requested at launch; some share the memory of another. */
-static void declare_shared(printer *p)
+static void declare_shared(gale__c_printer *p)
 {
     gale__str *out = p->out;
     bool launched = gale__ir_launch_bytes(p->ir) && *p->dialect->shared_launch;
@@ -458,7 +336,7 @@ static void declare_shared(printer *p)
     if (launched) gale__str_add(out, p->dialect->shared_launch);
     for (gale__ir_val v = 1; v < p->ir->count; v++) {
         const gale__ir_instr *in = &p->ir->code[v];
-        const char *type = type_names[in->type];
+        const char *type = gale__c_type_names[in->type];
         if (in->op != GALE__IR_SHARED) continue;
         if (!in->a && !launched) {
             gale__str_addf(
@@ -474,7 +352,7 @@ static void declare_shared(printer *p)
     }
 }
 
-static void open_kernel(printer *p)
+static void open_kernel(gale__c_printer *p)
 {
     const gale__ir *ir = p->ir;
     gale__str *out = p->out;
@@ -512,7 +390,7 @@ static void open_kernel(printer *p)
 
 static gale_status print_kernel(const gale__ir *ir, const gale__dialect_table *d, gale__str *out)
 {
-    printer p = {.ir = ir, .dialect = d, .out = out};
+    gale__c_printer p = {.ir = ir, .dialect = d, .out = out};
     size_t n = ir->count + 1u;
     p.uses = gale__arena_alloc(&p.arena, n * sizeof *p.uses);
     p.user = gale__arena_alloc(&p.arena, n * sizeof *p.user);

@@ -15,26 +15,34 @@ static gale__ir_val column_stride(const attention *t, int view)
     return word(t->ir, GALE__AW_VIEWS + view * GALE__AW_VIEW + 2 + GALE__CPU_LEAD);
 }
 
+/* n / d, for a divisor among the words; *rest: n % d. */
+static gale__ir_val divide(gale__ir *ir, gale__ir_val n, int divisor, gale__ir_val *remainder)
+{
+    gale__ir_val high = bin(ir, GALE__IR_MULHI, n, word(ir, divisor + 1)),
+                 q = bin(ir, GALE__IR_SHR, add(ir, high, n), word(ir, divisor + 2));
+    *remainder = bin(ir, GALE__SUB, n, mul(ir, q, word(ir, divisor)));
+    return q;
+}
+
 /* Assigns rows and a head to the group; groups past the last one repeat its work. */
 static void place_group(attention *t)
 {
     gale__ir *ir = t->ir;
     const gale__attention_shape *s = t->s;
     gale__ir_val last = bin(ir, GALE__SUB, word(ir, GALE__AW_GROUPS), u32(ir, 1)),
-                 group = least(ir, group_id(ir), last);
-    gale__ir_val blocks = word(ir, GALE__AW_BLOCKS);
-    t->head = bin(ir, GALE__IR_DIV, group, blocks);
-    t->first = times(ir, bin(ir, GALE__SUB, group, mul(ir, t->head, blocks)), 16 * s->warps);
+                 group = least(ir, group_id(ir), last), block;
+    t->head = divide(ir, group, GALE__AW_BLOCKS, &block);
+    t->first = times(ir, block, 16 * s->warps);
+    if (s->joined) t->item = divide(ir, t->head, GALE__AW_BESIDE, &t->beside);
     for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) t->base[v] = word(ir, GALE__AW_VIEWS + v * GALE__AW_VIEW);
     gale__ir_val left = t->head;
     for (uint32_t i = s->axes; i-- > 0;) {
-        gale__ir_val extent = word(ir, GALE__AW_EXTENT + (int)i),
-                     place = i ? bin(ir, GALE__IR_REM, left, extent) : left;
+        gale__ir_val place = left;
+        if (i) left = divide(ir, left, GALE__AW_EXTENT + 3 * (int)i, &place);
         for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) {
             gale__ir_val stride = word(ir, GALE__AW_VIEWS + v * GALE__AW_VIEW + 1 + (int)i);
             t->base[v] = add(ir, t->base[v], mul(ir, place, stride));
         }
-        if (i) left = bin(ir, GALE__IR_DIV, left, extent);
     }
 }
 
@@ -54,6 +62,14 @@ static void declare(attention *t)
     t->current = variable(ir, GALE_U32);
     if (s->quads) gale__attention_quads_declare(t);
     else gale__attention_rows_declare(t);
+}
+
+gale__ir_val gale__attention_result(const attention *t, gale__ir_val row)
+{
+    gale__ir *ir = t->ir;
+    if (!t->s->joined) return mul(ir, add(ir, mul(ir, t->head, t->m), row), t->c);
+    row = add(ir, mul(ir, t->item, t->m), row);
+    return mul(ir, add(ir, mul(ir, row, word(ir, GALE__AW_BESIDE)), t->beside), t->c);
 }
 
 /* --- Loading operands into work-group memory, with zero padding of rows and columns. --- */
@@ -83,12 +99,13 @@ static void copy_one(const attention *t, const piece *p, gale__ir_val i)
 }
 
 #define MOST_COPIES 16
+#define FEW_COPIES 4
 
-/* Copies that are emulated by loads and stores are unrolled, so that the loads overlap. */
+/* Copies that are emulated by loads and stores are unrolled, so that the loads overlap; others where they are few. */
 static void copy_piece(const attention *t, const piece *p)
 {
     uint32_t count = p->rows * (p->width / 8), each = count / t->threads;
-    if (!t->s->quads && each * t->threads == count && each <= MOST_COPIES) {
+    if (each * t->threads == count && each <= (t->s->quads ? FEW_COPIES : MOST_COPIES)) {
         for (uint32_t i = 0; i < each; i++) copy_one(t, p, plus(t->ir, t->tid, i * t->threads));
         return;
     }
@@ -241,8 +258,8 @@ static gale__ir_val hide(const attention *t, gale__ir_val key, gale__ir_val row,
     return pick(ir, test(ir, t->s->hidden ? GALE__NE : GALE__EQ, byte, t->zero), word_f32(ir, GALE__AW_FILL), v);
 }
 
-void gale__attention_scores(
-    const attention *t, gale__ir_val key, int r, uint32_t n, const gale__ir_val *numbers, gale__ir_val *v)
+void gale__attention_scores(const attention *t, gale__ir_val key, int r, uint32_t n, gale__ir_val all,
+    const gale__ir_val *numbers, gale__ir_val *v)
 {
     gale__ir *ir = t->ir;
     gale__ir_val row = t->row[r], there = least(ir, row, last_row(t)), mask[4];
@@ -252,11 +269,13 @@ void gale__attention_scores(
             begin_of_row(t, GALE__ATTENTION_MASK, there), key, n, mask);
     for (uint32_t i = 0; i < n; i++) {
         gale__ir_val k = plus(ir, key, i);
-        v[i] = f32(ir, GALE__MUL, v[i], word_f32(ir, GALE__AW_SCALE));
+        if (!t->s->late) v[i] = f32(ir, GALE__MUL, v[i], word_f32(ir, GALE__AW_SCALE));
         if (t->s->masked) v[i] = f32(ir, GALE__ADD, v[i], mask[i]);
         if (t->s->others) v[i] = pick(ir, test(ir, GALE__EQ, t->own[r], numbers[i]), v[i], word_f32(ir, GALE__AW_FILL));
         else if (t->s->hides) v[i] = hide(t, k, there, v[i]);
+        gale__ir_val seen = v[i];
         if (!t->s->whole) v[i] = pick(ir, test(ir, GALE__LT, k, limit), v[i], gale__ir_f32(ir, -INFINITY));
+        if (all) v[i] = pick(ir, all, seen, v[i]);
     }
 }
 
@@ -279,15 +298,30 @@ gale__ir_val gale__attention_combine(const attention *t, int op, gale__ir_val v)
     return v;
 }
 
+/* e to the power of a score, or two where scores are exponents of two. */
+static gale__ir_val exponential(const attention *t, gale__ir_val v)
+{
+    return gale__ir_op1(t->ir, t->s->powers ? GALE__IR_FAST_EXP2 : GALE__IR_FAST_EXP, GALE_F32, v);
+}
+
+gale__ir_val gale__attention_weight(const attention *t, gale__ir_val score, gale__ir_val from)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val less = gale__ir_op1(ir, GALE__NEG, GALE_F32, from);
+    if (!t->s->late) return exponential(t, f32(ir, GALE__SUB, score, from));
+    return exponential(t, gale__ir_op3(ir, GALE__FMA, GALE_F32, score, word_f32(ir, GALE__AW_SCALE), less));
+}
+
 gale__ir_val gale__attention_maximum(const attention *t, int row, gale__ir_val largest)
 {
     gale__ir *ir = t->ir;
     gale__ir_val most = gale__attention_combine(t, GALE__IR_MAX, largest), old = read(t, t->most[row]);
+    if (t->s->late) most = f32(ir, GALE__MUL, most, word_f32(ir, GALE__AW_SCALE));
     if (t->s->online) most = f32(ir, GALE__IR_MAX, most, old);
     gale__ir_val none = test(ir, GALE__EQ, most, gale__ir_f32(ir, -INFINITY));
     gale__ir_val from = pick(ir, none, gale__ir_f32(ir, 0), most);
     if (t->s->online) {
-        write(t, t->factor[row], exponential(ir, f32(ir, GALE__SUB, old, from)));
+        write(t, t->factor[row], exponential(t, f32(ir, GALE__SUB, old, from)));
         write(t, t->most[row], most);
     }
     return from;

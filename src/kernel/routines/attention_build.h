@@ -16,7 +16,9 @@ typedef struct attention {
     uint32_t values_at, stage;    /* elements: where values begin in a stage; of a stage */
     gale__ir_val tid, lane, warp; /* warp: number of the subgroup */
     gale__ir_val m, n, d, c, zero;
-    gale__ir_val head, first; /* first: row of the group's first query */
+    gale__ir_val head, first;  /* first: row of the group's first query */
+    gale__ir_val item, beside; /* joined: whose heads lie beside each other, and which of them this is */
+    gale__ir_val factors;      /* private array: this thread's columns' */
     gale__ir_val base[GALE__ATTENTION_VIEWS];
     gale__ir_val queries, parts, board; /* arrays; board: one for each thread, where there are no shuffles */
     gale__ir_val score_sums, value_sums;
@@ -67,22 +69,22 @@ static inline void write(const attention *t, gale__ir_val variable, gale__ir_val
     set(t->ir, variable, t->zero, v);
 }
 
-static inline gale__ir_val exponential(gale__ir *ir, gale__ir_val v)
-{
-    return gale__ir_op1(ir, GALE__IR_FAST_EXP, GALE_F32, v);
-}
-
 /* Numbers of n neighbouring keys, where rows see keys of their own number. */
 void gale__attention_numbers(const attention *t, gale__ir_val key, uint32_t n, gale__ir_val *out);
-/* Scores of n neighbours from `key` on of the thread's row r, as multiplied: scaled, masked, -inf for keys that the row
- * does not see. */
-void gale__attention_scores(
-    const attention *t, gale__ir_val key, int r, uint32_t n, const gale__ir_val *numbers, gale__ir_val *v);
+/* Where a row of the result begins. */
+gale__ir_val gale__attention_result(const attention *t, gale__ir_val row);
+/* Scores of n neighbours from `key` on of the thread's row r, as multiplied: scaled (if not late), masked, -inf for
+ * keys that the row does not see.  all: whether these keys are known to exist, by what compilers can fold; 0: not
+ * known. */
+void gale__attention_scores(const attention *t, gale__ir_val key, int r, uint32_t n, gale__ir_val all,
+    const gale__ir_val *numbers, gale__ir_val *v);
 /* Combines a value over the threads that share a row. */
 gale__ir_val gale__attention_combine(const attention *t, int op, gale__ir_val v);
 /* The running maximum that is subtracted from scores, after a step with maximum `largest`.  It is 0 for rows without a
  * visible key so far, so that -inf - -inf does not produce NaN too early. */
 gale__ir_val gale__attention_maximum(const attention *t, int row, gale__ir_val largest);
+/* A score's weight; from: that maximum. */
+gale__ir_val gale__attention_weight(const attention *t, gale__ir_val score, gale__ir_val from);
 /* The running sum of weights, after a step with sum `sum`. */
 void gale__attention_add_sum(const attention *t, int row, gale__ir_val sum);
 /* The inverse of that sum; 0 for rows without a visible key, if these yield 0. */

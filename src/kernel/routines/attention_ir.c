@@ -4,6 +4,7 @@
 #include "kernel/routines/attention_ir.h"
 #include "kernel/ir/ir_util.h"
 #include "kernel/schedule/schedule.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +110,9 @@ static void divide(const gale__attention *a, const gale_device_caps *caps, uint3
     s->online = steps > 1;
     s->stages = steps > 1 ? 2 : 1;
     s->whole = !s->causal && a->a.n % s->n16 == 0;
+    bool ends = !s->causal && !s->online;
+    s->full8 = ends ? (uint32_t)a->a.n / 8 : 0;
+    s->some8 = ends ? up(a->a.n, 8) : s->n16 / 8;
     set_rows(s);
 }
 
@@ -152,8 +156,10 @@ bool gale__attention_shape_for(const gale__attention *a, const gale_device_caps 
     s.masked = c->masked, s.hides = c->hides != 0, s.hidden = c->hidden, s.causal = c->causal, s.blind = c->blind;
     for (int i = 0; i < 3; i++) s.load[i] = load_for(view_of(a, i), i == GALE__ATTENTION_V ? c->c : c->d);
     s.mask_wide = s.masked && lies_in(&c->mask, c->n, 4);
+    s.powers = !s.masked; /* the least floats, as masks hold, must stay finite */
+    s.late = !s.masked && !s.hides && c->scale > 0;
     s.wide_result = c->c % 8 == 0;
-    s.levels = (gale_type)a->levels, s.factors = a->factors;
+    s.levels = (gale_type)a->levels, s.factors = a->factors, s.joins = caps->corners, s.joined = a->beside > 0;
     if (s.levels && (!s.quads || !s.wide_result || s.c16 > 2 * s.d16)) return false;
     find_axes(a, &s);
     if (!choose_sizes(a, caps, &s) || !loops_end(a, caps, &s) || s.heads * s.blocks > INT32_MAX / 2) return false;
@@ -177,14 +183,23 @@ static uint32_t bits_of(double v)
     return bits;
 }
 
+/* A finite number stays finite. */
+static double of_two(const gale__attention_shape *s, double v)
+{
+    if (!s->powers) return v;
+    return isfinite(v) ? fmax(fmin(v * M_LOG2E, FLT_MAX), -FLT_MAX) : v;
+}
+
 static void set_words(const gale__attention *a, const gale__attention_shape *s, uint32_t *words)
 {
     const gale__cpu_attention *c = &a->a;
-    const uint32_t first[] = {(uint32_t)c->m, (uint32_t)c->n, (uint32_t)c->d, (uint32_t)c->c, bits_of(c->scale),
-        bits_of(c->fill), (uint32_t)c->seen, (uint32_t)s->blocks, (uint32_t)(s->blocks * s->heads), (uint32_t)a->beside,
+    const uint32_t first[] = {(uint32_t)c->m, (uint32_t)c->n, (uint32_t)c->d, (uint32_t)c->c,
+        bits_of(of_two(s, c->scale)), bits_of(of_two(s, c->fill)), (uint32_t)c->seen, (uint32_t)(s->blocks * s->heads),
         bits_of(a->levels ? 1 / a->step : 0), bits_of(a->zero)};
     memcpy(words, first, sizeof first);
-    for (uint32_t i = 0; i < s->axes; i++) words[GALE__AW_EXTENT + i] = (uint32_t)s->extent[i];
+    gale__schedule_divisor(s->blocks, words + GALE__AW_BLOCKS);
+    gale__schedule_divisor(a->beside ? a->beside : 1, words + GALE__AW_BESIDE);
+    for (uint32_t i = 0; i < s->axes; i++) gale__schedule_divisor(s->extent[i], words + GALE__AW_EXTENT + 3 * i);
     for (int v = 0; v < GALE__ATTENTION_VIEWS; v++) {
         const gale__cpu_view *view = view_of(a, v);
         uint32_t *w = words + GALE__AW_VIEWS + v * GALE__AW_VIEW;
@@ -199,14 +214,14 @@ static void set_words(const gale__attention *a, const gale__attention_shape *s, 
 static void set_key(const gale__attention_shape *s, char key[64])
 {
     static const char *const names[GALE_TYPE_COUNT] = {[GALE_F16] = "f16", [GALE_BF16] = "bf16", [GALE_F32] = "f32"};
-    snprintf(key, 64, "gale_attend_%s%s_%u_%ux%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u%u%u_%u%s%s%s", names[s->type],
-        s->quads ? "q" : "", s->lanes, s->warps, s->n16, s->d16, s->c16, s->stages, s->load[0], s->load[1], s->load[2],
-        s->masked ? names[s->mask_type] : "", s->mask_wide, s->hides, s->hidden, s->causal, s->online, s->wide_result,
-        s->shuffles, s->weights_over_scores, s->whole, s->blind, s->axes,
+    snprintf(key, 64, "gale_attend_%s%s_%u_%ux%u_%u%u_%u_%u_%u_%u%u%u_%s%u_%u%u%u%u%u%u%u%u%u_%u%s%s%s%s%s",
+        names[s->type], s->quads ? "q" : "", s->lanes, s->warps, s->n16, s->full8, s->some8, s->d16, s->c16, s->stages,
+        s->load[0], s->load[1], s->load[2], s->masked ? names[s->mask_type] : "", s->mask_wide, s->hides, s->hidden,
+        s->causal, s->online, s->wide_result, s->shuffles, s->weights_over_scores, s->whole, s->blind, s->axes,
         s->levels == GALE_U8   ? "u"
         : s->levels == GALE_I8 ? "i"
                                : "",
-        s->factors ? "f" : "",
+        s->factors ? "f" : "", s->late ? "l" : "", s->joined ? "j" : "",
         s->others_wide ? "w"
         : s->others    ? "o"
                        : "");

@@ -9,9 +9,8 @@ void gale__attention_quads_declare(attention *t)
     gale__ir *ir = t->ir;
     t->row[0] = add(ir, t->first, add(ir, times(ir, t->warp, 16), over(ir, t->lane, 4)));
     t->row[1] = plus(ir, t->row[0], 8);
+    if (t->s->factors) t->factors = array(ir, GALE__IR_ARRAY, GALE_F32, t->s->c16 / 4);
 }
-
-void gale__attention_quads_begin(const attention *t) { gale__attention_zero(t, t->value_sums, t->s->c16 / 16); }
 
 /* The number among a matrix's 8 of the first of two neighbours in the thread's row, in the left or right half. */
 static uint32_t number_of(uint32_t row, uint32_t half) { return 4 * half + 2 * row; }
@@ -24,6 +23,37 @@ static gale__ir_val column_of(const attention *t, gale__ir_val matrix, uint32_t 
     return plus(t->ir, add(t->ir, times(t->ir, matrix, 16), times(t->ir, t->part, 2)), 8 * half);
 }
 
+/* Among quantised results of all heads of an item. */
+static gale__ir_val factor_at(const attention *t, gale__ir_val column)
+{
+    gale__ir_val last = bin(t->ir, GALE__SUB, t->c, u32(t->ir, 2));
+    return add(t->ir, mul(t->ir, t->beside, t->c), least(t->ir, column, last));
+}
+
+/* Factors are constants, which are on their way while scores are computed. */
+static void load_factors(const attention *t)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val v[2], m = unrolled(ir, t->s->c16 / 16, 1);
+    for (uint32_t half = 0; half < 2; half++) {
+        gale__ir_load_as(ir, EXTRA + t->s->masked + t->s->hides, GALE_F32, 2, factor_at(t, column_of(t, m, half)), v);
+        for (uint32_t i = 0; i < 2; i++) set(ir, t->factors, plus(ir, times(ir, m, 4), 2 * half + i), v[i]);
+    }
+    end(ir);
+}
+
+void gale__attention_quads_begin(const attention *t)
+{
+    gale__attention_zero(t, t->value_sums, t->s->c16 / 16);
+    if (t->s->factors) load_factors(t);
+}
+
+/* Whether half a matrix, eight keys of a single step, has only keys that there are, or none at all. */
+static gale__ir_val half_before(const attention *t, gale__ir_val matrix, uint32_t half, uint32_t eights)
+{
+    return test(t->ir, GALE__LT, plus(t->ir, times(t->ir, matrix, 2), half), u32(t->ir, eights));
+}
+
 static void find_most(const attention *t, gale__ir_val step, gale__ir_val from[2])
 {
     gale__ir *ir = t->ir;
@@ -33,9 +63,10 @@ static void find_most(const attention *t, gale__ir_val step, gale__ir_val from[2
     for (uint32_t at = 0; at < 4; at++) {
         uint32_t half = at / 2, r = at % 2;
         for (uint32_t i = 0; i < 2; i++) v[i] = get(ir, t->score_sums, place_of(t, m, r, half, i));
-        gale__ir_val key = add(ir, step, column_of(t, m, half));
+        gale__ir_val key = add(ir, step, column_of(t, m, half)),
+                     all = t->s->full8 && !t->s->whole ? half_before(t, m, half, t->s->full8) : 0;
         if (!r) gale__attention_numbers(t, key, 2, numbers);
-        gale__attention_scores(t, key, (int)r, 2, numbers, v);
+        gale__attention_scores(t, key, (int)r, 2, all, numbers, v);
         for (uint32_t i = 0; i < 2; i++) {
             set(ir, t->score_sums, place_of(t, m, r, half, i), v[i]);
             write(t, largest[r], f32(ir, GALE__IR_MAX, read(t, largest[r]), v[i]));
@@ -55,7 +86,9 @@ static void weigh(const attention *t, gale__ir_val step)
     for (uint32_t e = 0; e < 8; e++) {
         uint32_t r = e / 2 % 2;
         gale__ir_val at = plus(ir, times(ir, m, 8), e), x = get(ir, t->score_sums, at);
-        gale__ir_val weight = exponential(ir, f32(ir, GALE__SUB, x, from[r]));
+        gale__ir_val weight = gale__attention_weight(t, x, from[r]);
+        if (t->s->some8 < t->s->n16 / 8)
+            weight = pick(ir, half_before(t, m, e / 4, t->s->some8), weight, gale__ir_f32(ir, 0));
         set(ir, t->score_sums, at, weight);
         write(t, sum[r], f32(ir, GALE__ADD, read(t, sum[r]), weight));
     }
@@ -88,7 +121,7 @@ void gale__attention_quads_step(const attention *t, gale__ir_val step, gale__ir_
 static void store_pair(const attention *t, gale__ir_val row, gale__ir_val column, const gale__ir_val *v)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val to = add(ir, mul(ir, add(ir, mul(ir, t->head, t->m), row), t->c), column);
+    gale__ir_val to = add(ir, gale__attention_result(t, row), column);
     gale__ir_val there = test(ir, GALE__LT, row, t->m);
     if (t->s->wide_result) {
         gale__ir_val low = gale__ir_encode(ir, t->s->type, v[0]), high = gale__ir_encode(ir, t->s->type, v[1]);
@@ -105,69 +138,97 @@ static void store_pair(const attention *t, gale__ir_val row, gale__ir_val column
     }
 }
 
-/* Quantises a result.  The exponentials are inexact anyway, so the quotient need not be exact; NaN gives level 0. */
-static gale__ir_val level_of(const attention *t, gale__ir_val v, gale__ir_val factor)
+/* The float by which a level's number is stored: I8 has 128 more. */
+static gale__ir_val level_zero(const attention *t)
 {
-    gale__ir *ir = t->ir;
-    float low = t->s->levels == GALE_I8 ? -128 : 0;
-    gale__ir_val zero = word_f32(ir, GALE__AW_ZERO), none = f32(ir, GALE__SUB, gale__ir_f32(ir, 0), zero);
-    if (t->s->factors) v = f32(ir, GALE__MUL, v, factor);
-    v = f32(ir, GALE__MUL, v, word_f32(ir, GALE__AW_STEPS));
-    v = pick(ir, test(ir, GALE__EQ, v, v), v, none);
-    v = f32(ir, GALE__IR_MAX, v, f32(ir, GALE__SUB, gale__ir_f32(ir, low), zero));
-    v = f32(ir, GALE__IR_MIN, v, f32(ir, GALE__SUB, gale__ir_f32(ir, low + 255), zero));
-    v = f32(ir, GALE__ADD, gale__ir_level(ir, GALE__RINT, GALE_F32, v, 0, GALE__IR_NEAR), zero);
-    v = gale__ir_level(ir, GALE__CAST, t->s->levels, v, 0, GALE__IR_NEAR);
-    if (t->s->levels == GALE_I8) v = gale__ir_op1(ir, GALE__BITCAST, GALE_U32, v);
-    return bin(ir, GALE__AND, v, u32(ir, 255));
+    gale__ir_val zero = word_f32(t->ir, GALE__AW_ZERO);
+    return t->s->levels == GALE_I8 ? f32(t->ir, GALE__ADD, zero, gale__ir_f32(t->ir, 128)) : zero;
 }
 
-/* Stores two adjacent quantised results of row r (of 16) in the work-group memory of the subgroup's queries. */
-static void put_levels(const attention *t, gale__ir_val r, gale__ir_val column, const gale__ir_val *v)
+/* Two quantised results as the bytes of a word.  The exponentials are inexact anyway, so the quotient need not be
+ * exact; NaN gives level 0. */
+static gale__ir_val join_two(const attention *t, const gale__ir_val *v)
 {
     gale__ir *ir = t->ir;
-    gale__ir_val head = bin(ir, GALE__IR_REM, t->head, word(ir, GALE__AW_BESIDE)), factor[2] = {0, 0};
-    gale__ir_val last = bin(ir, GALE__SUB, t->c, u32(ir, 2)),
-                 at = add(ir, mul(ir, head, t->c), least(ir, column, last));
-    if (t->s->factors) gale__ir_load_as(ir, EXTRA + t->s->masked + t->s->hides, GALE_F32, 2, at, factor);
-    gale__ir_val low = level_of(t, v[0], factor[0]), high = level_of(t, v[1], factor[1]);
+    gale__ir_val bits[2], none = gale__ir_f32(ir, 128);
+    bool is_signed = t->s->levels == GALE_I8;
+    for (int i = 0; i < 2; i++) {
+        gale__ir_val x = is_signed ? pick(ir, test(ir, GALE__EQ, v[i], v[i]), v[i], none) : v[i];
+        bits[i] = gale__ir_number_bits(ir, f32(ir, GALE__IR_MAX, x, gale__ir_f32(ir, 0)));
+    }
+    gale__ir_val word = gale__ir_op3(ir, GALE__IR_JOIN_BYTES, GALE_U32, bits[0], bits[1], u32(ir, 0));
+    return is_signed ? bin(ir, GALE__XOR, word, u32(ir, 0x8080)) : word;
+}
+
+/* The same without instructions that saturate. */
+static gale__ir_val join_clamped(const attention *t, const gale__ir_val *v)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val byte[2], none = gale__ir_f32(ir, t->s->levels == GALE_I8 ? 128 : 0);
+    for (int i = 0; i < 2; i++) {
+        gale__ir_val x = pick(ir, test(ir, GALE__EQ, v[i], v[i]), v[i], none);
+        x = f32(ir, GALE__IR_MIN, f32(ir, GALE__IR_MAX, x, gale__ir_f32(ir, 0)), gale__ir_f32(ir, 255));
+        x = gale__ir_level(ir, GALE__RINT, GALE_F32, x, 0, GALE__IR_NEAR);
+        byte[i] = bin(ir, GALE__AND, gale__ir_level(ir, GALE__CAST, GALE_U8, x, 0, GALE__IR_NEAR), u32(ir, 255));
+    }
+    gale__ir_val word = bin(ir, GALE__OR, byte[0], bin(ir, GALE__IR_SHL, byte[1], u32(ir, 8)));
+    return t->s->levels == GALE_I8 ? bin(ir, GALE__XOR, word, u32(ir, 0x8080)) : word;
+}
+
+/* Stores two adjacent quantised results of row r (of 16) in the work-group memory of the subgroup's queries; v: times
+ * levels to one. */
+static void put_levels(const attention *t, gale__ir_val r, gale__ir_val matrix, uint32_t half, const gale__ir_val *v)
+{
+    gale__ir *ir = t->ir;
+    gale__ir_val x[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        gale__ir_val factor =
+            t->s->factors ? get(ir, t->factors, plus(ir, times(ir, matrix, 4), 2 * half + i)) : gale__ir_f32(ir, 1);
+        x[i] = gale__ir_op3(ir, GALE__FMA, GALE_F32, v[i], factor, level_zero(t));
+    }
     gale__ir_op3(ir, GALE__IR_SET, GALE_U32, t->queries,
-        add(ir, times(ir, add(ir, times(ir, t->warp, 16), r), t->s->key_row), over(ir, column, 2)),
-        bin(ir, GALE__OR, low, bin(ir, GALE__IR_SHL, high, u32(ir, 8))));
+        add(ir, times(ir, add(ir, times(ir, t->warp, 16), r), t->s->key_row), over(ir, column_of(t, matrix, half), 2)),
+        t->s->joins ? join_two(t, x) : join_clamped(t, x));
 }
 
-/* Copies the quantised results to memory, 8 per thread, into rows that contain all heads. */
-static void store_levels(const attention *t)
+/* 8 quantised results, the i-th of the subgroup's, into rows that contain all heads. */
+static void store_eight(const attention *t, gale__ir_val i)
 {
     gale__ir *ir = t->ir;
     uint32_t per = t->s->c16 / 8;
-    gale__ir_val heads = word(ir, GALE__AW_BESIDE), item = bin(ir, GALE__IR_DIV, t->head, heads),
-                 head = bin(ir, GALE__IR_REM, t->head, heads), part[4], pairs[2];
-    sub_barrier(ir);
-    gale__ir_val i = begin_for(ir, t->lane, u32(ir, 16 * per), t->s->lanes), column = times(ir, rest(ir, i, per), 8);
+    gale__ir_val column = times(ir, rest(ir, i, per), 8), part[4], pairs[2];
     gale__ir_val r = add(ir, times(ir, t->warp, 16), over(ir, i, per)), row = add(ir, t->first, r);
     begin_if(ir, both(ir, test(ir, GALE__LT, row, t->m), test(ir, GALE__LT, column, t->c)));
     gale__ir_get_lanes(ir, t->queries, GALE_U16, 4, add(ir, times(ir, r, t->s->key_row), over(ir, column, 2)), part);
     for (int k = 0; k < 2; k++)
         pairs[k] = bin(ir, GALE__OR, part[2 * k], bin(ir, GALE__IR_SHL, part[2 * k + 1], u32(ir, 16)));
-    gale__ir_val to = add(ir, mul(ir, add(ir, mul(ir, add(ir, mul(ir, item, t->m), row), heads), head), t->c), column);
+    gale__ir_val to = add(ir, gale__attention_result(t, row), column);
     gale__ir_store_as(ir, RESULT, GALE_U32, 2, over(ir, to, 4), pairs);
     end(ir);
-    end(ir);
+}
+
+static void store_levels(const attention *t)
+{
+    uint32_t count = 2 * t->s->c16;
+    sub_barrier(t->ir);
+    for (uint32_t i = 0; i < count; i += t->s->lanes) store_eight(t, plus(t->ir, t->lane, i));
 }
 
 void gale__attention_quads_finish(const attention *t)
 {
     gale__ir *ir = t->ir;
     gale__ir_val inverse[2], v[2];
-    for (int r = 0; r < 2; r++) inverse[r] = gale__attention_inverse(t, r);
+    for (int r = 0; r < 2; r++) {
+        inverse[r] = gale__attention_inverse(t, r);
+        if (t->s->levels) inverse[r] = f32(ir, GALE__MUL, inverse[r], word_f32(ir, GALE__AW_STEPS));
+    }
     if (t->s->levels) sub_barrier(ir); /* all have read the queries */
     gale__ir_val m = unrolled(ir, t->s->c16 / 16, 1);
     for (uint32_t at = 0; at < 4; at++) {
         uint32_t r = at / 2, half = at % 2;
         for (uint32_t i = 0; i < 2; i++)
             v[i] = f32(ir, GALE__MUL, get(ir, t->value_sums, place_of(t, m, r, half, i)), inverse[r]);
-        if (t->s->levels) put_levels(t, plus(ir, over(ir, t->lane, 4), 8 * r), column_of(t, m, half), v);
+        if (t->s->levels) put_levels(t, plus(ir, over(ir, t->lane, 4), 8 * r), m, half, v);
         else store_pair(t, t->row[r], column_of(t, m, half), v);
     }
     end(ir);

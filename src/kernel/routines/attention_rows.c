@@ -48,7 +48,7 @@ static gale__ir_val find_most(const attention *t, gale__ir_val step)
     gale__ir_val i = unrolled(ir, t->s->n16 / 4 / t->share, 1), column = column_of(t, i);
     gale__ir_get_lanes(ir, t->scores, GALE_F32, 4, add(ir, t->score_at, column), v);
     gale__attention_numbers(t, add(ir, step, column), 4, numbers);
-    gale__attention_scores(t, add(ir, step, column), 0, 4, numbers, v);
+    gale__attention_scores(t, add(ir, step, column), 0, 4, 0, numbers, v);
     for (uint32_t k = 0; k < 4; k++) {
         set(ir, t->x, plus(ir, times(ir, i, 4), k), v[k]);
         write(t, largest, f32(ir, GALE__IR_MAX, read(t, largest), v[k]));
@@ -66,7 +66,7 @@ static void weigh(const attention *t, gale__ir_val step)
     write(t, sum, gale__ir_f32(ir, 0));
     gale__ir_val i = unrolled(ir, t->s->n16 / 4 / t->share, 1);
     for (uint32_t k = 0; k < 4; k++) {
-        gale__ir_val x = get(ir, t->x, plus(ir, times(ir, i, 4), k)), e = exponential(ir, f32(ir, GALE__SUB, x, from));
+        gale__ir_val x = get(ir, t->x, plus(ir, times(ir, i, 4), k)), e = gale__attention_weight(t, x, from);
         write(t, sum, f32(ir, GALE__ADD, read(t, sum), e));
         codes[k] = gale__ir_encode(ir, t->s->type, e);
     }
@@ -150,7 +150,7 @@ void gale__attention_rows_finish(const attention *t)
     gale__ir_val i = begin_for(ir, t->lane, u32(ir, 16 * per), s->lanes), r = add(ir, first, over(ir, i, per));
     gale__ir_val column = times(ir, rest(ir, i, per), by), row = add(ir, t->first, r);
     begin_if(ir, both(ir, test(ir, GALE__LT, row, t->m), test(ir, GALE__LT, column, t->c)));
-    gale__ir_val to = add(ir, mul(ir, add(ir, mul(ir, t->head, t->m), row), t->c), column);
+    gale__ir_val to = add(ir, gale__attention_result(t, row), column);
     gale__ir_val from = add(ir, times(ir, r, s->score_row), column), inverse = get(ir, t->inverse, r);
     if (s->wide_result) store_wide(t, from, to, inverse);
     else {

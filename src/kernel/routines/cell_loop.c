@@ -88,6 +88,10 @@ bool gale__cell_loop_for(const gale__cpu_cell *a, const gale_device_caps *caps, 
     if (a->trips < LEAST_TRIPS || step > most / (a->trips + 2) || step > most / s.gates / a->trips) return false;
     if (caps->group_max && caps->group_max < GALE__LOOP_THREADS) return false;
     if (caps->loop_max && a->trips * 64 + a->hidden * 64 > caps->loop_max) return false;
+    if (gale__cell_close_for(a, caps, &s.close)) {
+        *out = s;
+        return true;
+    }
     if (s.matrix && !gale__caps_run_matrix(caps, s.type)) return false;
     if (s.matrix && caps->subgroup != GALE__LOOP_LANES && !caps->matrix_emulated) return false;
     if (!choose(a, caps, &s)) return false;
@@ -101,7 +105,8 @@ bool gale__cell_loop_fits(const gale__cpu_cell *a, const gale_device_caps *caps,
 {
     gale__cell_loop s;
     if (!gale__cell_loop_for(a, caps, &s)) return false;
-    *space_bytes = 4ull * counter_words(&s) + 2ull * (uint64_t)(a->batch * a->hidden) * size_of(s.type);
+    *space_bytes =
+        s.close.groups ? 0 : 4ull * counter_words(&s) + 2ull * (uint64_t)(a->batch * a->hidden) * size_of(s.type);
     return true;
 }
 
@@ -126,24 +131,39 @@ static void set_refs(const gale__cpu_cell *a, gale__routine_launch *out)
     for (int i = 0; i < GALE__LOOP_BUFFERS; i++) out->refs[i] = refs[i];
 }
 
+static const char *const type_names[GALE_TYPE_COUNT] = {[GALE_F16] = "f16", [GALE_BF16] = "bf16", [GALE_F32] = "f32"};
+
+static void describe_close(const gale__cpu_cell *a, const gale__cell_loop *s, gale__routine_launch *out)
+{
+    const gale__cell_close *c = &s->close;
+    out->n_refs = GALE__LOOP_SPACE; /* it needs none */
+    out->groups[0] = c->clusters * (c->emulated ? 1 : c->groups);
+    snprintf(out->key, sizeof out->key, "gale_cell_close_%d%d%d_%s_%u_%u_%u_%u%s", (int)a->kind, a->biased != 0,
+        a->timed != 0, type_names[s->type], (unsigned)a->hidden, c->groups, c->items, c->slices,
+        c->emulated ? "_emulated" : "");
+}
+
 static bool describe(const void *args, const gale_device_caps *caps, int i, gale__routine_launch *out)
 {
     const gale__cpu_cell *a = args;
     gale__cell_loop s;
-    if (i > 1 || !gale__cell_loop_for(a, caps, &s)) return false;
-    static const char *const names[GALE_TYPE_COUNT] = {[GALE_F16] = "f16", [GALE_BF16] = "bf16", [GALE_F32] = "f32"};
+    if (i > 1 || !gale__cell_loop_for(a, caps, &s) || (i && s.close.groups)) return false;
     *out = (gale__routine_launch){.groups = {1, 1, 1}, .n_words = GALE__LW_COUNT};
     set_words(a, &s, out->words);
     set_refs(a, out);
+    if (s.close.groups) {
+        describe_close(a, &s, out);
+        return true;
+    }
     if (i == 0) {
         int64_t elements = a->batch * a->hidden, counters = counter_words(&s);
         out->groups[0] = up(elements > counters ? elements : counters, GALE__LOOP_THREADS);
-        snprintf(out->key, sizeof out->key, "gale_cell_begin_%s", names[s.type]);
+        snprintf(out->key, sizeof out->key, "gale_cell_begin_%s", type_names[s.type]);
         return true;
     }
     out->groups[0] = s.unit_groups, out->groups[1] = s.item_groups;
     snprintf(out->key, sizeof out->key, "gale_cell_loop_%d%d%d_%s_%u_%u_%u_%u_%u_%u", (int)a->kind, a->biased != 0,
-        a->timed != 0, names[s.type], s.units, s.items, s.tiles, s.k, s.rounds, caps->matrix_emulated);
+        a->timed != 0, type_names[s.type], s.units, s.items, s.tiles, s.k, s.rounds, caps->matrix_emulated);
     if (s.matrix)
         out->unit =
             gale__schedule_describe(&(gale__schedule){.kind = GALE__SCHEDULE_MATRIX, .narrow = (uint8_t)s.type}, caps);
@@ -154,7 +174,8 @@ static void build(const void *args, const gale_device_caps *caps, int i, gale__i
 {
     gale__cell_loop s;
     if (!gale__cell_loop_for(args, caps, &s)) return;
-    if (i == 0) gale__cell_loop_prepare(args, &s, ir);
+    if (s.close.groups) gale__cell_close_build(args, &s, ir);
+    else if (i == 0) gale__cell_loop_prepare(args, &s, ir);
     else gale__cell_loop_build(args, &s, ir);
 }
 

@@ -33,6 +33,16 @@ enum {
 };
 #define GALE__LOOP_COUNTER 32u /* words from counter to counter, so that each has a cache line */
 
+/* Layers of few units (cell_close.c): all of a layer's weights in the registers of one group, or of a cluster. */
+enum { GALE__CLOSE_HELD = 160, GALE__CLOSE_SUMS = 64 };
+typedef struct gale__cell_close {
+    uint32_t groups;                 /* of a cluster, which has all units for its items; 0: not in this form */
+    uint32_t items, units, clusters; /* of a cluster; of a group; all of them */
+    uint32_t slices, chunks;         /* neighbouring threads that share k; fours of k that each of them has */
+    uint32_t pack;                   /* units whose state is sent as one vector */
+    bool emulated;                   /* a cluster is one group, and its groups are parts of that */
+} gale__cell_close;
+
 /* A group computes `units` neighbouring units of `items` items, `tiles` times, with all gates.  Its weights stay in
  * work-group memory as [gate][k][unit], and the state is copied there at each step as [item][k].  The sums of a step
  * are made in `parts` parts, since k is divided among threads. */
@@ -49,6 +59,7 @@ typedef struct gale__cell_loop {
     /* otherwise: items and gates of a thread, threads side by side for other items, units and gates, halvings by
      * shuffles */
     uint32_t each, tile_gates, blocks, quads, gate_parts, rounds;
+    gale__cell_close close;
 } gale__cell_loop;
 
 /* Threads side by side that have the same part of k, and sums that each of them adds up. */
@@ -76,8 +87,49 @@ void gale__loop_add_products(gale__loop_build *b, uint32_t tile, gale__ir_val fr
 /* What the parts add up to for a gate of a unit of an item, as numbered in the group. */
 gale__ir_val gale__loop_sum(const gale__loop_build *b, uint32_t gate, gale__ir_val item, gale__ir_val unit);
 
+/* A unit of an item that this thread finishes. */
+typedef struct gale__loop_place {
+    gale__ir_val item, unit; /* within the group's tile */
+    gale__ir_val number, at; /* of the unit; of the element in [batch, hidden] */
+    gale__ir_val row;        /* the item, which is some other's where there is none */
+    gale__ir_val live;       /* there is such an element, and it is this thread's to give out */
+} gale__loop_place;
+/* Registers, each with an element for every tile. */
+typedef struct gale__loop_registers {
+    gale__ir_val h, c, x, y, bias, length; /* x: of all gates; y: h as it is given out */
+} gale__loop_registers;
+
+static inline gale__ir_val gale__loop_minus_one(gale__ir *ir, gale__ir_val v)
+{
+    return bin(ir, GALE__SUB, v, u32(ir, 1));
+}
+
 /* cell_loop_build.c */
 void gale__cell_loop_build(const gale__cpu_cell *a, const gale__cell_loop *s, gale__ir *ir);
 /* The launch before: clears the counters and rounds the first state. */
 void gale__cell_loop_prepare(const gale__cpu_cell *a, const gale__cell_loop *s, gale__ir *ir);
+/* What both forms share, for a place of this thread, which is its tile number `tile`: the kernel's properties; */
+void gale__loop_begin(gale__loop_build *b);
+void gale__loop_begin_registers(const gale__loop_build *b, uint32_t tiles, gale__loop_registers *r);
+/* the state before the first step, and its input; */
+void gale__loop_load_registers(
+    const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, const gale__loop_place *p);
+/* the input of a step for all gates, to elements `at` on of array `to`; */
+void gale__loop_load_input(
+    const gale__loop_build *b, const gale__loop_place *p, gale__ir_val step, gale__ir_val to, uint32_t at);
+/* the new h, which the registers then have, from the sums of all gates (which are changed); */
+gale__ir_val gale__loop_finish(
+    const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, gale__ir_val step, gale__ir_val *sums);
+/* the next step, or the last; */
+gale__ir_val gale__loop_next(const gale__loop_build *b, gale__ir_val step);
+/* the result of a step, and the last h and c. */
+void gale__loop_give_step(const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile,
+    const gale__loop_place *p, gale__ir_val step);
+void gale__loop_give_last(
+    const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, const gale__loop_place *p);
+
+/* cell_close.c */
+bool gale__cell_close_for(const gale__cpu_cell *a, const gale_device_caps *caps, gale__cell_close *out);
+/* cell_close_build.c */
+void gale__cell_close_build(const gale__cpu_cell *a, const gale__cell_loop *s, gale__ir *ir);
 #endif

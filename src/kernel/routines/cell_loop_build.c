@@ -3,23 +3,9 @@
  * step) stays in its registers; all that need not be waited for is done between arriving and waiting. */
 #include "kernel/routines/cell_loop.h"
 
-/* A unit of an item that this thread finishes. */
-typedef struct place {
-    gale__ir_val item, unit; /* within the group's tile */
-    gale__ir_val number, at; /* of the unit; of the element in [batch, hidden] */
-    gale__ir_val row;        /* the item, which is some other's where there is none */
-    gale__ir_val live;       /* there is such an element */
-} place;
-/* Registers, each with an element for every tile. */
-typedef struct registers {
-    gale__ir_val h, c, x, y, length; /* x: of all gates; y: h as it is given out */
-} registers;
-
-static gale__ir_val minus_one(gale__ir *ir, gale__ir_val v) { return bin(ir, GALE__SUB, v, u32(ir, 1)); }
-
 /* Units of a row are neighbours.  With matrix units the two rows of a subgroup are two apart, whose sums are in other
  * banks. */
-static void number_unit(const gale__loop_build *b, place *p)
+static void number_unit(const gale__loop_build *b, gale__loop_place *p)
 {
     gale__ir *ir = b->ir;
     const gale__cell_loop *s = b->s;
@@ -32,64 +18,69 @@ static void number_unit(const gale__loop_build *b, place *p)
     p->item = add(ir, bin(ir, GALE__AND, row, u32(ir, ~3u)), swapped);
 }
 
-static place find_place(const gale__loop_build *b, uint32_t tile)
+static gale__loop_place find_place(const gale__loop_build *b, uint32_t tile)
 {
     gale__ir *ir = b->ir;
     const gale__cell_loop *s = b->s;
-    place p;
+    gale__loop_place p;
     number_unit(b, &p);
     gale__ir_val item = add(ir, b->first_item, add(ir, p.item, u32(ir, tile * s->items)));
     gale__ir_val unit = add(ir, b->first_unit, p.unit);
     p.live = both(ir, test(ir, GALE__LT, item, b->batch), test(ir, GALE__LT, unit, b->hidden));
     if (s->units * s->items < GALE__LOOP_THREADS)
         p.live = both(ir, p.live, test(ir, GALE__LT, b->tid, u32(ir, s->units * s->items)));
-    p.row = bin(ir, GALE__IR_MIN, item, minus_one(ir, b->batch));
-    p.number = bin(ir, GALE__IR_MIN, unit, minus_one(ir, b->hidden));
+    p.row = bin(ir, GALE__IR_MIN, item, gale__loop_minus_one(ir, b->batch));
+    p.number = bin(ir, GALE__IR_MIN, unit, gale__loop_minus_one(ir, b->hidden));
     p.at = add(ir, mul(ir, p.row, b->hidden), p.number);
     return p;
 }
 
-static void load_input(const gale__loop_build *b, const registers *r, uint32_t tile, const place *p, gale__ir_val step)
+void gale__loop_load_input(
+    const gale__loop_build *b, const gale__loop_place *p, gale__ir_val step, gale__ir_val to, uint32_t at)
 {
     gale__ir *ir = b->ir;
     gale__ir_val first = add(ir, word(ir, GALE__LW_X_FIRST), mul(ir, step, word(ir, GALE__LW_X_STEP)));
     for (uint32_t g = 0; g < b->s->gates; g++) {
         gale__ir_val row = add(ir, mul(ir, p->row, u32(ir, b->s->gates)), u32(ir, g));
-        gale__ir_val at = add(ir, first, add(ir, mul(ir, row, b->hidden), p->number));
+        gale__ir_val from = add(ir, first, add(ir, mul(ir, row, b->hidden), p->number));
         gale__ir_val x;
-        gale__ir_load_as(ir, GALE__LOOP_X, b->s->type == GALE_F16 ? GALE_F16 : GALE_F32, 1, at, &x);
-        set(ir, r->x, u32(ir, tile * b->s->gates + g), x);
+        gale__ir_load_as(ir, GALE__LOOP_X, b->s->type == GALE_F16 ? GALE_F16 : GALE_F32, 1, from, &x);
+        set(ir, to, u32(ir, at + g), x);
     }
 }
 
-static void begin_registers(const gale__loop_build *b, registers *r)
+void gale__loop_begin_registers(const gale__loop_build *b, uint32_t tiles, gale__loop_registers *r)
 {
     gale__ir *ir = b->ir;
-    uint32_t tiles = b->s->tiles;
     r->h = array(ir, GALE__IR_ARRAY, GALE_F32, tiles);
     r->y = array(ir, GALE__IR_ARRAY, GALE_F32, tiles);
     r->x = array(ir, GALE__IR_ARRAY, GALE_F32, tiles * b->s->gates);
     if (b->a->kind == GALE__CELL_LSTM) r->c = array(ir, GALE__IR_ARRAY, GALE_F32, tiles);
+    if (b->a->biased) r->bias = array(ir, GALE__IR_ARRAY, GALE_F32, tiles);
     if (b->a->timed) r->length = array(ir, GALE__IR_ARRAY, GALE_I32, tiles);
-    for (uint32_t t = 0; t < tiles; t++) {
-        place p = find_place(b, t);
-        set(ir, r->h, u32(ir, t), gale__ir_load(ir, GALE__LOOP_BEFORE, GALE_F32, 1, p.at));
-        if (r->c) set(ir, r->c, u32(ir, t), gale__ir_load(ir, GALE__LOOP_OTHER, GALE_F32, 1, p.at));
-        if (r->length) set(ir, r->length, u32(ir, t), gale__ir_load(ir, GALE__LOOP_LENGTHS, GALE_I32, 1, p.row));
-        load_input(b, r, t, &p, u32(ir, 0));
-    }
+}
+
+void gale__loop_load_registers(
+    const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, const gale__loop_place *p)
+{
+    gale__ir *ir = b->ir;
+    gale__ir_val at = u32(ir, tile);
+    set(ir, r->h, at, gale__ir_load(ir, GALE__LOOP_BEFORE, GALE_F32, 1, p->at));
+    if (r->c) set(ir, r->c, at, gale__ir_load(ir, GALE__LOOP_OTHER, GALE_F32, 1, p->at));
+    if (r->bias) set(ir, r->bias, at, gale__ir_load(ir, GALE__LOOP_OTHER, GALE_F32, 1, p->number));
+    if (r->length) set(ir, r->length, at, gale__ir_load(ir, GALE__LOOP_LENGTHS, GALE_I32, 1, p->row));
+    gale__loop_load_input(b, p, u32(ir, 0), r->x, tile * b->s->gates);
 }
 
 /* The new h, and the new c of an LSTM. */
 static gale__ir_val open_gates(
-    const gale__loop_build *b, const registers *r, uint32_t tile, const place *p, gale__ir_val *c)
+    const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, gale__ir_val *z, gale__ir_val *c)
 {
     gale__ir *ir = b->ir;
-    gale__ir_val z[GALE__CELL_GATES], x[GALE__CELL_GATES];
+    gale__ir_val x[GALE__CELL_GATES];
     uint32_t gates = b->s->gates;
     for (uint32_t g = 0; g < gates; g++) {
         x[g] = get(ir, r->x, u32(ir, tile * gates + g));
-        z[g] = gale__loop_sum(b, g, p->item, p->unit);
         if (g < 2 || gates != 3) z[g] = gale__cell_f32(ir, GALE__ADD, x[g], z[g]);
     }
     if (gates == 1) return gale__cell_tanh(ir, z[0]);
@@ -99,13 +90,12 @@ static gale__ir_val open_gates(
         z[3] = gale__cell_tanh(ir, z[3]);
         return gale__cell_lstm(ir, z, c);
     }
-    if (b->a->biased)
-        z[2] = gale__cell_f32(ir, GALE__ADD, z[2], gale__ir_load(ir, GALE__LOOP_OTHER, GALE_F32, 1, p->number));
+    if (r->bias) z[2] = gale__cell_f32(ir, GALE__ADD, z[2], get(ir, r->bias, u32(ir, tile)));
     return gale__cell_gru(ir, z[0], z[1], z[2], x[2], get(ir, r->h, u32(ir, tile)));
 }
 
 /* A sequence that has ended keeps its state and gives out zeros. */
-static void end_sequence(const gale__loop_build *b, const registers *r, uint32_t tile, gale__ir_val step,
+static void end_sequence(const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, gale__ir_val step,
     gale__ir_val *h, gale__ir_val *c, gale__ir_val *y)
 {
     gale__ir *ir = b->ir;
@@ -117,17 +107,27 @@ static void end_sequence(const gale__loop_build *b, const registers *r, uint32_t
     if (*c) *c = pick(ir, goes_on, *c, get(ir, r->c, u32(ir, tile)));
 }
 
-/* The state of a tile after this step: to the registers, and to the groups that wait for it. */
-static void finish_tile(
-    const gale__loop_build *b, const registers *r, uint32_t tile, gale__ir_val step, gale__ir_val to)
+gale__ir_val gale__loop_finish(
+    const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, gale__ir_val step, gale__ir_val *sums)
 {
     gale__ir *ir = b->ir;
-    place p = find_place(b, tile);
-    gale__ir_val at = u32(ir, tile), c = r->c ? get(ir, r->c, at) : 0, h = open_gates(b, r, tile, &p, &c), y = h;
+    gale__ir_val at = u32(ir, tile), c = r->c ? get(ir, r->c, at) : 0, h = open_gates(b, r, tile, sums, &c), y = h;
     if (b->a->timed) end_sequence(b, r, tile, step, &h, &c, &y);
     set(ir, r->h, at, h);
     set(ir, r->y, at, y);
     if (c) set(ir, r->c, at, c);
+    return h;
+}
+
+/* The state of a tile after this step: to the registers, and to the groups that wait for it. */
+static void finish_tile(
+    const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, gale__ir_val step, gale__ir_val to)
+{
+    gale__ir *ir = b->ir;
+    gale__loop_place p = find_place(b, tile);
+    gale__ir_val sums[GALE__CELL_GATES];
+    for (uint32_t g = 0; g < b->s->gates; g++) sums[g] = gale__loop_sum(b, g, p.item, p.unit);
+    gale__ir_val h = gale__loop_finish(b, r, tile, step, sums);
     begin_if(ir, p.live);
     gale__ir_store_as(ir, GALE__LOOP_SPACE, b->s->type, 1, add(ir, to, p.at), &h);
     end(ir);
@@ -138,17 +138,28 @@ static void give_out(const gale__loop_build *b, gale__ir_val at, gale__ir_val v)
     gale__ir_store_as(b->ir, GALE__LOOP_RESULT, b->s->type, 1, at, &v);
 }
 
-/* What nobody waits for: the result of this step, and the input of the next. */
-static void follow_up(const gale__loop_build *b, const registers *r, uint32_t tile, gale__ir_val step)
+void gale__loop_give_step(const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile,
+    const gale__loop_place *p, gale__ir_val step)
 {
     gale__ir *ir = b->ir;
-    place p = find_place(b, tile);
-    gale__ir_val next = add(ir, step, u32(ir, 1)), last = minus_one(ir, word(ir, GALE__LW_TRIPS));
-    load_input(b, r, tile, &p, bin(ir, GALE__IR_MIN, next, last));
     gale__ir_val first = add(ir, word(ir, GALE__LW_H_FIRST), mul(ir, step, word(ir, GALE__LW_H_STEP)));
-    begin_if(ir, p.live);
-    give_out(b, add(ir, first, p.at), get(ir, r->y, u32(ir, tile)));
+    begin_if(ir, p->live);
+    give_out(b, add(ir, first, p->at), get(ir, r->y, u32(ir, tile)));
     end(ir);
+}
+
+gale__ir_val gale__loop_next(const gale__loop_build *b, gale__ir_val step)
+{
+    gale__ir *ir = b->ir;
+    return bin(ir, GALE__IR_MIN, add(ir, step, u32(ir, 1)), gale__loop_minus_one(ir, word(ir, GALE__LW_TRIPS)));
+}
+
+/* What nobody waits for: the result of this step, and the input of the next. */
+static void follow_up(const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, gale__ir_val step)
+{
+    gale__loop_place p = find_place(b, tile);
+    gale__loop_load_input(b, &p, gale__loop_next(b, step), r->x, tile * b->s->gates);
+    gale__loop_give_step(b, r, tile, &p, step);
 }
 
 static void meet(gale__ir *ir, int op, gale__ir_val counter, gale__ir_val count)
@@ -156,7 +167,7 @@ static void meet(gale__ir *ir, int op, gale__ir_val counter, gale__ir_val count)
     gale__ir_add(ir, (gale__ir_instr){.op = (uint8_t)op, .a = counter, .b = count, .imm = GALE__LOOP_SPACE});
 }
 
-static void add_loop(gale__loop_build *b, const registers *r)
+static void add_loop(gale__loop_build *b, const gale__loop_registers *r)
 {
     gale__ir *ir = b->ir;
     gale__ir_val size = mul(ir, b->batch, b->hidden), state = word(ir, GALE__LW_STATE);
@@ -175,37 +186,48 @@ static void add_loop(gale__loop_build *b, const registers *r)
     end(ir);
 }
 
-static void store_last(const gale__loop_build *b, const registers *r)
+void gale__loop_give_last(
+    const gale__loop_build *b, const gale__loop_registers *r, uint32_t tile, const gale__loop_place *p)
 {
     gale__ir *ir = b->ir;
-    gale__ir_val last = word(ir, GALE__LW_LAST), size = mul(ir, b->batch, b->hidden);
-    for (uint32_t t = 0; t < b->s->tiles; t++) {
-        place p = find_place(b, t);
-        gale__ir_val at = add(ir, last, p.at);
-        begin_if(ir, p.live);
-        give_out(b, at, get(ir, r->h, u32(ir, t)));
-        if (r->c) give_out(b, add(ir, at, size), get(ir, r->c, u32(ir, t)));
-        end(ir);
-    }
+    gale__ir_val at = add(ir, word(ir, GALE__LW_LAST), p->at);
+    begin_if(ir, p->live);
+    give_out(b, at, get(ir, r->h, u32(ir, tile)));
+    if (r->c) give_out(b, add(ir, at, mul(ir, b->batch, b->hidden)), get(ir, r->c, u32(ir, tile)));
+    end(ir);
+}
+
+void gale__loop_begin(gale__loop_build *b)
+{
+    gale__ir *ir = b->ir;
+    bool narrow = b->s->type != GALE_F32;
+    ir->math = narrow ? GALE__IR_FAST : 0; /* more exact than halves are */
+    ir->readonly = 1u << GALE__LOOP_X | 1u << GALE__LOOP_WEIGHTS | 1u << GALE__LOOP_BEFORE | 1u << GALE__LOOP_OTHER |
+                   1u << GALE__LOOP_LENGTHS;
+    b->tid = thread_id(ir), b->hidden = word(ir, GALE__LW_HIDDEN), b->batch = word(ir, GALE__LW_BATCH);
 }
 
 void gale__cell_loop_build(const gale__cpu_cell *a, const gale__cell_loop *s, gale__ir *ir)
 {
     gale__loop_build b = {.ir = ir, .a = a, .s = s};
-    registers r = {0};
+    gale__loop_registers r = {0};
+    gale__loop_begin(&b);
     ir->group[0] = GALE__LOOP_THREADS;
     ir->subgroup = s->matrix ? GALE__LOOP_LANES : 0;
-    ir->math = s->matrix ? GALE__IR_FAST : 0; /* more exact than halves are */
-    ir->readonly = 1u << GALE__LOOP_X | 1u << GALE__LOOP_WEIGHTS | 1u << GALE__LOOP_BEFORE | 1u << GALE__LOOP_OTHER |
-                   1u << GALE__LOOP_LENGTHS;
-    b.tid = thread_id(ir), b.hidden = word(ir, GALE__LW_HIDDEN), b.batch = word(ir, GALE__LW_BATCH);
     b.first_unit = mul(ir, special(ir, GALE__IR_GROUP_ID, 0), u32(ir, s->units));
     b.first_item = mul(ir, special(ir, GALE__IR_GROUP_ID, 1), u32(ir, s->items * s->tiles));
     gale__loop_declare(&b);
     gale__loop_load_weights(&b);
-    begin_registers(&b, &r);
+    gale__loop_begin_registers(&b, s->tiles, &r);
+    for (uint32_t t = 0; t < s->tiles; t++) {
+        gale__loop_place p = find_place(&b, t);
+        gale__loop_load_registers(&b, &r, t, &p);
+    }
     add_loop(&b, &r);
-    store_last(&b, &r);
+    for (uint32_t t = 0; t < s->tiles; t++) {
+        gale__loop_place p = find_place(&b, t);
+        gale__loop_give_last(&b, &r, t, &p);
+    }
 }
 
 void gale__cell_loop_prepare(const gale__cpu_cell *a, const gale__cell_loop *s, gale__ir *ir)

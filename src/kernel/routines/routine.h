@@ -12,7 +12,7 @@
 #include "kernel/ir/ir.h"
 
 /* One launch of a routine made of kernels. */
-enum { GALE__ROUTINE_WORDS = 52, GALE__ROUTINE_REFS = 8 };
+enum { GALE__ROUTINE_WORDS = 64, GALE__ROUTINE_REFS = 8 };
 typedef struct gale__routine_launch {
     char key[64]; /* identifies the kernel's source; also a C identifier */
     uint32_t groups[3], words[GALE__ROUTINE_WORDS];
@@ -39,8 +39,9 @@ typedef gale_status gale__call_routine(gale_device *device, const void *args, ga
 typedef struct gale__attention {
     gale__cpu_attention a;
     int64_t type, mask_type; /* gale_type: of q, k, v and the result; of the mask */
-    int64_t levels;          /* gale_type of the result in levels of 8 bits; 0: it is of `type`, and heads are axes */
-    int64_t beside;          /* levels: heads, the last leading axis, whose results are side by side in a row */
+    int64_t levels;          /* gale_type of the result in levels of 8 bits; 0: it is of `type` */
+    int64_t beside;          /* heads, the last leading axis, whose results are side by side in a row; 0: one below the
+                                other; levels: not 0 */
     int64_t factors;         /* levels: whether a number for each column of such a row is multiplied first */
     double step, zero;       /* levels: result / step + zero */
 } gale__attention;

@@ -85,6 +85,8 @@ typedef struct gale__schedule {
     uint8_t split;  /* MATRIX, groups: a unit has one group at a time, and so many of them, a cluster, share k: each
                        takes every split-th step, and they add their sums up in the same order, each for a part of the
                        rows of the tile (1: no cluster); 0: a unit has several groups */
+    uint8_t keep;   /* MATRIX, relay, maps: steps along k, of all of which the columns' part stays in work-group memory:
+                       each group computes tiles of the same columns; 0: it comes again for each tile */
     uint16_t relay; /* MATRIX: persistent groups of the launch, each of which computes several tiles; 0: one group per
                        tile */
 } gale__schedule;
@@ -108,7 +110,8 @@ typedef enum gale__schedule_how {
     GALE__HOW_QUARTERS,
     GALE__HOW_EIGHTHS,
     GALE__HOW_RELAY,
-    GALE__HOW_TEAM
+    GALE__HOW_TEAM,
+    GALE__HOW_KEEP /* RELAY, whose groups keep their columns' operand */
 } gale__schedule_how;
 typedef struct gale__schedule_want {
     uint8_t how;
@@ -132,6 +135,8 @@ gale_status gale__schedule_build(const gale__nest *nest, const gale__schedule *s
  * must be room for GALE__SCHEDULE_WORDS.  Each may be NULL. */
 gale_status gale__schedule_params(
     const gale__nest *nest, const gale__schedule *s, gale__str *key, uint32_t *words, int *n_words);
+/* Words by which kernels divide n < 2^31 by d: n / d = (mulhi(n, words[1]) + n) >> words[2]; words[0]: d itself. */
+void gale__schedule_divisor(int64_t d, uint32_t words[3]);
 /* The maps of a launch; returns how many there are. */
 int gale__schedule_maps(const gale__nest *nest, const gale__schedule *s, gale__matrix_map out[GALE__LAUNCH_MAPS]);
 void gale__schedule_grid(const gale__nest *nest, const gale__schedule *s, uint32_t groups[3]);

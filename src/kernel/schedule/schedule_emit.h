@@ -170,7 +170,7 @@ void gale__emit_tile_clear_coords(gale__emit_tiling *t, gale__ir_val *coord); /*
 #define GALE__MATRIX_HELD 4
 typedef struct gale__matrix_held {
     int load;
-    gale_type type; /* U32: words of values; F32 */
+    gale_type type; /* U32: words of values of rows; F32, I32: by column */
     uint32_t registers;
     gale__ir_val array;
 } gale__matrix_held;

@@ -71,7 +71,7 @@ void gale__matrix_add_groups(gale__matrix *t, gale__ir_val stage, gale__ir_val r
         gale__matrix_pair pair = pairs[n / bands / steps];
         uint32_t k = n / bands % steps * step, row = n % bands * GROUP_ROWS * s->tile_k;
         a[n] = add32(ir, stage, op32(ir, GALE__ADD, rows, p[0].at + pair.a * p[0].share + row + k));
-        b[n] = op32(ir, GALE__ADD, stage, p[1].at + pair.b * p[1].share + k);
+        b[n] = op32(ir, GALE__ADD, s->keep ? t->kept : stage, p[1].at + pair.b * p[1].share + k);
     }
     effect(ir, GALE__IR_GROUP_BEGIN, 0);
     for (uint32_t n = 0; n < count * bands; n++)

@@ -27,6 +27,7 @@ typedef struct gale__matrix {
     bool sure;      /* k does not end within what is copied */
     gale__ir_val shared, read, write;
     gale__ir_val gates;  /* of maps: a stage is full; relay: and more */
+    gale__ir_val kept;   /* keep: where the step begins among those of the columns' part */
     gale__ir_val totals; /* f32: of the steps before, as this thread's sums */
 } gale__matrix;
 
@@ -37,7 +38,7 @@ void gale__matrix_part_place(gale__matrix *t, gale__matrix_part *p);
 /* Copies the part from k on to the stage that begins at `stage`. */
 void gale__matrix_part_copy(gale__matrix *t, gale__matrix_part *p, gale__ir_val stage, gale__ir_val k);
 /* Asks for the boxes of the maps from k on, of the operands that `parts` has a bit for, in the stage of that number;
- * `expect`: first that its gate waits for both. */
+ * `expect`: first that its gate waits for both, or with `keep` for those. */
 void gale__matrix_ask(gale__matrix *t, gale__ir_val number, gale__ir_val k, int parts, bool expect);
 void gale__matrix_gate(gale__matrix *t, int op, gale__ir_val which, gale__ir_val count);
 /* The same through registers, in two steps: of each part that is not copied. */

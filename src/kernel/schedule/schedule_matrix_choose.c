@@ -84,12 +84,13 @@ uint32_t gale__schedule_matrix_copiers(const gale__schedule *s)
 void gale__schedule_matrix_shared(const gale__schedule *s, uint32_t *parts, uint32_t *results)
 {
     uint32_t part = 0;
-    for (int w = 0; w < 2; w++) {
+    for (int w = 0; w < (s->keep ? 1 : 2); w++) {
         uint32_t size = w ? s->tile_n : s->tile_m;
         uint32_t pad = s->groups ? 0 : gale__schedule_matrix_unit(s); /* so that eight rows lie in different banks */
         part += gale__schedule_matrix_along_k(s, w) ? size * (s->tile_k + pad) : s->tile_k * (size + pad);
     }
-    *parts = part * gale__schedule_matrix_shares(s) * s->stages * (16 / gale__schedule_matrix_unit(s));
+    part = part * gale__schedule_matrix_shares(s) * s->stages + (uint32_t)s->keep * s->tile_n * s->tile_k;
+    *parts = part * (16 / gale__schedule_matrix_unit(s));
     uint32_t subgroups = (uint32_t)(s->tile_m / s->micro_m) * (s->tile_n / s->micro_n);
     *results = s->rows * s->tile_m * (s->tile_n + GALE__MATRIX_RESULT_PAD) * 4;
     if (!gale__schedule_sums_meet(s))
@@ -229,6 +230,33 @@ static bool pads(const gale__nest *nest, const gale__contraction *c, const gale_
     return false;
 }
 
+#define KEEP_STAGES 6   /* of the rows' part alone */
+#define KEEP_PERCENT 92 /* of the time of a tile whose columns are fetched again */
+#define KEEP_ROUNDS 4   /* the first one takes as long */
+
+/* Whether the columns' part of all steps may stay, for tiles of the same columns in each group; `pays`: and that takes
+ * less time, although there may be fewer groups (in f16 on an H200: 81,920 x 1,536 x 384 147.6 us, and 167.7; 50,176 x
+ * 384 x 96 16.0 us, and 20.2; 12,608 x 768 x 768, for which 128 groups have seven rounds, 29.2 us, and 26.9). */
+static bool choose_keep(const gale__contraction *c, const gale_device_caps *caps, bool pays, gale__schedule *s)
+{
+    int64_t columns = up(s->swap ? c->m : c->n, s->tile_n), units = caps->compute_units, steps = up(c->k, s->tile_k);
+    if (columns > units || steps > 64) return false;
+    int64_t groups = units / columns * columns, tiles = gale__schedule_tiles(c, s, s->tile_m, s->tile_n),
+            rounds = up(tiles, units);
+    if (pays && (rounds < KEEP_ROUNDS || up(tiles, groups) * KEEP_PERCENT >= rounds * 100)) return false;
+    gale__schedule t = *s;
+    t.keep = (uint8_t)steps;
+    t.relay = (uint16_t)groups;
+    for (t.stages = KEEP_STAGES * s->stages / RELAY_STAGES; t.stages >= 3; t.stages--) {
+        uint32_t parts, results;
+        gale__schedule_matrix_shared(&t, &parts, &results);
+        if (parts + results + 8 * GALE__RELAY_GATES(t.stages) > caps->shared_most_bytes) continue;
+        *s = t;
+        return true;
+    }
+    return false;
+}
+
 /* A group for each unit that computes one tile after another, where there are tiles enough for the stores of one to
  * be hidden behind the products of the next (81,920 x 1,152 x 384 in f16 on an H200: 148 us, and 189 us with a group
  * per tile; 4,096 x 1,536 x 384: 23 us, and 21). */
@@ -237,7 +265,7 @@ static void choose_relay(const gale__nest *nest, const gale__contraction *c, con
 {
     int64_t tiles = gale__schedule_tiles(c, s, s->tile_m, s->tile_n), units = caps->compute_units;
     bool many = maps || tiles >= 4 * units || (tiles > units && c->k >= RELAY_FAR_K);
-    if (want) many = want->how == GALE__HOW_RELAY || want->how == GALE__HOW_TEAM;
+    if (want) many = want->how >= GALE__HOW_RELAY;
     if (s->tile_m != 128 || (s->tile_n != 128 && !maps) || !units || units > UINT16_MAX || !many || s->index64) return;
     gale__schedule t = *s;
     t.relay = (uint16_t)units;
@@ -253,6 +281,7 @@ static void choose_relay(const gale__nest *nest, const gale__contraction *c, con
     uint32_t parts, results, gates = 8 * GALE__RELAY_GATES(t.stages);
     gale__schedule_matrix_shared(&t, &parts, &results);
     if (parts + results + gates > caps->shared_most_bytes || pads(nest, c, s)) return;
+    if (maps && !t.team && (!want || want->how == GALE__HOW_KEEP)) choose_keep(c, caps, !want, &t);
     *s = t;
 }
 
@@ -319,8 +348,10 @@ static bool choose_steps(const gale__nest *nest, const gale__contraction *c, con
             t.maps = (uint8_t)maps; /* the first boxes come later than the first copies would */
         if (half && !t.maps) return false;
         *s = t;
-        return !want || (t.relay ? t.team ? want->how == GALE__HOW_TEAM : want->how == GALE__HOW_RELAY
-                                 : want->how < GALE__HOW_RELAY);
+        return !want || (!t.relay ? want->how < GALE__HOW_RELAY
+                                  : want->how == (t.team      ? GALE__HOW_TEAM
+                                                     : t.keep ? GALE__HOW_KEEP
+                                                              : GALE__HOW_RELAY));
     }
     return false;
 }

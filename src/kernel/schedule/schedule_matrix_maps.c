@@ -211,20 +211,22 @@ void gale__matrix_ask(gale__matrix *t, gale__ir_val number, gale__ir_val k, int 
     const gale__schedule *s = t->tile.tiling.emit.schedule;
     gale__ir_val stage = op32(ir, GALE__MUL, number, t->stage), from[2] = {k, k};
     gale__ir_val at[2] = {t->tile.tiling.origin[0], t->tile.tiling.origin[1]};
+    gale__ir_val to[2] = {stage, s->keep ? op32(ir, GALE__MUL, k, s->tile_n) : stage};
     bool pixels = s->maps == GALE__MAPS_WINDOW;
+    uint32_t sides = s->tile_m + (s->keep && parts == 1 ? 0u : s->tile_n);
     if (pixels && (parts & 1)) place_window(t, k, &from[0], &at[0]);
     if (s->direct) at[1] = op32(ir, GALE__IR_DIV, at[1], 4u * s->vector);
     gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_GATE_EXPECT,
                          .a = t->gates,
                          .b = number,
-                         .imm = expect ? (uint32_t)(s->tile_m + s->tile_n) * s->tile_k * element_bytes(s) : 0});
+                         .imm = expect ? sides * s->tile_k * element_bytes(s) : 0});
     for (uint32_t w = 0; w < 2; w++) {
         uint64_t buffer = (uint64_t)t->tile.tiling.emit.nest->accesses[t->parts[w].access].buffer;
         uint64_t form = w ? s->direct != 0 : (uint64_t)pixels << 1;
         if (parts >> w & 1)
             gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_MAP_COPY,
                                  .a = t->shared,
-                                 .b = op32(ir, GALE__ADD, stage, t->parts[w].at),
+                                 .b = op32(ir, GALE__ADD, to[w], t->parts[w].at),
                                  .c = from[w],
                                  .d = at[w],
                                  .imm = w | form << 8 | buffer << 16});

@@ -18,9 +18,9 @@ gale_status gale__matrix_part_begin(gale__matrix *t, int which)
     bool along_k = gale__schedule_matrix_along_k(s, which);
     p->turns = along_k && !s->fast[which];
     p->row = (along_k ? s->tile_k : p->size) + (s->groups ? 0 : gale__schedule_matrix_unit(s));
-    p->at = t->stage;
+    p->at = s->keep && which ? s->stages * t->stage : t->stage;
     p->share = p->row * (along_k ? p->size : s->tile_k);
-    t->stage += p->share * gale__schedule_matrix_shares(s);
+    if (!s->keep || !which) t->stage += p->share * gale__schedule_matrix_shares(s);
     p->emit.outer_blocks = p->emit.outer_vector = p->emit.inner_blocks = p->emit.inner_vector = 1;
     p->per = (s->fast[which] ? s->tile_k : p->size) / wide;
     uint32_t across = gale__schedule_matrix_copiers(s) / p->per;

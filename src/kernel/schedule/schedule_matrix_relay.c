@@ -2,8 +2,10 @@
  * that copy, or one of their threads that requests boxes of tensor maps) load the operands of all tiles in order, as
  * far ahead as the stages allow.  Two sets of four consumer subgroups compute: one multiplies while the other stores
  * its previous tile, so that neither the matrix units nor memory are idle.  As a team they share a tile that is twice
- * as wide, and so read each row of work-group memory half as often, which is the bottleneck of long products.  Gates in
- * work-group memory signal which stages are full, which are free again, and which set may store. */
+ * as wide, and so read each row of work-group memory half as often, which is the bottleneck of long products.  Where k
+ * is short, a group keeps the operand of its columns, which comes with its first tile, for all others: no set begins a
+ * tile before another has waited for all of the first.  Gates in work-group memory signal which stages are full, which
+ * are free again, and which set may store. */
 #include "kernel/schedule/schedule_matrix.h"
 
 /* Registers of a thread: enough for the places of both parts, with shares for one step of them too; and for sums. */
@@ -55,7 +57,7 @@ static void open_gates(relay *r)
 }
 
 /* Tiles `first`, first + each * relay, ... */
-static void begin_tiles(relay *r, gale__ir_val first, uint32_t each)
+static gale__ir_val begin_tiles(relay *r, gale__ir_val first, uint32_t each)
 {
     gale__emit *e = &r->matrix->tile.tiling.emit;
     gale__ir_val tile = gale__ir_add(r->ir, (gale__ir_instr){.op = GALE__IR_FOR,
@@ -64,6 +66,7 @@ static void begin_tiles(relay *r, gale__ir_val first, uint32_t each)
                                                 .b = e->layout.outer_count,
                                                 .c = gale__ir_u32(r->ir, each * r->schedule->relay)});
     gale__emit_tile_place(&r->matrix->tile.tiling, tile);
+    return tile;
 }
 
 /* The number of the step at k, its stage, and how often that was used before. */
@@ -102,11 +105,17 @@ static void ask_for_tiles(relay *r)
     effect(ir, GALE__IR_REGISTERS, REGISTERS_ASKING);
     gale__emit_if(e, gale__ir_op2(ir, GALE__EQ, GALE_BOOL, e->tid, gale__ir_u32(ir, r->sets * GALE__RELAY_SET)));
     set(ir, r->count, gale__ir_u32(ir, 0));
-    begin_tiles(r, r->group, 1);
+    gale__ir_val tile = begin_tiles(r, r->group, 1);
     step s = begin_steps(r);
     gale__matrix_gate(
         r->matrix, GALE__IR_GATE_WAIT, free_again(r, s.stage), op32(ir, GALE__AND, op32(ir, GALE__ADD, s.uses, 1), 1));
+    if (r->schedule->keep) {
+        gale__emit_if(e, gale__ir_op2(ir, GALE__GT, GALE_BOOL, tile, r->group));
+        gale__matrix_ask(r->matrix, s.stage, s.k, 1, true);
+        gale__ir_add(ir, (gale__ir_instr){.op = GALE__IR_ELSE});
+    }
     gale__matrix_ask(r->matrix, s.stage, s.k, 3, true);
+    if (r->schedule->keep) end_block(r);
     end_block(r);
     set(ir, r->count, add32(ir, get(ir, r->count), r->steps));
     end_block(r);
@@ -158,6 +167,7 @@ static void walk_k(relay *r)
     gale__matrix_gate(r->matrix, GALE__IR_GATE_WAIT, s.stage, op32(ir, GALE__AND, s.uses, 1));
     if (!r->schedule->maps) effect(r->ir, GALE__IR_GROUP_FENCE, 0);
     gale__ir_val rows = r->team ? op32(ir, GALE__MUL, r->set, GROUP_ROWS * r->schedule->tile_k) : gale__ir_u32(ir, 0);
+    if (r->schedule->keep) r->matrix->kept = op32(ir, GALE__MUL, s.k, r->schedule->tile_n);
     gale__matrix_add_groups(r->matrix, op32(ir, GALE__MUL, s.stage, r->matrix->stage), rows);
     effect(r->ir, GALE__IR_GROUP_WAIT, r->shares ? 0 : 1);
     if (r->shares) {

@@ -157,7 +157,7 @@ static bool walks_rows(const gale__matrix_tile *t, const gale__nest_access *a)
 }
 
 /* Registers for a part of what an instruction loads: a residual of 8 or 16 bits in the columns of every row, as words;
- * or f32 by column, such as a bias.  0: it is neither. */
+ * or f32 or i32 by column, such as a bias.  0: it is neither. */
 static uint32_t held_registers(const gale__matrix_tile *t, const gale__nest_instr *in)
 {
     const gale__emit *e = &t->tiling.emit;
@@ -167,7 +167,7 @@ static uint32_t held_registers(const gale__matrix_tile *t, const gale__nest_inst
     bool rows = walks_rows(t, a);
     int vector = e->schedule->vector, width = gale__schedule_access_width(e->nest, a, e->vector_dim, vector);
     if (width != vector && (rows || width < 4)) return 0;
-    if (!rows) return a->type == GALE_F32 ? (uint32_t)vector : 0;
+    if (!rows) return a->type == GALE_F32 || a->type == GALE_I32 ? (uint32_t)vector : 0;
     return e->schedule->steps * (uint32_t)gale__ir_word_count(a->type, vector);
 }
 
@@ -184,13 +184,14 @@ static void hold_load(gale__matrix_tile *t, const gale__matrix_held *h, gale__ir
     gale__emit *e = &t->tiling.emit;
     const gale__nest_instr *in = &e->nest->code[h->load];
     const gale__nest_access *a = &e->nest->accesses[in->access];
-    uint32_t blocks = h->type == GALE_F32 ? 1 : e->schedule->steps, per = h->registers / blocks;
+    bool rows = h->type == GALE_U32;
+    uint32_t blocks = rows ? e->schedule->steps : 1, per = h->registers / blocks;
     gale__ir_val at = held_at(t, part, h->registers), values[16], ok;
     int vector = e->schedule->vector;
     for (uint32_t b = 0; b < blocks; b++) {
         gale__ir_val place = gale__emit_address(e, in->access, (int)b, -1, &ok);
-        if (h->type == GALE_F32) gale__ir_load_as(e->ir, a->buffer, a->type, vector, place, values);
-        else gale__ir_load_words(e->ir, a->buffer, a->type, vector, place, values);
+        if (rows) gale__ir_load_words(e->ir, a->buffer, a->type, vector, place, values);
+        else gale__ir_load_as(e->ir, a->buffer, a->type, vector, place, values);
         for (uint32_t i = 0; i < per; i++)
             gale__ir_op3(e->ir, GALE__IR_SET, h->type, h->array, op32(e->ir, GALE__ADD, at, b * per + i), values[i]);
     }
@@ -210,9 +211,9 @@ void gale__matrix_hold(gale__matrix_tile *t)
     for (int i = 0; i < e->nest->n_code && t->n_held < GALE__MATRIX_HELD; i++) {
         uint32_t registers = held_registers(t, &e->nest->code[i]);
         if (!registers || all + registers > HELD_MOST) continue;
-        bool rows = walks_rows(t, &e->nest->accesses[e->nest->code[i].access]);
-        t->held[t->n_held++] =
-            (gale__matrix_held){.load = i, .registers = registers, .type = rows ? GALE_U32 : GALE_F32};
+        const gale__nest_access *a = &e->nest->accesses[e->nest->code[i].access];
+        t->held[t->n_held++] = (gale__matrix_held){
+            .load = i, .registers = registers, .type = walks_rows(t, a) ? GALE_U32 : (gale_type)a->type};
         all += registers;
     }
     if (!t->n_held) return;
@@ -231,7 +232,7 @@ static void take_load(gale__matrix_tile *t, const gale__matrix_held *h, gale__ir
 {
     gale__emit *e = &t->tiling.emit;
     gale_type type = e->nest->accesses[e->nest->code[h->load].access].type;
-    uint32_t blocks = h->type == GALE_F32 ? 1 : e->schedule->steps, per = h->registers / blocks;
+    uint32_t blocks = h->type == GALE_U32 ? e->schedule->steps : 1, per = h->registers / blocks;
     gale__ir_val at = held_at(t, part, h->registers), words[16], *values = &e->val[h->load * e->lanes];
     uint32_t vector = e->schedule->vector;
     for (uint32_t b = 0; b < blocks; b++) {

@@ -26,6 +26,7 @@ static const gale__schedule_want wants[] = {
     {GALE__HOW_EIGHTHS, 64, 128}, {GALE__HOW_EIGHTHS, 64, 64},
     {GALE__HOW_RELAY, 128, 128}, {GALE__HOW_RELAY, 128, 96}, {GALE__HOW_RELAY, 128, 64}, {GALE__HOW_RELAY, 128, 32},
     {GALE__HOW_TEAM, 128, 256},
+    {GALE__HOW_KEEP, 128, 128}, {GALE__HOW_KEEP, 128, 96}, {GALE__HOW_KEEP, 128, 64},
 };
 /* clang-format on */
 
@@ -37,7 +38,7 @@ const gale__schedule_want *gale__schedule_want_at(int i)
 void gale__schedule_want_text(const gale__schedule_want *want, char out[GALE__WANT_TEXT])
 {
     static const char *const hows[] = {"usual", "loops", "tile", "sets", "matrix", "long", "groups", "deep", "halves",
-        "quarters", "eighths", "relay", "team"};
+        "quarters", "eighths", "relay", "team", "keep"};
     snprintf(out, GALE__WANT_TEXT, want->m ? "%s %dx%d" : "%s", hows[want->how], want->m, want->n);
 }
 

@@ -52,16 +52,23 @@ static gale__ir_val put_class(gale__emit_walk *w, int64_t v)
     return w->ir ? gale__ir_const(w->ir, index_type(w), (uint64_t)v) : 0;
 }
 
-/* For n < 2^31: n / d = (mulhi(n, mul) + n) >> shift. */
+void gale__schedule_divisor(int64_t d, uint32_t words[3])
+{
+    uint32_t shift = 0;
+    while (((int64_t)1 << shift) < d) shift++;
+    words[0] = (uint32_t)d;
+    words[1] = (uint32_t)(((((uint64_t)1 << shift) - (uint64_t)d) << 32) / (uint64_t)d + 1);
+    words[2] = shift;
+}
+
 static gale__emit_divisor put_divisor(gale__emit_walk *w, int64_t d)
 {
     gale__emit_divisor out = {put_index(w, d), 0, 0};
     if (w->schedule->index64) return out;
-    uint32_t shift = 0;
-    while (((int64_t)1 << shift) < d) shift++;
-    uint64_t mul = ((((uint64_t)1 << shift) - (uint64_t)d) << 32) / (uint64_t)d + 1;
-    out.mul = put_word(w, GALE_U32, mul);
-    out.shift = put_word(w, GALE_U32, shift);
+    uint32_t words[3];
+    gale__schedule_divisor(d, words);
+    out.mul = put_word(w, GALE_U32, words[1]);
+    out.shift = put_word(w, GALE_U32, words[2]);
     return out;
 }
 
