@@ -277,6 +277,29 @@ static void without_memory(void)
     gale_program_destroy(&p);
 }
 
+/* Streams that others have waited for end as soon as they may: drivers may still have to let go of them. */
+static void streams_end_after_waits(void)
+{
+    enum { TIMES = 20, OTHERS = 4 };
+    for (int i = 0; i < TIMES && !test_bad; i++) {
+        gale_stream *others[OTHERS] = {0}, *last = NULL;
+        gale_event *made[OTHERS] = {0}, *done = NULL;
+        CHECK_OK(gale_stream_create(device, &last));
+        CHECK_OK(gale_event_create(device, &done));
+        for (int j = 0; j < OTHERS && !test_bad; j++) {
+            CHECK_OK(gale_stream_create(device, &others[j]));
+            CHECK_OK(gale_event_create(device, &made[j]));
+            CHECK_OK(gale_event_record(made[j], others[j]));
+            CHECK_OK(gale_stream_wait(last, made[j]));
+        }
+        if (!test_bad) CHECK_OK(gale_event_record(done, last));
+        if (!test_bad) CHECK_OK(gale_event_wait(done));
+        for (int j = 0; j < OTHERS; j++) gale_event_destroy(&made[j]), gale_stream_destroy(&others[j]);
+        gale_event_destroy(&done);
+        gale_stream_destroy(&last);
+    }
+}
+
 static const suite_case cases[] = {
     {"runs_follow_one_another", runs_follow_one_another},
     {"polls", polls},
@@ -284,6 +307,7 @@ static const suite_case cases[] = {
     {"failures_have_a_handle", failures_have_a_handle},
     {"callers_share_a_queue", callers_share_a_queue},
     {"ends_in_any_order", ends_in_any_order},
+    {"streams_end_after_waits", streams_end_after_waits},
     {"without_memory", without_memory},
     {0},
 };

@@ -101,7 +101,17 @@ static gale_status open_batch(gale__vk_stream *s)
     return GALE_OK;
 }
 
-/* Releases semaphores that no submission waits for any more. */
+static gale_status enqueue(gale__vk_stream *s, const VkSubmitInfo *info)
+{
+    gale__mutex_lock(&s->queue->lock);
+    VkResult r = s->device->fn.vkQueueSubmit(s->queue->handle, 1, info, VK_NULL_HANDLE);
+    gale__mutex_unlock(&s->queue->lock);
+    return r == VK_SUCCESS ? GALE_OK : gale__vk_fail(r, "%s: vkQueueSubmit", s->device->name);
+}
+
+/* Releases semaphores that no submission waits for any more, once a later submission has signalled too: Mesa's
+ * submitting thread releases what a submission has waited for after its signal can be seen, and then looks for the
+ * next one. */
 static void release_held(gale__vk_stream *s)
 {
     uint64_t reached = 0;
@@ -109,19 +119,34 @@ static void release_held(gale__vk_stream *s)
     if (s->device->fn.vkGetSemaphoreCounterValue(s->device->handle, s->timeline->semaphore, &reached) != VK_SUCCESS)
         return;
     for (int i = 0; i < s->n_held; i++)
-        if (s->held[i].value <= reached) gale__vk_timeline_drop(s->device, s->held[i].timeline);
+        if (s->held[i].value < reached) gale__vk_timeline_drop(s->device, s->held[i].timeline);
         else s->held[kept++] = s->held[i];
     s->n_held = kept;
+}
+
+/* Waits for all submissions, with one more that only signals. */
+static gale_status release_all_held(gale__vk_stream *s)
+{
+    uint64_t signal = s->submitted + 1;
+    VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &signal};
+    VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &timeline,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &s->timeline->semaphore};
+    GALE_TRY(enqueue(s, &info));
+    s->submitted = signal;
+    GALE_TRY(gale__vk_timeline_wait(s->device, s->timeline, signal));
+    release_held(s);
+    return GALE_OK;
 }
 
 /* Room to hold what the next submission waits for. */
 static gale_status make_room(gale__vk_stream *s)
 {
     if (s->n_held) release_held(s);
-    if (s->n_held + s->n_waits <= GALE__VK_HELD) return GALE_OK;
-    GALE_TRY(gale__vk_timeline_wait(s->device, s->timeline, s->held[s->n_waits - 1].value));
-    release_held(s);
-    return GALE_OK;
+    return s->n_held + s->n_waits > GALE__VK_HELD ? release_all_held(s) : GALE_OK;
 }
 
 /* The waits have been submitted, or have failed and are forgotten. */
@@ -182,11 +207,9 @@ gale_status gale__vk_submit(gale__vk_stream *s, VkCommandBuffer extra)
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &s->timeline->semaphore,
     };
-    gale__mutex_lock(&s->queue->lock);
-    VkResult r = d->fn.vkQueueSubmit(s->queue->handle, 1, &info, VK_NULL_HANDLE);
-    gale__mutex_unlock(&s->queue->lock);
-    settle_waits(s, r == VK_SUCCESS, signal);
-    if (r != VK_SUCCESS) return gale__vk_fail(r, "%s: vkQueueSubmit", d->name);
+    gale_status status = enqueue(s, &info);
+    settle_waits(s, status == GALE_OK, signal);
+    GALE_TRY(status);
     s->submitted = signal;
     if (batch >= 0) s->batches[batch].value = signal;
     return GALE_OK;
@@ -321,6 +344,7 @@ void gale__vk_stream_destroy(gale_stream *stream)
     *at = s->next;
     gale__mutex_unlock(&s->device->lock);
     gale__vk_sync(stream);
+    if (s->n_held) release_all_held(s);
     free_stream(s);
     stream->impl = NULL;
 }
