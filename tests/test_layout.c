@@ -269,12 +269,14 @@ TEST(rows_stay)
 static void mobile(og *t, int64_t items)
 {
     gale_value x = og_op1(t, "Relu", conv(t, OG_INPUT(t, items, 3, 28, 28), 3, 24, 3, 2)), y;
+    x = og_op1(t, "Relu", conv(t, x, 24, 56, 1, 1)); /* where layouts may change */
     for (int i = 0; i < 2; i++) {
-        y = og_op1(t, "Relu", conv(t, x, 24, 100, 1, 1));
+        y = og_op1(t, "Relu", conv(t, x, 56, 100, 1, 1));
         y = og_op1(t, "HardSwish", og_conv(t, y, weight(t, 100, 1, 5), GALE_NONE, 100, 1, 2));
         gale_value gate = og_op1(t, "Sigmoid", conv(t, og_op1(t, "GlobalAveragePool", y), 100, 100, 1, 1));
-        x = og_op2(t, "Add", conv(t, og_op2(t, "Mul", y, gate), 100, 24, 1, 1), x);
+        x = og_op2(t, "Add", conv(t, og_op2(t, "Mul", y, gate), 100, 56, 1, 1), x);
     }
+    x = conv(t, x, 56, 24, 1, 1); /* and here */
     y = og_op1(t, "Relu", og_conv(t, x, weight(t, 24, 1, 3), GALE_NONE, 24, 2, 1));
     og_output(t, conv(t, conv(t, y, 24, 48, 1, 1), 48, 16, 3, 1));
     og_output(t, og_op1(t, "GlobalAveragePool", conv(t, y, 24, 200, 1, 1)));

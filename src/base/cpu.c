@@ -281,6 +281,16 @@ int gale__cpu_processors(void)
     return n < 1 ? 1 : (int)n;
 }
 
+size_t gale__cpu_near_bytes(void)
+{
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    long bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    return bytes > 0 ? (size_t)bytes : 0;
+#else
+    return 0;
+#endif
+}
+
 uint64_t gale__cpu_memory_bytes(void)
 {
     uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);

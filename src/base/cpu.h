@@ -26,6 +26,7 @@ bool gale__cpu_has(const char *name); /* "bf16", "i8mm" ...: of the processor it
 const char *gale__cpu_name(void);     /* "Neoverse-V1"; "unknown" if the system does not report it */
 int gale__cpu_cores(void);            /* usable by this process */
 int gale__cpu_processors(void);       /* of the machine, whatever this process may use */
+size_t gale__cpu_near_bytes(void);    /* of a core's first data cache; 0: unknown */
 uint64_t gale__cpu_memory_bytes(void);
 uint64_t gale__cpu_memory_free_bytes(void);
 uint64_t gale__cpu_memory_left_bytes(void); /* that, plus what can be swapped to disk */

@@ -24,7 +24,8 @@ typedef struct chooser {
     gale__node *set;  /* by node: its parent in a union-find forest of values that change together */
     gale__node *list; /* those that have a choice */
     int n_list;
-    bool any; /* some kernel has a form for channels-last values */
+    uint8_t *kept; /* layouts of these */
+    bool any;      /* some kernel has a form for channels-last values */
 } chooser;
 
 /* If a channel has one element, both layouts are the same. */
@@ -117,7 +118,32 @@ static void flip_set(const chooser *c, gale__node first)
         if (first_of(c, c->list[i]) == first) c->f->last[c->list[i]] = !c->f->last[c->list[i]];
 }
 
-static double minimise_time(const chooser *c)
+/* Whether the value is the first of its set in the list. */
+static bool leads(const chooser *c, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (first_of(c, c->list[j]) == first_of(c, c->list[i])) return false;
+    return true;
+}
+
+/* Layouts that change once: sets that begin before the best place as declared, others channels-last. */
+static void change_once(const chooser *c)
+{
+    double best = total(c), now;
+    int at = 0, i;
+    for (i = 0; i < c->n_list; i++) {
+        if (!leads(c, i)) continue;
+        flip_set(c, first_of(c, c->list[i]));
+        now = total(c);
+        if (now * WORTH_IT < best) at = i + 1;
+        if (now < best) best = now;
+    }
+    while (--i >= at)
+        if (leads(c, i)) flip_set(c, first_of(c, c->list[i]));
+}
+
+/* Flips sets one after the other until no flip gains anything. */
+static double descend(const chooser *c)
 {
     double best = total(c);
     bool changed = true;
@@ -135,6 +161,28 @@ static double minimise_time(const chooser *c)
     return best;
 }
 
+static void set_layouts(const chooser *c, const uint8_t *last)
+{
+    for (int i = 0; i < c->n_list; i++) c->f->last[c->list[i]] = last ? last[i] : 1;
+}
+
+/* Where each change of layouts costs something, flips do not get far from where they begin: a second time they begin
+ * with one change.  What the estimates leave out is rather faster as declared, so of results that are nearly as good
+ * this is taken, which has more values so. */
+static double minimise_time(const chooser *c)
+{
+    set_layouts(c, NULL);
+    double best = descend(c), now;
+    if (!gale__cpu_last_change_costs()) return best;
+    for (int i = 0; i < c->n_list; i++) c->kept[i] = c->f->last[c->list[i]];
+    set_layouts(c, NULL);
+    change_once(c);
+    now = descend(c);
+    if (best >= WORTH_IT * now) return now;
+    set_layouts(c, c->kept);
+    return best;
+}
+
 static gale_status collect(chooser *c)
 {
     gale__fusion *f = c->f;
@@ -144,7 +192,8 @@ static gale_status collect(chooser *c)
     c->pairs = gale__calloc(loads, sizeof *c->pairs);
     c->set = gale__calloc((size_t)f->g->count + 1, sizeof *c->set);
     c->list = gale__calloc((size_t)f->g->count + 1, sizeof *c->list);
-    if (!c->pairs || !c->set || !c->list) return GALE_NO_MEMORY;
+    c->kept = gale__calloc((size_t)f->g->count + 1, sizeof *c->kept);
+    if (!c->pairs || !c->set || !c->list || !c->kept) return GALE_NO_MEMORY;
     for (gale__node n = 0; n < f->g->count; n++) {
         c->set[n] = n;
         if (may_choose(f, n)) c->list[c->n_list++] = n;
@@ -162,7 +211,6 @@ gale_status gale__layout_choose_host(gale__fusion *f, bool *any)
     GALE_GO(collect(&c));
     if (!c.any) goto done;
     double declared = total(&c);
-    for (int i = 0; i < c.n_list; i++) f->last[c.list[i]] = 1;
     bool worth = minimise_time(&c) < WORTH_IT * declared;
     for (int i = 0; i < c.n_list; i++) {
         f->last[c.list[i]] &= worth;
@@ -172,5 +220,6 @@ done:
     gale__free(c.pairs);
     gale__free(c.set);
     gale__free(c.list);
+    gale__free(c.kept);
     return status;
 }

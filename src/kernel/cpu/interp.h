@@ -33,12 +33,14 @@ typedef enum gale__cpu_last_kind {
     GALE__CPU_LAST_NONE,
     GALE__CPU_LAST_POINT,
     GALE__CPU_LAST_DEPTH,
-    GALE__CPU_LAST_WINDOW, /* by groups */
+    GALE__CPU_LAST_WINDOW, /* by groups, and with AVX-512 others with several taps */
     GALE__CPU_LAST_BYTES,
     GALE__CPU_LAST_BYTES_DEPTH
 } gale__cpu_last_kind;
 /* ns: its time with values as declared, channels-last, and of 1 x 1 convolutions with one of both channels-last. */
 gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[3]);
+/* Whether those with one of both take longer than with none or both, so that layouts had better change once. */
+bool gale__cpu_last_change_costs(void);
 /* How it runs, for reports and tests: "map", "row", "column", "contraction" ... */
 const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k);
 #endif

@@ -174,18 +174,21 @@ static void estimate_half(const gale__cpu_last *l, gale__cpu_last_kind kind, dou
 }
 
 /* Nanoseconds of a multiplication, one core of a Granite Rapids Xeon: as declared, channels-last and, of 1 x 1, one
- * side channels-last.  Maps as declared fill vectors better the wider they are. */
+ * side channels-last.  Maps as declared fill vectors better the wider they are.  With a first cache of 32 KB (near, one
+ * core of a Cascade Lake Xeon, in the same proportions) steps of k that are far apart take longer. */
 static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double ns[3])
 {
     double work = (double)l->channels * (double)l->columns * (double)l->rows.count * (double)l->k;
+    bool near = gale__simd_get()->small_cache;
     if (!gale__simd_is_wide()) {
         estimate_half(l, kind, work, ns);
         return;
     }
     if (kind == GALE__CPU_LAST_POINT) {
         bool small = l->columns < POINT_COLUMNS && l->columns % PANEL;
-        ns[0] = work * (small ? 0.0138 : 0.0110);
-        ns[1] = work * (small ? 0.0125 : 0.0130);
+        ns[0] = work * (small ? 0.0138 : near ? 0.0135 : 0.0110);
+        ns[1] = work * (small ? near ? 0.0116 : 0.0125 : near ? 0.0137 : 0.0130);
+        if (near) ns[2] = (small ? 1.3 : 1.6) * ns[0];
         int64_t pixels = l->columns * l->rows.count;
         double shares[2] = {
             gale__cpu_bands_point_ns(l->channels, pixels, l->k), gale__cpu_shares_ns(pixels, l->channels, l->k)};
@@ -198,7 +201,10 @@ static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double n
     bool narrow = l->columns <= NARROW_COLUMNS;
     ns[0] = work * (narrow ? 0.050 : 0.025) * (l->step > 1 ? 1.7 : 1);
     ns[1] = work * (narrow ? 0.030 : 0.025) * (l->step > 1 ? 1.3 : 1) * (l->columns > WIDE_COLUMNS ? 1.5 : 1);
+    if (near && !narrow) ns[1] *= l->step < 2 ? 1.15 : l->columns > WIDE_COLUMNS ? 1.4 : 1;
 }
+
+bool gale__cpu_last_change_costs(void) { return gale__simd_is_wide() && gale__simd_get()->small_cache; }
 
 gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[3])
 {

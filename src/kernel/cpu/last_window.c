@@ -2,6 +2,7 @@
 #include "kernel/cpu/last_window.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
 #include "kernel/cpu/last.h"
 #include "kernel/cpu/scratch.h"
@@ -10,14 +11,24 @@
 #include <string.h>
 
 enum {
-    PIXELS = GALE__SPREAD_PIXELS,
-    VECTOR = GALE__SPREAD_CHANNELS,
+    VECTOR = 16,
     BLOCK_TILES = 8, /* that the weights of a group serve while they are near */
     TASKS_EACH = 4,
+    K_STEPS = 1024, /* that are summed in registers: their weights stay in the second cache */
+    NEAR_CHANNELS = 64,
     LEAST_CHANNELS = 8 /* fewer leave most of a tile empty */
 };
 
-/* The two outer dimensions that weights have: the map is walked by groups, too. */
+/* Nanoseconds of a multiplication with AVX-512, as those of the other kernels (last.c), by size of the first cache. */
+typedef struct costs {
+    double group, dense; /* as declared: by groups, others */
+    double winograd[2];  /* for each multiplication that is left, m = 2, 4 */
+    double last[2];      /* channels-last, by one and two vectors of channels */
+} costs;
+static const costs large_costs = {0.027, 0.0118, {0.0118, 0.0118}, {0.0160, 0.0125}},
+                   small_costs = {0.027, 0.0142, {0.0142, 0.0227}, {0.0160, 0.0127}};
+
+/* The outer dimensions that weights have, one or two: the map is walked by groups, too. */
 static bool find_channels(gale__cpu_last_window *l)
 {
     const gale__nest *nest = l->nest;
@@ -28,7 +39,8 @@ static bool find_channels(gale__cpu_last_window *l)
         if (*to >= 0) return false;
         *to = d;
     }
-    if (l->group < 0 || l->channel < 0) return false;
+    if (l->channel < 0 || (l->group < 0 && !gale__simd_is_wide())) return false;
+    l->groups = l->group < 0 ? 1 : nest->extent[l->group];
     l->channels = nest->extent[l->channel];
     return l->channels >= LEAST_CHANNELS;
 }
@@ -57,8 +69,8 @@ static bool find_guards(const gale__cpu_last_window *l)
 {
     for (int g = 0; g < l->x->n_guards; g++) {
         const gale__nest_guard *guard = &l->x->guards[g];
-        if (g == 2 || guard->div != 1 || guard->coef[l->group] || guard->coef[l->channel] || guard->coef[l->deep])
-            return false;
+        if (g == 2 || guard->div != 1 || guard->coef[l->channel] || guard->coef[l->deep]) return false;
+        if (l->group >= 0 && guard->coef[l->group]) return false;
     }
     return !l->x->n_guards || !l->x->fill;
 }
@@ -68,8 +80,9 @@ static bool look(const gale__nest *nest, gale__cpu_last_window *l)
     gale__contraction info;
     uint8_t dims[GALE__NEST_DIMS];
     int n = 0;
-    *l = (gale__cpu_last_window){.nest = nest};
-    if (!gale__simd_get()->spread || nest->n_stores != 1 || nest->n_inner < 2 || !gale__nest_contraction(nest, &info) ||
+    const gale__simd *simd = gale__simd_get();
+    *l = (gale__cpu_last_window){.nest = nest, .tile = simd->spread_pixels, .wide = simd->spread_channels};
+    if (!simd->spread || nest->n_stores != 1 || nest->n_inner < 2 || !gale__nest_contraction(nest, &info) ||
         !gale__cpu_last_factors(nest, &info, &l->x, &l->w) || !find_channels(l))
         return false;
     l->reduce = info.reduce;
@@ -91,28 +104,62 @@ static bool find_finish(gale__cpu_last_window *l)
 {
     gale__cpu_span lanes;
     const gale__cpu_finish *q = &l->finish;
-    gale__cpu_span_init(&lanes, l->nest, (const uint8_t[]){(uint8_t)l->group, (uint8_t)l->channel}, 2);
+    const uint8_t dims[2] = {(uint8_t)l->group, (uint8_t)l->channel};
+    gale__cpu_span_init(&lanes, l->nest, l->group < 0 ? dims + 1 : dims, l->group < 0 ? 1 : 2);
     gale__cpu_finish_find(&l->finish, l->nest, l->reduce, &lanes, true);
     return q->out && !q->also && !q->scale && !q->bias && q->run == lanes.count && is_even(q->out, &l->pixels) &&
            is_even(q->other, &l->pixels);
 }
 
-/* Nanoseconds of one core of a Zen 3 EPYC, as those of the other kernels (last.c). */
+/* Lanes of vectors that are computed for each group. */
+static int64_t padded(const gale__cpu_last_window *l) { return round_up(l->channels, VECTOR); }
+
+/* By Winograd's transforms, where these are better: 3 x 3 taps side by side. */
+static double winograd_ns(const gale__cpu_last_window *l, const costs *of)
+{
+    const gale__nest_access *x = l->x;
+    int n = l->pixels.n, column = l->pixels.dim[n - 1], row = n > 1 ? l->pixels.dim[n - 2] : -1, side = l->steps.dim[1];
+    int64_t best;
+    if (n < 2 || l->steps.n != 2 || l->steps.extent[0] != 3 || l->steps.extent[1] != 3) return INFINITY;
+    if (x->stride[column] != x->stride[side] || x->stride[row] != x->stride[l->steps.dim[0]]) return INFINITY;
+    gale__cpu_window w = {.x = {.lanes = l->nest->extent[column], .taps = 3, .step = 1, .hop = 1, .unit = 1},
+        .y = {.lanes = l->nest->extent[row], .taps = 3, .step = 1, .hop = 1, .unit = 1},
+        .rest = {.n = 1, .count = l->k},
+        .far = {.count = 1}};
+    double cost =
+        gale__cpu_winograd_cost(&w, l->channels, gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32)), &best);
+    double maps = (double)l->pixels.count / (double)(w.x.lanes * w.y.lanes);
+    return best && gale__cpu_winograd_asked() ? cost * maps * of->winograd[best == 4] : INFINITY;
+}
+
+/* With AVX2 nanoseconds of one core of a Zen 3 EPYC, as those of the other kernels (last.c). */
+static void estimate(const gale__cpu_last_window *l, double ns[2])
+{
+    double work = (double)l->pixels.count * (double)(l->groups * l->k * l->taps);
+    if (!gale__simd_is_wide()) {
+        ns[0] = work * (double)l->channels * 0.038;
+        ns[1] = work * (double)padded(l) * 0.030;
+        return;
+    }
+    const costs *of = gale__simd_get()->small_cache ? &small_costs : &large_costs;
+    ns[0] = work * (double)l->channels * (l->group < 0 ? of->dense : of->group);
+    if (l->group < 0) ns[0] = fmin(ns[0], winograd_ns(l, of));
+    ns[1] = work * (double)padded(l) * of->last[l->channels > VECTOR];
+}
+
 bool gale__cpu_last_window_could(const gale__nest *nest, double ns[2])
 {
     gale__cpu_last_window l;
     gale__cpu_span lanes;
     gale__cpu_finish q;
-    if (!look(nest, &l)) return false;
+    if (!look(nest, &l) || (l.group < 0 && gale__cpu_shares_wanted(true))) return false;
     int pixel = l.pixels.dim[l.pixels.n - 1];
     gale__cpu_span_init(&lanes, nest, (const uint8_t[]){(uint8_t)pixel}, 1);
     gale__cpu_finish_find(&q, nest, l.reduce, &lanes, false);
     if (!q.out || q.also || q.scale || (q.bias && q.bias->stride[l.channel] != 1) ||
         (q.other && !q.other->stride[l.channel]))
         return false;
-    double work = (double)l.pixels.count * (double)nest->extent[l.group] * (double)(l.k * l.taps);
-    ns[0] = work * (double)l.channels * 0.038;
-    ns[1] = work * (double)round_up(l.channels, VECTOR) * 0.030;
+    estimate(&l, ns);
     return true;
 }
 
@@ -129,21 +176,30 @@ static void find_taps(gale__cpu_last_window *l)
     }
 }
 
-/* Tasks share groups before they share pixels: each group's weights are then read by few of them. */
+/* Weights of a group: [panels][taps][channels summed][channels], of the last panel perhaps fewer. */
+static int64_t panels_of(const gale__cpu_last_window *l) { return parts(l->channels, l->wide); }
+static int64_t weights_of(const gale__cpu_last_window *l) { return l->taps * l->k * padded(l); }
+
+/* Tasks share groups, or the channels of dense ones, before they share pixels: each panel of weights is then read by
+ * few of them. */
 static void divide(gale__cpu_last_window *l)
 {
-    int64_t width = gale__parallel_now(), groups = l->nest->extent[l->group], tiles = parts(l->pixels.count, PIXELS);
+    int64_t width = gale__parallel_now(), units = l->groups * panels_of(l), tiles = parts(l->pixels.count, l->tile);
     for (l->block = BLOCK_TILES;; l->block /= 2) {
         l->blocks = parts(tiles, l->block);
-        l->parts = width < 2 ? 1 : least(groups, parts(TASKS_EACH * width, l->blocks));
+        l->parts = width < 2 ? 1 : least(units, parts(TASKS_EACH * width, l->blocks));
         if (width < 2 || l->block == 1 || l->blocks * l->parts >= 2 * width) break;
     }
+    l->some = l->turn = l->k;
+    if (gale__simd_is_wide()) {
+        l->some = least(l->k, NEAR_CHANNELS);
+        l->turn = round_up(parts(l->k, parts(l->taps * l->k, K_STEPS)), l->some);
+    }
     l->private_bytes =
-        (size_t)(l->block * l->taps * PIXELS) * sizeof(float *) + (size_t)(groups * l->k) * sizeof(float);
+        (size_t)(l->block * l->taps * l->tile) * sizeof(float *) + (size_t)(l->groups * l->k) * sizeof(float);
+    l->private_bytes = (l->private_bytes + 63) / 64 * 64;
+    if (l->turn < l->k) l->private_bytes += (size_t)(l->block * l->tile * l->wide) * sizeof(float);
 }
-
-static int64_t panel_of(const gale__cpu_last_window *l) { return l->taps * l->k * VECTOR; }
-static int64_t panels_of(const gale__cpu_last_window *l) { return parts(l->channels, VECTOR); }
 
 bool gale__cpu_last_window_find(gale__cpu_last_window *l, const gale__nest *nest)
 {
@@ -162,114 +218,179 @@ bool gale__cpu_last_window_find(gale__cpu_last_window *l, const gale__nest *nest
     for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
         if (w->stride[d]) words[n++] = (uint64_t)nest->extent[d], words[n++] = (uint64_t)w->stride[d];
     words[n++] = (uint64_t)l->deep;
-    l->panels =
-        (gale__cpu_panels){w->buffer, (size_t)(nest->extent[l->group] * panels_of(l) * panel_of(l)) * sizeof(float),
-            gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
+    l->panels = (gale__cpu_panels){w->buffer, (size_t)(l->groups * weights_of(l)) * sizeof(float),
+        gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
     return true;
 }
 
-/* [groups][panels][taps][channels summed][16] */
+/* One panel of a group, of channels from c0 on: [channels summed / some][taps][some][channels]. */
+static float *make_panel(const gale__cpu_last_window *l, int64_t group, int64_t c0, const float *from, float *to)
+{
+    int64_t at[GALE__NEST_DIMS] = {0}, wide = least(l->wide, padded(l) - c0), next = l->w->stride[l->channel];
+    if (l->group >= 0) at[l->group] = group;
+    for (int64_t k0 = 0; k0 < l->k; k0 += l->some)
+        for (int64_t t = 0; t < l->taps; t++)
+            for (int64_t k = k0; k < least(k0 + l->some, l->k); k++, to += wide) {
+                gale__cpu_span_seek(&l->steps, t, at);
+                at[l->deep] = k;
+                const float *w = from + gale__cpu_address(l->w, at, l->nest->n_outer + l->nest->n_inner) + c0 * next;
+                for (int64_t v = 0; v < wide; v++) to[v] = c0 + v < l->channels ? w[v * next] : 0;
+            }
+    return to;
+}
+
 void gale__cpu_last_window_make_panels(const gale__cpu_last_window *l, const void *from, void *to)
 {
-    const gale__nest_access *w = l->w;
     float *p = to;
-    for (int64_t i = 0; i < l->nest->extent[l->group] * panels_of(l); i++)
-        for (int64_t t = 0; t < l->taps; t++)
-            for (int64_t k = 0; k < l->k; k++)
-                for (int64_t v = 0; v < VECTOR; v++, p++) {
-                    int64_t c = i % panels_of(l) * VECTOR + v, at[GALE__NEST_DIMS] = {0};
-                    at[l->group] = i / panels_of(l), at[l->channel] = c, at[l->deep] = k;
-                    gale__cpu_span_seek(&l->steps, t, at);
-                    int n_dims = l->nest->n_outer + l->nest->n_inner;
-                    *p = c < l->channels ? ((const float *)from)[gale__cpu_address(w, at, n_dims)] : 0;
-                }
+    for (int64_t g = 0; g < l->groups; g++)
+        for (int64_t c = 0; c < l->channels; c += l->wide) p = make_panel(l, g, c, from, p);
 }
 
 typedef struct run {
     const gale__cpu_last_window *l;
     void *const *buffers;
+    void (*spread)(const gale__simd_spread *d, int64_t pixels);
 } run;
 
-/* Where the pixels of a tile are for each tap, in the first group. */
-static void place_tile(const run *r, int64_t first, int64_t pixels, const float *zeros, const float **lane)
+/* A pixel: its coordinates, where it is in the map, and what the guards say of it. */
+typedef struct place {
+    int64_t at[GALE__NEST_DIMS], in[2];
+    const float *from;
+} place;
+
+static void seek(const run *r, int64_t pixel, place *p)
 {
     const gale__cpu_last_window *l = r->l;
     const gale__nest_access *x = l->x;
-    int64_t at[GALE__NEST_DIMS] = {0}, extent[2] = {1, 1};
-    for (int g = 0; g < x->n_guards; g++) extent[g] = x->guards[g].extent;
-    for (int64_t i = 0; i < pixels; i++) {
-        int64_t in[2] = {0, 0};
-        gale__cpu_span_seek(&l->pixels, first + i, at);
-        const float *from = (const float *)r->buffers[x->buffer] + gale__cpu_address(x, at, l->nest->n_outer);
-        for (int g = 0; g < x->n_guards; g++) {
-            in[g] = x->guards[g].c0;
-            for (int d = 0; d < l->nest->n_outer; d++) in[g] += x->guards[g].coef[d] * at[d];
-        }
-        for (int64_t t = 0; t < l->taps; t++) {
-            bool inside = (uint64_t)(in[0] + l->tap_in[t][0]) < (uint64_t)extent[0] &&
-                          (uint64_t)(in[1] + l->tap_in[t][1]) < (uint64_t)extent[1];
-            lane[t * PIXELS + i] = inside ? from + l->tap_at[t] : zeros;
-        }
+    *p = (place){0};
+    gale__cpu_span_seek(&l->pixels, pixel, p->at);
+    p->from = (const float *)r->buffers[x->buffer] + gale__cpu_address(x, p->at, l->nest->n_outer);
+    for (int g = 0; g < x->n_guards; g++) {
+        p->in[g] = x->guards[g].c0;
+        for (int d = 0; d < l->nest->n_outer; d++) p->in[g] += x->guards[g].coef[d] * p->at[d];
     }
 }
 
-/* n tiles of a group; more: the first one brings the next panel of weights nearer. */
-static void sum_group(
-    const run *r, gale__simd_spread d, int64_t group, int64_t first, int64_t pixels, const float *const *lane)
+/* Most pixels have the next one beside them. */
+static void next_pixel(const run *r, int64_t pixel, place *p)
+{
+    const gale__cpu_last_window *l = r->l;
+    int d = l->pixels.dim[l->pixels.n - 1];
+    if (pixel == l->pixels.count) return;
+    if (++p->at[d] == l->nest->extent[d]) {
+        seek(r, pixel, p);
+        return;
+    }
+    p->from += l->x->stride[d];
+    for (int g = 0; g < l->x->n_guards; g++) p->in[g] += l->x->guards[g].coef[d];
+}
+
+/* Where a pixel is for each tap, in the first group. */
+static void place_pixel(const gale__cpu_last_window *l, const place *p, const float *zeros, const float **lane)
+{
+    uint64_t extent[2] = {1, 1};
+    for (int g = 0; g < l->x->n_guards; g++) extent[g] = (uint64_t)l->x->guards[g].extent;
+    for (int64_t t = 0, pitch = l->tile; t < l->taps; t++, lane += pitch) {
+        bool inside =
+            (uint64_t)(p->in[0] + l->tap_in[t][0]) < extent[0] && (uint64_t)(p->in[1] + l->tap_in[t][1]) < extent[1];
+        *lane = inside ? p->from + l->tap_at[t] : zeros;
+    }
+}
+
+/* What the tiles of a task have in common. */
+typedef struct block {
+    int64_t first, pixels, tiles;
+    const float **lane; /* [tiles][taps][most pixels] */
+    float *zeros, *sums;
+} block;
+
+static int64_t tile_pixels(const block *b, int64_t t) { return b->pixels / b->tiles + (t < b->pixels % b->tiles); }
+
+/* Some channels of one tile: its sums go on to the result after the last ones. */
+static void sum_tile(const run *r, gale__simd_spread *d, int64_t pixels, bool last)
+{
+    const gale__cpu_last_window *l = r->l;
+    float *out = d->out;
+    if (!last) d->out = NULL;
+    r->spread(d, pixels);
+    if (last && l->finish.activate) l->finish.activate(out, (size_t)d->lanes, (size_t)pixels, d->out_pitch);
+}
+
+/* A block of pixels by one panel of a group. */
+static void sum_panel(const run *r, const block *b, int64_t group, int64_t c0)
 {
     const gale__cpu_last_window *l = r->l;
     const gale__cpu_finish *q = &l->finish;
-    int64_t tiles = parts(pixels, PIXELS), base = pixels / tiles, more = pixels % tiles, at[GALE__NEST_DIMS] = {0};
+    int64_t at[GALE__NEST_DIMS] = {0};
     int n_outer = l->nest->n_outer, pixel = l->pixels.dim[l->pixels.n - 1];
-    at[l->group] = group;
-    gale__cpu_span_seek(&l->pixels, first, at);
+    if (l->group >= 0) at[l->group] = group;
+    at[l->channel] = c0;
+    gale__cpu_span_seek(&l->pixels, b->first, at);
+    gale__simd_spread d = {.pitch = l->tile,
+        .taps = l->taps,
+        .deep = l->some,
+        .shift = l->group < 0 ? 0 : group * l->x->stride[l->group],
+        .lanes = least(l->wide, l->channels - c0),
+        .out_pitch = q->out->stride[pixel],
+        .other_pitch = q->other ? q->other->stride[pixel] : 0,
+        .w = (const float *)r->buffers[l->w->buffer] + group * weights_of(l) + l->taps * l->k * c0,
+        .lo = q->lo,
+        .hi = q->hi};
     float *out = (float *)r->buffers[q->out->buffer] + gale__cpu_address(q->out, at, n_outer);
-    const float *other = NULL, *start = NULL, *w = r->buffers[l->w->buffer];
+    const float *other = NULL;
     if (q->other) other = (const float *)r->buffers[q->other->buffer] + gale__cpu_address(q->other, at, n_outer);
-    if (q->along) start = (const float *)r->buffers[q->along->buffer] + gale__cpu_address(q->along, at, n_outer);
-    d.out_pitch = q->out->stride[pixel];
-    d.other_pitch = q->other ? q->other->stride[pixel] : 0;
-    d.shift = group * l->x->stride[l->group];
-    for (int64_t p = 0; p < panels_of(l); p++) {
-        d.w = w + (group * panels_of(l) + p) * panel_of(l);
-        d.lanes = least(VECTOR, l->channels - p * VECTOR);
-        d.start = start ? start + p * VECTOR : NULL;
-        for (int64_t t = 0, i = 0, n; t < tiles; t++, i += n) {
-            n = base + (t < more);
-            d.lane = lane + t * l->taps * PIXELS;
-            d.out = out + i * d.out_pitch + p * VECTOR;
-            d.other = other ? other + i * d.other_pitch + p * VECTOR : NULL;
-            gale__simd_get()->spread(&d, n);
-            if (q->activate) q->activate(d.out, (size_t)d.lanes, (size_t)n, d.out_pitch);
+    if (q->along) d.start = (const float *)r->buffers[q->along->buffer] + gale__cpu_address(q->along, at, n_outer);
+    const float *w = d.w;
+    int64_t shift = d.shift;
+    for (int64_t k0 = 0; k0 < l->k; k0 += l->turn) {
+        d.k = least(l->turn, l->k - k0);
+        d.shift = shift + k0;
+        d.w = w + k0 * l->taps * (d.lanes > VECTOR ? l->wide : VECTOR);
+        d.more = k0 > 0;
+        for (int64_t t = 0, i = 0, n; t < b->tiles; t++, i += n) {
+            n = tile_pixels(b, t);
+            d.lane = b->lane + t * l->taps * l->tile;
+            d.sums = b->sums + t * l->tile * l->wide;
+            d.out = out + i * d.out_pitch;
+            d.other = other ? other + i * d.other_pitch : NULL;
+            sum_tile(r, &d, n, k0 + l->turn >= l->k);
         }
     }
 }
 
-/* Task: a block of tiles, and some of the groups. */
+static void place_block(const run *r, const block *b)
+{
+    place p;
+    seek(r, b->first, &p);
+    for (int64_t t = 0, pixel = b->first; t < b->tiles; t++)
+        for (int64_t i = 0; i < tile_pixels(b, t); i++, next_pixel(r, ++pixel, &p))
+            place_pixel(r->l, &p, b->zeros, b->lane + t * r->l->taps * r->l->tile + i);
+}
+
+/* Task: a block of tiles, and some of the groups' panels. */
 static void window_task(void *arg, size_t task, int worker)
 {
     const run *r = arg;
     const gale__cpu_last_window *l = r->l;
-    int64_t groups = l->nest->extent[l->group], part = (int64_t)task % l->parts, block = (int64_t)task / l->parts,
-            each = parts(groups, l->parts), most = parts(l->pixels.count, l->blocks), first = block * most,
-            pixels = least(most, l->pixels.count - first), tiles = parts(pixels, PIXELS);
+    int64_t panels = panels_of(l), units = l->groups * panels, part = (int64_t)task % l->parts,
+            each = parts(units, l->parts), most = parts(l->pixels.count, l->blocks);
     char *memory = gale__cpu_scratch_take(GALE__CPU_SCRATCH_PRIVATE, l->private_bytes);
-    const float **lane = (const float **)(void *)memory;
-    float *zeros = (float *)(void *)(lane + l->block * l->taps * PIXELS);
-    gale__simd_spread d = {.taps = l->taps, .k = l->k, .lo = l->finish.lo, .hi = l->finish.hi};
+    size_t sums = (size_t)(l->block * l->tile * l->wide) * sizeof(float);
+    block b = {.first = (int64_t)task / l->parts * most, .lane = (const float **)(void *)memory};
     (void)worker;
-    if (l->x->n_guards) memset(zeros, 0, (size_t)(groups * l->k) * sizeof *zeros);
-    for (int64_t t = 0, i = 0, n; t < tiles; t++, i += n) {
-        n = pixels / tiles + (t < pixels % tiles);
-        place_tile(r, first + i, n, zeros, lane + t * l->taps * PIXELS);
-    }
-    for (int64_t g = part * each; pixels > 0 && g < least(groups, (part + 1) * each); g++)
-        sum_group(r, d, g, first, pixels, lane);
+    b.pixels = least(most, l->pixels.count - b.first);
+    b.tiles = parts(b.pixels, l->tile);
+    b.zeros = (float *)(void *)(b.lane + l->block * l->taps * l->tile);
+    if (l->turn < l->k) b.sums = (float *)(void *)(memory + l->private_bytes - sums);
+    if (l->x->n_guards) memset(b.zeros, 0, (size_t)(l->groups * l->k) * sizeof *b.zeros);
+    if (b.pixels > 0) place_block(r, &b);
+    for (int64_t u = part * each; b.pixels > 0 && u < least(units, (part + 1) * each); u++)
+        sum_panel(r, &b, u / panels, u % panels * l->wide);
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_PRIVATE, memory);
 }
 
 void gale__cpu_last_window_run(const gale__cpu_last_window *l, void *const *buffers)
 {
-    run r = {l, buffers};
+    run r = {l, buffers, gale__simd_get()->spread};
     gale__parallel_kernel((size_t)(l->blocks * l->parts), window_task, &r);
 }

@@ -1,6 +1,7 @@
-/* Convolutions by groups over values that are stored channels-last.  Up to 6 pixels, wherever they are, by 16 channels
- * of the result are summed in registers; for each tap a pixel has a pointer to its place in the map, or to zeros, so
- * that borders and ends of rows cost nothing and maps are read in place. */
+/* Convolutions with several taps over values that are stored channels-last: by groups, and with AVX-512 dense ones that
+ * Winograd's transforms do not suit.  Some pixels, wherever they are, by 16 or 32 channels of the result are summed in
+ * registers; for each tap a pixel has a pointer to its place in the map, or to zeros, so that borders and ends of rows
+ * cost nothing and maps are read in place. */
 #ifndef GALE_KERNEL_CPU_LAST_WINDOW_H
 #define GALE_KERNEL_CPU_LAST_WINDOW_H
 #include "kernel/cpu/finish.h"
@@ -12,10 +13,12 @@ typedef struct gale__cpu_last_window {
     const gale__nest_access *x, *w;
     int reduce;
     gale__cpu_finish finish;
-    int group, channel, deep;     /* dimensions: groups, channels of the result in each, channels that are summed */
+    int group, channel, deep;     /* dimensions: groups (-1: dense), their channels of the result and those summed */
     gale__cpu_span pixels, steps; /* the other outer dimensions, and the other inner ones: taps */
-    int64_t channels, k, taps;    /* channels of a group: of the result, and summed */
-    int64_t block, blocks, parts; /* tiles of a task; tasks, by pixels and by groups */
+    int64_t groups, channels, k, taps; /* channels of a group: of the result, and summed */
+    int64_t some, turn; /* channels that taps share while they are near, and those that are summed in registers */
+    int64_t tile, wide; /* most pixels and channels of a tile */
+    int64_t block, blocks, parts;              /* tiles of a task; tasks, by pixels and by groups and panels */
     int64_t tap_at[GALE__LAST_WINDOW_TAPS];    /* from a pixel's first place, in elements */
     int64_t tap_in[GALE__LAST_WINDOW_TAPS][2]; /* added to each guard */
     size_t private_bytes;

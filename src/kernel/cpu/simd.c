@@ -149,11 +149,14 @@ static void add_dot(void (*add)(gale__simd *t))
     table.n_gemms = kept;
 }
 
+enum { LARGE_CACHE = 48 << 10 };
+
 static void make_table(void)
 {
     size_t best = sizeof builds / sizeof *builds - 1;
     while (builds[best].needs & ~gale__cpu_features()) best--;
     builds[best].make(&table);
+    table.small_cache = gale__cpu_near_bytes() && gale__cpu_near_bytes() < LARGE_CACHE;
     for (size_t i = 0; dots[i].add; i++)
         if (!(dots[i].needs & ~gale__cpu_features())) add_dot(dots[i].add);
 }

@@ -194,14 +194,18 @@ typedef struct gale__simd_wide {
     float lo, hi;
 } gale__simd_wide;
 
-/* Up to 6 pixels anywhere by up to 16 channels of a group, channels-last: out as gale__simd_point's, summed over taps
- * and k channels each.  lane: [taps][6], where each pixel is, less `shift`; w: [taps][k][16]. */
-enum { GALE__SPREAD_PIXELS = 6, GALE__SPREAD_CHANNELS = 16 };
+/* Some pixels anywhere by some channels of a group, channels-last: out as gale__simd_point's, summed over taps and k
+ * channels each.  lane: `pitch` pointers for each tap, to where each pixel is, less `shift`; w: [k / deep][taps][deep]
+ * [channels], 16 channels or, with AVX-512 for more than 16, 32: `deep` channels at a time are summed over all taps,
+ * which share their pixels. */
+enum { GALE__SPREAD_PIXELS = 14, GALE__SPREAD_CHANNELS = 32 };
 typedef struct gale__simd_spread {
     float *out;
     const float *const *lane;
     const float *w, *start, *other; /* start, other: may be NULL */
-    int64_t taps, k, shift, out_pitch, other_pitch, lanes;
+    float *sums;                    /* [pixels][32], with AVX-512: where they go if out is NULL, and begin if `more` */
+    bool more;
+    int64_t pitch, taps, k, deep, shift, out_pitch, other_pitch, lanes;
     float lo, hi;
 } gale__simd_spread;
 
@@ -397,6 +401,7 @@ typedef struct gale__simd {
     gale__simd_point_sum
         *point[2][2][GALE__POINT_PIXELS + 1]; /* 1: k_step is 1; 16 and 32 channels; pixels.  NULL: none */
     void (*spread)(const gale__simd_spread *d, int64_t pixels);              /* NULL: not on this instruction set */
+    int spread_pixels, spread_channels;                                      /* most of both */
     void (*wide)(const gale__simd_wide *d, int64_t first, int64_t channels); /* some of its channels, 16 or more */
     void (*tops_by_2)(const gale__simd_pool *d, float *y, int64_t n);        /* n maxima, NaN before all; NULL: none */
     gale__simd_pixels_sum *pixels[2][GALE__POINT_PIXELS + 1]; /* of 16 and 32 channels; NULL: not on this processor */
@@ -407,6 +412,7 @@ typedef struct gale__simd {
     gale__simd_shares shares; /* NULL: not on this processor */
     gale__simd_rows rows;
     gale__simd_winograd winograd[2]; /* m = 2, 4 */
+    bool small_cache;                /* the first one has less than 48 KB: what leads past it weighs more */
 } gale__simd;
 
 /* The table for this processor. */

@@ -67,6 +67,73 @@
                 d->out + i * d->out_pitch + 16 * v, some[v], _mm512_min_ps(hi, _mm512_max_ps(lo, y)));           \
         }                                                                                                        \
     }
+
+#define SPREAD_STEP(P, V)                                                                                         \
+    {                                                                                                             \
+        __m512 u[V];                                                                                              \
+        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) u[v] = _mm512_loadu_ps(w + 16 * v);                   \
+        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) __builtin_prefetch((const char *)(w + 16 * v) + FAR); \
+        _Pragma("GCC unroll 14") for (int i = 0; i < P; i++)                                                      \
+        {                                                                                                         \
+            __m512 x = _mm512_set1_ps(p[i][k]);                                                                   \
+            _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) s[i][v] = _mm512_fmadd_ps(x, u[v], s[i][v]);      \
+        }                                                                                                         \
+    }
+#define SPREAD(P, V)                                                                                             \
+    static void spread_##V##_##P(const gale__simd_spread *d)                                                     \
+    {                                                                                                            \
+        const __mmask16 some[2] = {first_lanes(d->lanes), first_lanes(d->lanes - 16)};                           \
+        const __m512 lo = _mm512_set1_ps(d->lo), hi = _mm512_set1_ps(d->hi);                                     \
+        const float *w = d->w;                                                                                   \
+        int64_t left = d->k, shift = d->shift, deep;                                                             \
+        __m512 s[P][V];                                                                                          \
+        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)                                                      \
+        {                                                                                                        \
+            __m512 start = d->start ? _mm512_maskz_loadu_ps(some[v], d->start + 16 * v) : _mm512_setzero_ps();   \
+            _Pragma("GCC unroll 14") for (int i = 0; i < P; i++) s[i][v] =                                       \
+                d->more ? _mm512_loadu_ps(d->sums + i * GALE__SPREAD_CHANNELS + 16 * v) : start;                 \
+        }                                                                                                        \
+        for (; left > 0; left -= deep, shift += deep) {                                                          \
+            const float *const *lane = d->lane;                                                                  \
+            deep = left < d->deep ? left : d->deep;                                                              \
+            for (int64_t t = d->taps; t > 0; t--, lane += d->pitch) {                                            \
+                const float *p[P];                                                                               \
+                _Pragma("GCC unroll 14") for (int i = 0; i < P; i++) p[i] = lane[i] + shift;                     \
+                for (int64_t k = 0; k < deep; k++, w += 16 * V) SPREAD_STEP(P, V)                                \
+            }                                                                                                    \
+        }                                                                                                        \
+        _Pragma("GCC unroll 14") for (int i = 0; i < P; i++) _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) \
+        {                                                                                                        \
+            __m512 y = s[i][v];                                                                                  \
+            if (!d->out) {                                                                                       \
+                _mm512_storeu_ps(d->sums + i * GALE__SPREAD_CHANNELS + 16 * v, y);                               \
+                continue;                                                                                        \
+            }                                                                                                    \
+            if (d->other)                                                                                        \
+                y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(some[v], d->other + i * d->other_pitch + 16 * v));    \
+            y = _mm512_min_ps(hi, _mm512_max_ps(lo, y));                                                         \
+            _mm512_mask_storeu_ps(d->out + i * d->out_pitch + 16 * v, some[v], y);                               \
+        }                                                                                                        \
+    }
+enum { FAR = 2048 }; /* bytes of weights that are fetched ahead */
+/* clang-format off */
+#define SPREADS(V) \
+    SPREAD(1, V) SPREAD(2, V) SPREAD(3, V) SPREAD(4, V) SPREAD(5, V) SPREAD(6, V) SPREAD(7, V) \
+    SPREAD(8, V) SPREAD(9, V) SPREAD(10, V) SPREAD(11, V) SPREAD(12, V) SPREAD(13, V) SPREAD(14, V)
+SPREADS(1)
+SPREADS(2)
+/* clang-format on */
+
+static void spread(const gale__simd_spread *d, int64_t pixels)
+{
+    static void (*const fn[2][GALE__SPREAD_PIXELS])(const gale__simd_spread *d) = {
+        {spread_1_1, spread_1_2, spread_1_3, spread_1_4, spread_1_5, spread_1_6, spread_1_7, spread_1_8, spread_1_9,
+            spread_1_10, spread_1_11, spread_1_12, spread_1_13, spread_1_14},
+        {spread_2_1, spread_2_2, spread_2_3, spread_2_4, spread_2_5, spread_2_6, spread_2_7, spread_2_8, spread_2_9,
+            spread_2_10, spread_2_11, spread_2_12, spread_2_13, spread_2_14}};
+    fn[d->lanes > 16][pixels - 1](d);
+}
+
 #define VEC __m512
 #define VEC_LANES 16
 #define VEC_(name) _mm512_##name##_ps
@@ -153,7 +220,7 @@ static void sum_points(const gale__simd_point *d, int64_t pixels, int64_t channe
             __m256 start = d->start ? load_first(d->start + 8 * v, some[v]) : _mm256_setzero_ps();              \
             _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) s[i][v] = start;                                \
         }                                                                                                       \
-        for (int64_t t = d->taps; t > 0; t--, lane += GALE__SPREAD_PIXELS) {                                    \
+        for (int64_t t = d->taps; t > 0; t--, lane += d->pitch) {                                               \
             const float *p[P];                                                                                  \
             _Pragma("GCC unroll 6") for (int i = 0; i < P; i++) p[i] = lane[i] + shift;                         \
             for (int64_t k = 0; k < deep; k++, w += 16) {                                                       \
@@ -309,9 +376,14 @@ void SIMD(last)(gale__simd *t)
     POINTS(ENTRY, 1, 1)
     POINTS(ENTRY, 2, 1)
     t->wide = wide;
-#ifndef __AVX512F__
-    t->upright_done = t->point_done = done;
     t->spread = spread;
+#ifdef __AVX512F__
+    t->spread_pixels = 14;
+    t->spread_channels = 32;
+#else
+    t->upright_done = t->point_done = done;
+    t->spread_pixels = 6;
+    t->spread_channels = 16;
 #endif
 }
 #else
