@@ -467,7 +467,7 @@ static void sum_point(const gale__cpu_last *l, const tile *x, int64_t c, int64_t
     bool last = k0 + kn == l->k;
     d.x += x->first * d.step + k0 * d.k_step;
     d.w += c * l->k + k0 * width;
-    d.next = d.x + (l->copies ? PIXELS : x->pixels) * d.step;
+    d.next = kn < l->k ? d.x : d.x + (l->copies ? PIXELS : x->pixels) * d.step;
     d.ahead = d.w + kn * width + turn * (kn * (CHANNELS / 4));
     d.k = kn;
     gale__simd_point_sum *sum = gale__simd_get()->point[d.k_step == 1][d.lanes > VECTOR][x->pixels];
