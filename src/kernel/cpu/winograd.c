@@ -16,11 +16,13 @@
 #define TILES_LEAST 4
 /* Measured, in multiply-adds of a lane: the transforms of one element of a tile, a weight that comes from far memory,
  * a lane of a slim tile, and what plain convolutions take for one multiply-add.  With vectors of 16 lanes (upright
- * tiles), everything but the multiply-adds takes a larger share. */
+ * tiles), everything but the multiply-adds takes a larger share, and with a small first cache (near) the 36 places that
+ * m = 4 stores to. */
 typedef struct costs {
-    double transform, weight, slim;
+    double transform[2], weight, slim; /* transform: m = 2, 4 */
 } costs;
-static const costs usual_costs = {14, 6, 1}, half_costs = {20, 6, 1}, wide_costs = {20, 24, 1.5};
+static const costs usual_costs = {{14, 14}, 6, 1}, half_costs = {{20, 20}, 6, 1}, wide_costs = {{20, 20}, 24, 1.5},
+                   near_costs = {{20, 40}, 24, 1.5};
 #define COST_PLAIN 1.2
 #define COST_HALF 1.25        /* upright tiles of one vector */
 #define COST_MAP 16.0         /* more of those by this over the lanes of a map: small ones fill panels poorly */
@@ -40,6 +42,13 @@ gale__cpu_winograd_panels gale__cpu_winograd_cover(const gale__simd_gemm *gemm, 
     return best;
 }
 
+static const costs *costs_of(void)
+{
+    const gale__simd *simd = gale__simd_get();
+    if (gale__simd_is_wide()) return simd->small_cache ? &near_costs : &wide_costs;
+    return simd->upright_rows ? &half_costs : &usual_costs;
+}
+
 /* Work on one map. */
 static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const gale__simd_gemm *gemm)
 {
@@ -48,10 +57,10 @@ static double cost_of(const gale__cpu_window *w, int64_t m, int64_t rows, const 
     int64_t vector = gemm->nr % 3 ? gemm->nr / 2 : gemm->nr / 3, across = parts(w->x.lanes, m);
     double empty = (double)(round_up(across, vector) - across) / (double)across; /* lanes of transforms, of one row */
     gale__cpu_winograd_panels cover = gale__cpu_winograd_cover(gemm, tiles);
-    const costs *of = gale__simd_is_wide() ? &wide_costs : gale__simd_get()->upright_rows ? &half_costs : &usual_costs;
+    const costs *of = costs_of();
     double lanes = (double)(cover.full * gemm->nr) + of->slim * (double)(cover.slim * gemm->slim);
     return weights * (lanes + of->weight) +
-           points * (double)tiles * (1 + empty / 2) * of->transform * (k + (double)padded);
+           points * (double)tiles * (1 + empty / 2) * of->transform[m == 4] * (k + (double)padded);
 }
 
 static double plain_cost(const gale__cpu_window *w, int64_t rows, const gale__simd_gemm *gemm)
