@@ -135,6 +135,7 @@ static void test_ended(int signal)
 __attribute__((constructor)) static void test_prepare(void)
 {
     signal(SIGTERM, test_ended);
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* what it said before is not lost */
     gale_workarounds_apply();
     setenv("GALE_ALLOW_UNTRUSTED", "1", 0);
     setenv("GALE_WATCHDOG_S", "200", 0); /* a driver that hangs is reported before the test is ended */
