@@ -169,11 +169,12 @@ gale_status gale__vk_submit(gale__vk_stream *s, VkCommandBuffer extra)
     VkCommandBuffer commands[2];
     VkSemaphore waits[GALE__VK_WAITS];
     VkPipelineStageFlags stages[GALE__VK_WAITS];
-    uint64_t values[GALE__VK_WAITS], signal = s->submitted + 1;
+    uint64_t values[GALE__VK_WAITS], signal;
     uint32_t n = 0;
     int batch = -1;
     if (!s->open && !extra && !s->n_waits) return GALE_OK;
     if (s->n_waits) GALE_TRY(make_room(s));
+    signal = s->submitted + 1;
     if (s->open) {
         gale__vk_barrier(d, s->rec.commands, true);
         s->open = false;
