@@ -305,9 +305,11 @@ static void measure(const layer *l)
         }
     double work = 2e-3 * (double)(l->o * b.side * b.side * (l->depthwise ? 1 : l->k) * l->taps * l->taps);
     for (int i = 0; i < LAYOUTS; i++) best[i] *= 1e6;
-    printf("%-30s %8.1f us %6.1f GFLOP/s (%s) | %8.1f us %6.1f GFLOP/s %4.2f (%s) | %8.1f us %6.1f GFLOP/s %4.2f\n",
-        l->name, best[0], work / best[0], gale__cpu_kernel_schedule(c[0].kernel), best[1], work / best[1],
-        best[0] / best[1], gale__cpu_kernel_schedule(c[1].kernel), best[2], work / best[2], best[0] / best[2]);
+    printf("%-30s %8.1f us %6.1f GFLOP/s (%s) | %8.1f us %6.1f GFLOP/s %4.2f (%s)", l->name, best[0], work / best[0],
+        gale__cpu_kernel_schedule(c[0].kernel), best[1], work / best[1], best[0] / best[1],
+        gale__cpu_kernel_schedule(c[1].kernel));
+    if (fits) printf(" | %8.1f us %6.1f GFLOP/s %4.2f", best[2], work / best[2], best[0] / best[2]);
+    printf("\n");
     fflush(stdout);
     for (int k = 0; k < 2; k++) {
         gale__cpu_kernel_destroy(&c[k].kernel);

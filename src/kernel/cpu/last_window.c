@@ -176,7 +176,7 @@ static void find_taps(gale__cpu_last_window *l)
     }
 }
 
-/* Weights of a group: [panels][taps][channels summed][channels], of the last panel perhaps fewer. */
+/* Weights of a group: panels (make_panel), of which the last perhaps has fewer channels. */
 static int64_t panels_of(const gale__cpu_last_window *l) { return parts(l->channels, l->wide); }
 static int64_t weights_of(const gale__cpu_last_window *l) { return l->taps * l->k * padded(l); }
 

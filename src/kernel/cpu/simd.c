@@ -156,7 +156,8 @@ static void make_table(void)
     size_t best = sizeof builds / sizeof *builds - 1;
     while (builds[best].needs & ~gale__cpu_features()) best--;
     builds[best].make(&table);
-    table.small_cache = gale__cpu_near_bytes() && gale__cpu_near_bytes() < LARGE_CACHE;
+    size_t near_bytes = gale__cpu_near_bytes();
+    table.small_cache = near_bytes && near_bytes < LARGE_CACHE;
     for (size_t i = 0; dots[i].add; i++)
         if (!(dots[i].needs & ~gale__cpu_features())) add_dot(dots[i].add);
 }
