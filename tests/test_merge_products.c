@@ -68,12 +68,12 @@ static void queries_are_an_output(og *t)
     og_output(t, q);
 }
 
-/* Queries of one value, keys and values of another; values are scaled on their way. */
+/* Queries of one value, keys and values of another; values pass a Tanh on their way. */
 static void across(og *t)
 {
     gale_value x = OG_INPUT(t, BATCH, ROWS, WIDTH), y = OG_INPUT(t, BATCH, ROWS, WIDTH);
     gale_value q = project(t, x, true), k = project(t, y, true);
-    attend(t, q, k, og_op2(t, "Mul", project(t, y, true), og_number(t, 3)));
+    attend(t, q, k, og_op1(t, "Tanh", project(t, y, true)));
 }
 
 /* --- Products of bytes. --- */

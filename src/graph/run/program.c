@@ -1,5 +1,6 @@
 /* Programs: a graph as it was recognised, on a device, and what its inputs must be.  instances.c has its plans. */
 #include "graph/run/program.h"
+#include "graph/rewrite/fold_scales.h"
 #include "graph/rewrite/merge_groups.h"
 #include "graph/rewrite/merge_products.h"
 #include "graph/rewrite/precision.h"
@@ -39,6 +40,8 @@ gale_status gale_program_create(
     gale_status status = p->plan_inputs ? gale__opgraph_plan_inputs(graph, p->plan_inputs) : GALE_NO_MEMORY;
     if (status == GALE_OK) status = gale__recognise(graph, options && options->no_recognise, &p->arena, p->graph);
     if (status == GALE_OK) status = gale__index_rules(graph, &p->arena, &p->index_rules, &p->n_index_rules);
+    if (status == GALE_OK && !(options && options->no_recognise))
+        status = gale__fold_scales(p->graph, options && options->precision == GALE_PRECISION_F16, &p->arena);
     if (status == GALE_OK && !(options && options->no_recognise) && !device->info.caps.host_functions)
         status = gale__merge_products(p->graph, &p->arena);
     bool units = !(options && options->no_recognise) && device->info.caps.n_matrix,

@@ -21,51 +21,54 @@
         }                                                                                                    \
     }
 #define POINT_NEXT(by) _Pragma("GCC unroll 5") for (int q = 0; q < 5; q++) p[q] += (by);
-#define POINT(P, V, unit)                                                                                        \
-    static void point_##unit##_##V##_##P(const gale__simd_point *d)                                              \
-    {                                                                                                            \
-        const __mmask16 some[2] = {first_lanes(d->lanes), first_lanes(d->lanes - 16)};                           \
-        const __m512 lo = _mm512_set1_ps(d->lo), hi = _mm512_set1_ps(d->hi);                                     \
-        const int64_t step = d->step, k_step = unit ? 1 : d->k_step;                                             \
-        const float *x0 = d->x, *weights = d->w, *p[5];                                                          \
-        int64_t k = d->k;                                                                                        \
-        __m512 s[P][V];                                                                                          \
-        _Pragma("GCC unroll 5") for (int q = 0; q < 5; q++) p[q] = x0 + 3 * q * step;                            \
-        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)                                                      \
-        {                                                                                                        \
-            __m512 start = d->start ? _mm512_maskz_loadu_ps(some[v], d->start + 16 * v) : _mm512_setzero_ps();   \
-            _Pragma("GCC unroll 14") for (int i = 0; i < P; i++)                                                 \
-            {                                                                                                    \
-                s[i][v] = start;                                                                                 \
-                __builtin_prefetch(d->out + i * d->out_pitch + 16 * v, 1);                                       \
-                if (d->other) __builtin_prefetch(d->other + i * d->other_pitch + 16 * v);                        \
-            }                                                                                                    \
-        }                                                                                                        \
-        const float *next = d->next, *ahead = d->ahead;                                                          \
-        for (; unit && k >= 4; k -= 4, weights += 64 * V, next += 64, ahead += 32) {                             \
-            _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) __builtin_prefetch(next + 16 * j);               \
-            __builtin_prefetch(ahead);                                                                           \
-            __builtin_prefetch(ahead + 16);                                                                      \
-            _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) POINT_STEP(P, V, j, weights + 16 * V * j)        \
-                POINT_NEXT(4)                                                                                    \
-        }                                                                                                        \
-        for (; k > 0; k--, weights += 16 * V, ahead += 8) {                                                      \
-            __builtin_prefetch(ahead);                                                                           \
-            if (!unit) {                                                                                         \
-                __builtin_prefetch(p[0] + 16 * k_step);                                                          \
-                __builtin_prefetch(p[(P - 1) / 3] + (P - 1) % 3 * step + 16 * k_step);                           \
-            }                                                                                                    \
-            POINT_STEP(P, V, 0, weights)                                                                         \
-            POINT_NEXT(k_step)                                                                                   \
-        }                                                                                                        \
-        _Pragma("GCC unroll 14") for (int i = 0; i < P; i++) _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) \
-        {                                                                                                        \
-            __m512 y = s[i][v];                                                                                  \
-            if (d->other)                                                                                        \
-                y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(some[v], d->other + i * d->other_pitch + 16 * v));    \
-            _mm512_mask_storeu_ps(                                                                               \
-                d->out + i * d->out_pitch + 16 * v, some[v], _mm512_min_ps(hi, _mm512_max_ps(lo, y)));           \
-        }                                                                                                        \
+#define POINT(P, V, unit)                                                                                            \
+    static void point_##unit##_##V##_##P(const gale__simd_point *d)                                                  \
+    {                                                                                                                \
+        const __mmask16 some[2] = {first_lanes(d->lanes), first_lanes(d->lanes - 16)};                               \
+        const __m512 lo = _mm512_set1_ps(d->lo), hi = _mm512_set1_ps(d->hi);                                         \
+        const int64_t step = d->step, k_step = unit ? 1 : d->k_step;                                                 \
+        const float *x0 = d->x, *weights = d->w, *p[5];                                                              \
+        int64_t k = d->k;                                                                                            \
+        __m512 s[P][V];                                                                                              \
+        _Pragma("GCC unroll 5") for (int q = 0; q < 5; q++) p[q] = x0 + 3 * q * step;                                \
+        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)                                                          \
+        {                                                                                                            \
+            __m512 start = d->start ? _mm512_maskz_loadu_ps(some[v], d->start + 16 * v) : _mm512_setzero_ps();       \
+            _Pragma("GCC unroll 14") for (int i = 0; i < P; i++)                                                     \
+            {                                                                                                        \
+                s[i][v] = start;                                                                                     \
+                __builtin_prefetch(d->out + i * d->out_pitch + 16 * v, 1);                                           \
+            }                                                                                                        \
+        }                                                                                                            \
+        if (d->other) {                                                                                              \
+            _Pragma("GCC unroll 14") for (int i = 0; i < P; i++) _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) \
+                __builtin_prefetch(d->other + i * d->other_pitch + 16 * v);                                          \
+        }                                                                                                            \
+        const float *next = d->next, *ahead = d->ahead;                                                              \
+        for (; unit && k >= 2; k -= 2, weights += 32 * V, next += 32, ahead += 16) {                                 \
+            __builtin_prefetch(next);                                                                                \
+            __builtin_prefetch(next + 16);                                                                           \
+            __builtin_prefetch(ahead);                                                                               \
+            _Pragma("GCC unroll 2") for (int j = 0; j < 2; j++) POINT_STEP(P, V, j, weights + 16 * V * j)            \
+                POINT_NEXT(2)                                                                                        \
+        }                                                                                                            \
+        for (; k > 0; k--, weights += 16 * V, ahead += 8) {                                                          \
+            __builtin_prefetch(ahead);                                                                               \
+            if (!unit) {                                                                                             \
+                __builtin_prefetch(p[0] + 16 * k_step);                                                              \
+                __builtin_prefetch(p[(P - 1) / 3] + (P - 1) % 3 * step + 16 * k_step);                               \
+            }                                                                                                        \
+            POINT_STEP(P, V, 0, weights)                                                                             \
+            POINT_NEXT(k_step)                                                                                       \
+        }                                                                                                            \
+        if (d->other) {                                                                                              \
+            _Pragma("GCC unroll 14") for (int i = 0; i < P; i++) _Pragma("GCC unroll 2") for (int v = 0; v < V; v++) \
+                s[i][v] =                                                                                            \
+                    _mm512_add_ps(s[i][v], _mm512_maskz_loadu_ps(some[v], d->other + i * d->other_pitch + 16 * v));  \
+        }                                                                                                            \
+        _Pragma("GCC unroll 14") for (int i = 0; i < P; i++) _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)     \
+            _mm512_mask_storeu_ps(                                                                                   \
+                d->out + i * d->out_pitch + 16 * v, some[v], _mm512_min_ps(hi, _mm512_max_ps(lo, s[i][v])));         \
     }
 
 #define SPREAD_STEP(P, V)                                                                                         \
