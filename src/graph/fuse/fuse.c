@@ -1,20 +1,23 @@
 /* Runs grouping and emission over a whole graph and puts the kernels in execution order. */
 #include "graph/fuse/fuse.h"
 #include "graph/fuse/layout.h"
+#include "graph/plan/paths.h"
+#include "kernel/cpu/routines.h"
 #include <string.h>
 
 int64_t gale__fuse_root_elements(const gale__prim_graph *g, gale__node n) { return gale__prim_elements(g, n); }
 
-bool gale__fuse_written_dense(int op)
+bool gale__fuse_written_dense(const gale__prim_node *p)
 {
-    switch (op) {
+    double ns[2];
+    switch (p->op) {
     case GALE__PRIM_INPUT:
     case GALE__PRIM_CONST:
     case GALE__PRIM_PUT:
     case GALE__PRIM_SCAN:
     case GALE__PRIM_SORT:
-    case GALE__PRIM_LOOP_OUT:
-    case GALE__PRIM_ROUTINE: return true;
+    case GALE__PRIM_LOOP_OUT: return true;
+    case GALE__PRIM_ROUTINE: return !gale__fast_paths_layouts(p, ns);
     default: return false;
     }
 }
@@ -106,7 +109,11 @@ static gale_status emit_root(gale__fusion *f, gale__node n)
     case GALE__PRIM_SORT: k.kind = GALE__FUSED_SORT; return add_kernel(f, &k);
     case GALE__PRIM_SCAN: k.kind = GALE__FUSED_SCAN; return add_kernel(f, &k);
     case GALE__PRIM_PUT: k.kind = GALE__FUSED_PUT; return add_kernel(f, &k);
-    case GALE__PRIM_ROUTINE: k.kind = GALE__FUSED_ROUTINE; return add_kernel(f, &k);
+    case GALE__PRIM_ROUTINE:
+        k.kind = GALE__FUSED_ROUTINE;
+        k.layouts = (p->n_in && f->last[gale__fuse_base(f, p->in[0])] ? GALE__CPU_LAST_OPERAND : 0) |
+                    (f->last[n] ? GALE__CPU_LAST_RESULT : 0);
+        return add_kernel(f, &k);
     default: break;
     }
     if (p->op == GALE__PRIM_ROLL && !f->options.wraps) return emit_roll(f, n);

@@ -24,6 +24,7 @@ typedef struct gale__fused {
     const char *op;                       /* operators it stands for: "MatMul+Relu" */
     int32_t regions[GALE__FUSED_REGIONS]; /* the same as regions of the graph, the last one first */
     int n_regions;
+    int layouts; /* K_ROUTINE: what is stored channels-last (GALE__CPU_LAST_OPERAND ...) */
 } gale__fused;
 
 typedef struct gale__fusion_options {
@@ -69,8 +70,8 @@ int gale__fuse_joined_axes(const gale__prim_node *p, int64_t *dims);
 /* Element strides of a root's memory, by its layout; and of a reshape of it. */
 void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strides);
 void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);
-/* Whether the result of an operation is not written by a nest, and is therefore always stored as declared. */
-bool gale__fuse_written_dense(int op);
+/* Whether what computes the node does not know of layouts, so that it is always stored as declared. */
+bool gale__fuse_written_dense(const gale__prim_node *p);
 int64_t gale__fuse_root_elements(const gale__prim_graph *g, gale__node n);
 
 /* group.c */

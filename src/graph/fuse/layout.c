@@ -57,7 +57,7 @@ static bool has_channels(const gale__prim_node *p)
 bool gale__layout_may_be_last(const gale__fusion *f, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);
-    return !f->dense[n] && !gale__fuse_written_dense(p->op) && has_channels(p);
+    return !f->dense[n] && !gale__fuse_written_dense(p) && has_channels(p);
 }
 
 static bool multiplied_bytes(const gale__fusion *f, int type)

@@ -4,12 +4,14 @@
  * kernel connects in another way, such as the terms of a sum, should have one layout: they form a set that is flipped
  * as a whole. */
 #include "graph/fuse/layout.h"
+#include "graph/plan/paths.h"
 #include "kernel/cpu/interp.h"
 
 enum { SWEEPS = 4 };
-#define ACROSS 0.25    /* nanoseconds for each byte that is read or written with a stride */
-#define UNFIT 0.2      /* nanoseconds for each multiplication by a kernel that does not support the layout */
-#define WORTH_IT 0.985 /* channels-last is used if the time is at most this share of that with declared layouts */
+#define ACROSS 0.25      /* nanoseconds for each byte that is read or written with a stride */
+#define UNFIT 0.2        /* nanoseconds for each multiplication by a kernel that does not support the layout */
+#define UNFIT_ROUTINE 10 /* times the time of a routine of which only one of the two values is channels-last */
+#define WORTH_IT 0.985   /* channels-last is used if the time is at most this share of that with declared layouts */
 
 /* Two values of one kernel, and its time in nanoseconds by their layouts: [from is last][to is last]. */
 typedef struct pair {
@@ -104,6 +106,15 @@ static void add_kernel(chooser *c, gale__fused *k)
             add_load(c, k, &nest->code[i], kind, time, work);
 }
 
+static void add_routine(chooser *c, const gale__fused *k)
+{
+    const gale__prim_node *p = gale__prim_at(c->f->g, k->root);
+    double ns[2], items = (double)(p->rank && p->dims[0] ? p->dims[0] : 1);
+    if (!gale__fast_paths_layouts(p, ns)) return;
+    ns[0] /= items, ns[1] /= items;
+    add_pair(c, gale__fuse_base(c->f, p->in[0]), k->root, ns[0], ns[0] * UNFIT_ROUTINE, ns[0] * UNFIT_ROUTINE, ns[1]);
+}
+
 static double total(const chooser *c)
 {
     const uint8_t *last = c->f->last;
@@ -188,7 +199,7 @@ static gale_status collect(chooser *c)
     gale__fusion *f = c->f;
     size_t loads = 1;
     for (int i = 0; i < f->n_kernels; i++)
-        if (f->kernels[i].kind == GALE__FUSED_NEST) loads += (size_t)f->kernels[i].nest.n_code;
+        loads += f->kernels[i].kind == GALE__FUSED_NEST ? (size_t)f->kernels[i].nest.n_code : 1;
     c->pairs = gale__calloc(loads, sizeof *c->pairs);
     c->set = gale__calloc((size_t)f->g->count + 1, sizeof *c->set);
     c->list = gale__calloc((size_t)f->g->count + 1, sizeof *c->list);
@@ -200,6 +211,7 @@ static gale_status collect(chooser *c)
     }
     for (int i = 0; i < f->n_kernels; i++)
         if (f->kernels[i].kind == GALE__FUSED_NEST) add_kernel(c, &f->kernels[i]);
+        else if (f->kernels[i].kind == GALE__FUSED_ROUTINE) add_routine(c, &f->kernels[i]);
     return GALE_OK;
 }
 

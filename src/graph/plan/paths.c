@@ -138,6 +138,7 @@ static gale__node make_routine(const gale__claim *c, int row, int64_t total)
     int64_t attr[GALE__ROUTINE_ARGS + GALE__FAST_PATH_ARGS] = {row, (int64_t)c->scratch_bytes};
     memcpy(&attr[GALE__ROUTINE_OPERATIONS], &c->operations, sizeof c->operations);
     attr[GALE__ROUTINE_TRIPS] = c->trips;
+    memcpy(&attr[GALE__ROUTINE_NS], c->ns, sizeof c->ns);
     memcpy(&attr[GALE__ROUTINE_ARGS], c->args, (size_t)c->n_args * sizeof *attr);
     node.op = GALE__PRIM_ROUTINE;
     node.splat = 0;
@@ -149,6 +150,13 @@ static gale__node make_routine(const gale__claim *c, int row, int64_t total)
     node.attr = attr;
     node.n_attr = GALE__ROUTINE_ARGS + c->n_args;
     return gale__prim_push(c->g, &node);
+}
+
+bool gale__fast_paths_layouts(const gale__prim_node *routine, double ns[2])
+{
+    if (routine->op != GALE__PRIM_ROUTINE) return false;
+    memcpy(ns, &routine->attr[GALE__ROUTINE_NS], 2 * sizeof *ns);
+    return ns[1] > 0;
 }
 
 static gale__node turn_back(const gale__claim *c, gale__node routine)

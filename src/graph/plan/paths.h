@@ -25,6 +25,10 @@ typedef struct gale__claim {
     bool together;  /* set by the row: the routine writes all results, of one type, one after another; else only the
                        first */
     bool turned;    /* set by the row: the routine's result has the third and the second last axis exchanged */
+    /* Set by the row if operand 0 and the result may be stored channels-last, of which the first word of the arguments
+     * is told (GALE__CPU_LAST_OPERAND, GALE__CPU_LAST_RESULT): its time as declared, and with both so; 0: it does not.
+     */
+    double ns[2];
     gale__node operand[GALE__FAST_PATH_OPERANDS];
     int n_operands; /* read by the routine; each is stored in memory, dense */
     const void *args;
@@ -69,6 +73,9 @@ const gale__fast_path *gale__fast_paths_at(int i);
 gale_status gale__fast_paths_claim(
     gale__prim_graph *g, gale_device *device, const gale__op_node *node, const gale__node *in, gale__node *out);
 
+/* The times of a routine whose operand 0 and result may be stored channels-last; false: it is none. */
+bool gale__fast_paths_layouts(const gale__prim_node *routine, double ns[2]);
+
 /* For claim functions. */
 gale__prim_node gale__claim_node(const gale__claim *c, gale__node n); /* rank 0 for NIL */
 double gale__claim_attr(const gale__claim *c, const char *name, double fallback);
@@ -86,6 +93,7 @@ enum {
     GALE__ROUTINE_SCRATCH,
     GALE__ROUTINE_OPERATIONS, /* bits of a double */
     GALE__ROUTINE_TRIPS,
-    GALE__ROUTINE_ARGS
+    GALE__ROUTINE_NS, /* bits of two doubles, as in the claim */
+    GALE__ROUTINE_ARGS = GALE__ROUTINE_NS + 2
 };
 #endif

@@ -150,6 +150,8 @@ gale_status gale__planner_routine(gale__planner *p, const gale__fused *k)
         if (!again) c.step.tag.bytes += bytes_of(&plan->g, n->in[i]);
     }
     take_args(n, c.args);
+    double ns[2];
+    if (gale__fast_paths_layouts(n, ns)) c.args[0] = k->layouts;
     memcpy(&c.step.tag.operations, &n->attr[GALE__ROUTINE_OPERATIONS], sizeof c.step.tag.operations);
     c.step.trips = (double)n->attr[GALE__ROUTINE_TRIPS];
     c.step.tag.op = gale__arena_strdup(&plan->arena, k->op);

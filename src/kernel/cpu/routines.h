@@ -34,7 +34,9 @@ size_t gale__cpu_attention_scratch(const gale__cpu_attention *a);
 
 /* Pools of each channel, f32 or, for the largest, bytes: x [n, channels, height, width] to [n, channels, out_height,
  * out_width], dense; elements outside are ignored. */
+enum { GALE__CPU_LAST_OPERAND = 1, GALE__CPU_LAST_RESULT = 2 }; /* what is stored channels-last */
 typedef struct gale__cpu_pool {
+    int64_t layouts; /* flags */
     int64_t n, channels, height, width, out_height, out_width, rows, columns;
     int64_t stride[2], dilation[2], low[2];
     int64_t largest; /* the largest element, else the sum */
