@@ -117,8 +117,8 @@ static void by_group(build *b, const shape *s)
     finish(b, s, add_reduce(b, GALE__SUM, GALE_F32, GALE_F32, product), h, w);
 }
 
-/* One run of the kernel with so many threads; NULL: it cannot be made. */
-static bool run_with(build *b, int threads, void **buffers, bool wanted)
+/* One run of the kernel with so many threads; NULL: it cannot be made.  tiles: by Winograd's transforms. */
+static bool run_with(build *b, int threads, void **buffers, bool wanted, bool *tiles)
 {
     gale__limits limits = {.threads = threads};
     gale__cpu_kernel *k = NULL;
@@ -127,6 +127,7 @@ static bool run_with(build *b, int threads, void **buffers, bool wanted)
     if (ok) {
         gale__cpu_panels p = gale__cpu_kernel_panels(k);
         bool last = strstr(gale__cpu_kernel_schedule(k), "channels last") != NULL;
+        *tiles = strstr(gale__cpu_kernel_schedule(k), "winograd") != NULL;
         void *made = p.bytes ? gale__alloc_aligned(64, p.bytes) : NULL, *plain = buffers[WEIGHTS];
         if (!CHECK(last == (wanted && gale__simd_get()->wide)))
             printf("  schedule: %s\n", gale__cpu_kernel_schedule(k));
@@ -140,9 +141,12 @@ static bool run_with(build *b, int threads, void **buffers, bool wanted)
     return ok;
 }
 
-static void check(build *b, const char *what, const shape *s, bool wanted)
+/* Errors of tiles are relative to the sums around them, not to what is left after limits.  Returns whether there are
+ * any. */
+static bool check(build *b, const char *what, const shape *s, bool wanted)
 {
-    float *at[BUFFERS_MOST + 2], *results[3];
+    float *at[BUFFERS_MOST + 2], *results[3], usual = 6 * sqrtf(9 * (float)s->c);
+    bool tiles = false;
     int n = b->nest.n_buffers, out = n - 1, wrong = 0;
     int64_t size = b->buffers[out].elements;
     for (int i = 0; i < n; i++) {
@@ -157,15 +161,17 @@ static void check(build *b, const char *what, const shape *s, bool wanted)
     for (int i = 0; i < 2; i++) {
         void *buffers[BUFFERS_MOST + 2];
         for (int k = 0; k < n; k++) buffers[k] = k == out ? results[i] : at[k];
-        run_with(b, i ? 4 : 1, buffers, wanted);
+        run_with(b, i ? 4 : 1, buffers, wanted, &tiles);
     }
-    for (int64_t i = 0; i < size; i++) wrong += !(fabsf(results[0][i] - at[out][i]) <= 2e-5f * (1 + fabsf(at[out][i])));
+    for (int64_t i = 0; i < size; i++)
+        wrong += !(fabsf(results[0][i] - at[out][i]) <= 2e-5f * (1 + (tiles ? usual : fabsf(at[out][i]))));
     bool same = !memcmp(results[0], results[1], (size_t)(size + 1) * sizeof(float)) && results[0][size] == 0;
     if (!CHECK(!wrong && same))
         printf("  %s %d x %d, %d to %d channels, form %d: %d wrong\n", what, (int)s->h, (int)s->w, (int)s->c, (int)s->o,
             s->form, wrong);
     for (int i = 0; i < n; i++) gale__free(at[i]);
     for (int i = 0; i < 3; i++) gale__free(results[i]);
+    return tiles;
 }
 
 TEST(points)
@@ -223,6 +229,46 @@ TEST(groups)
     check_create_faults(&b.nest);
 }
 
+/* Winograd's transforms of both sizes: maps and channels that fill no tile or vector, without borders, several maps. */
+TEST(tiles)
+{
+    static const shape shapes[] = {{1, 16, 8, 8, 16, 3, 1, 1, 1, 0, 1}, {2, 40, 9, 11, 70, 3, 1, 1, 1, 0, 1},
+        {1, 18, 7, 30, 36, 3, 1, 1, 1, 0, 1}, {3, 33, 6, 5, 17, 3, 1, 0, 1, 0, 1},
+        {1, 100, 29, 13, 32, 3, 1, 1, 1, 0, 1}, {1, 64, 24, 26, 64, 3, 1, 0, 1, 0, 1},
+        {2, 520, 7, 7, 48, 3, 1, 1, 1, 0, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 8; form++) {
+            static const int forms[] = {0, LIMITED, SWISH | MORE, ADDED | LIMITED};
+            shape s = shapes[i];
+            build b;
+            s.form = FROM_LAST | TO_LAST | forms[form % 4];
+            by_group(&b, &s);
+            setenv("GALE_WINOGRAD", form < 4 ? "2" : "4", 1);
+            bool tiles = check(&b, "tiles over", &s, gale__simd_is_wide());
+            if (i == 0 && form == 0) check_create_faults(&b.nest);
+            unsetenv("GALE_WINOGRAD");
+            CHECK_EQ(tiles, gale__simd_is_wide());
+        }
+}
+
+/* Few channels as declared, results channels-last. */
+TEST(first_layers)
+{
+    static const shape shapes[] = {{1, 3, 20, 23, 40, 3, 2, 1, 1, 0, 1}, {2, 3, 17, 19, 16, 7, 2, 3, 1, 0, 1},
+        {1, 4, 16, 16, 70, 4, 4, 0, 1, 0, 1}, {3, 1, 12, 9, 24, 5, 1, 2, 1, 0, 1}, {1, 2, 30, 31, 33, 3, 1, 0, 1, 0, 1},
+        {1, 3, 33, 15, 8, 2, 3, 1, 1, 0, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 3; form++) {
+            static const int forms[] = {0, LIMITED, SWISH | MORE};
+            shape s = shapes[i];
+            build b;
+            s.form = TO_LAST | forms[form];
+            by_group(&b, &s);
+            check(&b, "first layer over", &s, gale__simd_is_wide() && s.c > 1);
+            if (i == 0 && form == 0) check_create_faults(&b.nest);
+        }
+}
+
 /* Others have no such kernel, and are right nevertheless. */
 TEST(others)
 {
@@ -246,4 +292,4 @@ TEST(others)
     check_create_faults(&b.nest);
 }
 
-TESTS(ROW(points), ROW(channels), ROW(groups), ROW(others))
+TESTS(ROW(points), ROW(channels), ROW(groups), ROW(tiles), ROW(first_layers), ROW(others))

@@ -76,6 +76,8 @@ static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *i
     else if (kind == GALE__CPU_LAST_POINT && in->inner) add_pair(c, from, to, time[0], time[2], time[2], time[1]);
     else if (kind == GALE__CPU_LAST_BYTES && in->inner) /* may change the layout: not one set */
         c->pairs[c->n_pairs++] = (pair){from, to, {{time[0], time[1] + ACROSS * read}, {unfit, time[1]}}};
+    else if (kind == GALE__CPU_LAST_FIRST && in->inner)
+        c->pairs[c->n_pairs++] = (pair){from, to, {{time[0], time[1]}, {unfit, unfit}}};
     else if (kind && kind != GALE__CPU_LAST_POINT && in->inner) add_pair(c, from, to, time[0], unfit, unfit, time[1]);
     else if (work > 0) add_pair(c, from, to, 0, unfit, unfit, kind && !in->inner ? 0 : unfit);
     else if (in->op == GALE__NEST_TAKE || k->also != GALE__NIL) add_pair(c, from, to, 0, across, across, across);

@@ -6,6 +6,7 @@
 #include "kernel/cpu/direct.h"
 #include "kernel/cpu/last.h"
 #include "kernel/cpu/last_bytes.h"
+#include "kernel/cpu/last_first.h"
 #include "kernel/cpu/last_window.h"
 #include "kernel/cpu/scratch.h"
 #include <string.h>
@@ -19,9 +20,20 @@ struct gale__cpu_kernel {
     gale__cpu_last last;          /* instead of both, if it has a kind */
     gale__cpu_last_bytes bytes;   /* the same */
     gale__cpu_last_window window; /* the same, if it has a nest */
+    gale__cpu_last_first first;   /* the same */
     gale__cpu_scratch_kind private_kind, shared_kind;
     size_t private_bytes, shared_bytes;
 };
+
+/* A shared piece, and a private one for each thread. */
+static gale_status reserve(gale__cpu_kernel *k, size_t private, size_t shared)
+{
+    GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, shared, 1));
+    k->shared_bytes = shared;
+    GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, private, gale__parallel_width()));
+    k->private_bytes = private;
+    return GALE_OK;
+}
 
 static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
 {
@@ -31,19 +43,13 @@ static gale_status prepare(gale__cpu_kernel *k, const gale__nest *nest)
     gale__nest_trim(&k->nest);
     gale__contraction info;
     bool last = gale__cpu_last_find(&k->last, &k->nest);
-    if (last || gale__cpu_last_window_find(&k->window, &k->nest)) {
-        size_t bytes = last ? k->last.private_bytes : k->window.private_bytes;
-        GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, bytes, gale__parallel_width()));
-        k->private_bytes = bytes;
-        return GALE_OK;
-    }
-    if (gale__cpu_last_bytes_find(&k->bytes, &k->nest)) {
-        GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_SHARED, k->bytes.shared_bytes, 1));
-        k->shared_bytes = k->bytes.shared_bytes;
-        GALE_TRY(gale__cpu_scratch_reserve(GALE__CPU_SCRATCH_PRIVATE, k->bytes.private_bytes, gale__parallel_width()));
-        k->private_bytes = k->bytes.private_bytes;
-        return GALE_OK;
-    }
+    if (last) return reserve(k, k->last.private_bytes, 0);
+    if (gale__cpu_last_window_find(&k->window, &k->nest))
+        return reserve(k, k->window.private_bytes, k->window.shared_bytes);
+    if (gale__cpu_last_first_find(&k->first, &k->nest))
+        return reserve(k, k->first.private_bytes, k->first.shared_bytes);
+    if (gale__cpu_last_bytes_find(&k->bytes, &k->nest))
+        return reserve(k, k->bytes.private_bytes, k->bytes.shared_bytes);
     k->contracts = gale__cpu_contract_fits(&k->nest, &info);
     if (k->contracts) GALE_TRY(gale__cpu_contract_init(&k->contract, &k->nest, &info));
     else GALE_TRY(gale__cpu_direct_init(&k->direct, &k->nest));
@@ -119,6 +125,7 @@ void gale__cpu_kernel_run(const gale__cpu_kernel *k, void *const *buffers)
     bool aliased = outputs_aliased(k, buffers);
     if (k->last.kind) gale__cpu_last_run(&k->last, buffers);
     else if (k->window.nest) gale__cpu_last_window_run(&k->window, buffers);
+    else if (k->first.nest) gale__cpu_last_first_run(&k->first, buffers);
     else if (k->bytes.kind) gale__cpu_last_bytes_run(&k->bytes, buffers);
     else if (k->contracts) gale__cpu_contract_run(&k->contract, buffers, aliased);
     else gale__cpu_direct_run(&k->direct, buffers, aliased);
@@ -129,6 +136,7 @@ bool gale__cpu_kernel_in_place(const gale__cpu_kernel *k, int buffer)
     if (k->nest.n_stores != 1) return false;
     if (k->last.kind) return k->last.finish.other && k->last.finish.other->buffer == buffer;
     if (k->window.nest) return k->window.finish.other && k->window.finish.other->buffer == buffer;
+    if (k->first.nest) return false;
     if (k->bytes.kind)
         return k->bytes.requant.skip && k->bytes.requant.skip->buffer == buffer && k->bytes.x.access->buffer != buffer;
     for (int i = 0; i < k->nest.n_accesses && k->contracts; i++)
@@ -140,6 +148,7 @@ gale__cpu_panels gale__cpu_kernel_panels(const gale__cpu_kernel *k)
 {
     if (k->last.kind) return k->last.panels;
     if (k->window.nest) return k->window.panels;
+    if (k->first.nest) return k->first.panels;
     if (k->bytes.kind) return k->bytes.panels;
     if (!k->contracts) return (gale__cpu_panels){.buffer = -1};
     return k->contract.panels.bytes ? k->contract.panels : k->contract.a_panels;
@@ -149,6 +158,7 @@ void gale__cpu_kernel_make_panels(const gale__cpu_kernel *k, void *from, void *t
 {
     if (k->last.kind) gale__cpu_last_make_panels(&k->last, from, to);
     else if (k->window.nest) gale__cpu_last_window_make_panels(&k->window, from, to);
+    else if (k->first.nest) gale__cpu_last_first_make_panels(&k->first, from, to);
     else if (k->bytes.kind) gale__cpu_last_bytes_make_panels(&k->bytes, from, to);
     else gale__cpu_contract_make_panels(&k->contract, from, to);
 }
@@ -157,7 +167,8 @@ const char *gale__cpu_kernel_schedule(const gale__cpu_kernel *k)
 {
     bool depth = k->last.kind == GALE__CPU_LAST_DEPTH || k->bytes.kind == GALE__CPU_LAST_BYTES_DEPTH;
     if (k->bytes.kind && k->bytes.tiles) return "tiles of pixels, channels last";
-    if (k->window.nest) return "by group, channels last";
+    if (k->window.nest) return k->window.winograd.m ? "winograd, channels last" : "by group, channels last";
+    if (k->first.nest) return "first layer, channels last";
     if (k->last.kind || k->bytes.kind) return depth ? "by channel, channels last" : "pixels, channels last";
     if (k->contracts && k->contract.channel.weights) return "by channel";
     if (k->contracts && k->contract.winograd.weights) return "winograd";

@@ -34,6 +34,7 @@ typedef enum gale__cpu_last_kind {
     GALE__CPU_LAST_POINT,
     GALE__CPU_LAST_DEPTH,
     GALE__CPU_LAST_WINDOW, /* by groups, and with AVX-512 others with several taps */
+    GALE__CPU_LAST_FIRST,  /* with AVX-512 over few channels, from values as declared to channels-last alone */
     GALE__CPU_LAST_BYTES,
     GALE__CPU_LAST_BYTES_DEPTH
 } gale__cpu_last_kind;

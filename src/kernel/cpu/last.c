@@ -5,6 +5,7 @@
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
 #include "kernel/cpu/last_bytes.h"
+#include "kernel/cpu/last_first.h"
 #include "kernel/cpu/last_window.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/walk.h"
@@ -212,6 +213,7 @@ gale__cpu_last_kind gale__cpu_last_could(const gale__nest *nest, double ns[3])
     gale__cpu_last_kind kind = look(nest, &l);
     const gale__cpu_finish *q = &l.finish;
     if (!kind && gale__cpu_last_window_could(nest, ns)) return GALE__CPU_LAST_WINDOW;
+    if (!kind && gale__cpu_last_first_could(nest, ns)) return GALE__CPU_LAST_FIRST;
     if (!kind) return gale__cpu_last_bytes_could(nest, ns);
     if (!find_finish(&l, false) || q->scale || (q->bias && q->bias->stride[l.channel] != 1) ||
         (q->other && (kind == GALE__CPU_LAST_DEPTH || !q->other->stride[l.channel])))

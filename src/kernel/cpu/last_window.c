@@ -5,6 +5,7 @@
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
 #include "kernel/cpu/last.h"
+#include "kernel/cpu/last_winograd.h"
 #include "kernel/cpu/scratch.h"
 #include "kernel/cpu/walk.h"
 #include <math.h>
@@ -117,11 +118,10 @@ static int64_t padded(const gale__cpu_last_window *l) { return round_up(l->chann
 /* By Winograd's transforms, where these are better: 3 x 3 taps side by side. */
 static double winograd_ns(const gale__cpu_last_window *l, const costs *of)
 {
-    const gale__nest_access *x = l->x;
-    int n = l->pixels.n, column = l->pixels.dim[n - 1], row = n > 1 ? l->pixels.dim[n - 2] : -1, side = l->steps.dim[1];
+    int n = l->pixels.n, column = l->pixels.dim[n - 1], row;
     int64_t best;
-    if (n < 2 || l->steps.n != 2 || l->steps.extent[0] != 3 || l->steps.extent[1] != 3) return INFINITY;
-    if (x->stride[column] != x->stride[side] || x->stride[row] != x->stride[l->steps.dim[0]]) return INFINITY;
+    if (!gale__cpu_last_winograd_fits(l)) return INFINITY;
+    row = l->pixels.dim[n - 2];
     gale__cpu_window w = {.x = {.lanes = l->nest->extent[column], .taps = 3, .step = 1, .hop = 1, .unit = 1},
         .y = {.lanes = l->nest->extent[row], .taps = 3, .step = 1, .hop = 1, .unit = 1},
         .rest = {.n = 1, .count = l->k},
@@ -130,6 +130,14 @@ static double winograd_ns(const gale__cpu_last_window *l, const costs *of)
         gale__cpu_winograd_cost(&w, l->channels, gale__simd_gemm_find(gale__simd_plain(GALE__SIMD_TYPE_F32)), &best);
     double maps = (double)l->pixels.count / (double)(w.x.lanes * w.y.lanes);
     return best && gale__cpu_winograd_asked() ? cost * maps * of->winograd[best == 4] : INFINITY;
+}
+
+/* By plain sums, channels-last. */
+static double sums_ns(const gale__cpu_last_window *l)
+{
+    const costs *of = gale__simd_get()->small_cache ? &small_costs : &large_costs;
+    return (double)l->pixels.count * (double)(l->groups * l->k * l->taps) * (double)padded(l) *
+           of->last[l->channels > VECTOR];
 }
 
 /* With AVX2 nanoseconds of one core of a Zen 3 EPYC, as those of the other kernels (last.c). */
@@ -144,7 +152,8 @@ static void estimate(const gale__cpu_last_window *l, double ns[2])
     const costs *of = gale__simd_get()->small_cache ? &small_costs : &large_costs;
     ns[0] = work * (double)l->channels * (l->group < 0 ? of->dense : of->group);
     if (l->group < 0) ns[0] = fmin(ns[0], winograd_ns(l, of));
-    ns[1] = work * (double)padded(l) * of->last[l->channels > VECTOR];
+    int64_t m;
+    ns[1] = fmin(sums_ns(l), gale__cpu_last_winograd_ns(l, &m));
 }
 
 bool gale__cpu_last_window_could(const gale__nest *nest, double ns[2])
@@ -220,6 +229,7 @@ bool gale__cpu_last_window_find(gale__cpu_last_window *l, const gale__nest *nest
     words[n++] = (uint64_t)l->deep;
     l->panels = (gale__cpu_panels){w->buffer, (size_t)(l->groups * weights_of(l)) * sizeof(float),
         gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
+    if (l->group < 0) gale__cpu_last_winograd_find(l, sums_ns(l));
     return true;
 }
 
@@ -242,6 +252,10 @@ static float *make_panel(const gale__cpu_last_window *l, int64_t group, int64_t 
 void gale__cpu_last_window_make_panels(const gale__cpu_last_window *l, const void *from, void *to)
 {
     float *p = to;
+    if (l->winograd.m) {
+        gale__cpu_last_winograd_make_panels(l, from, to);
+        return;
+    }
     for (int64_t g = 0; g < l->groups; g++)
         for (int64_t c = 0; c < l->channels; c += l->wide) p = make_panel(l, g, c, from, p);
 }
@@ -392,5 +406,9 @@ static void window_task(void *arg, size_t task, int worker)
 void gale__cpu_last_window_run(const gale__cpu_last_window *l, void *const *buffers)
 {
     run r = {l, buffers, gale__simd_get()->spread};
+    if (l->winograd.m) {
+        gale__cpu_last_winograd_run(l, buffers);
+        return;
+    }
     gale__parallel_kernel((size_t)(l->blocks * l->parts), window_task, &r);
 }

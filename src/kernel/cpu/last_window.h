@@ -8,6 +8,15 @@
 #include "kernel/cpu/interp.h"
 
 enum { GALE__LAST_WINDOW_TAPS = 49 };
+/* Tiles of Winograd's transforms (last_winograd.h). */
+typedef struct gale__cpu_last_tiles {
+    int64_t m, points;           /* m 0: not used; results of a tile along an axis, (m + 2)^2 */
+    gale__cpu_span maps;         /* pixels but rows and columns */
+    int64_t down, across, tiles; /* of a map; all */
+    int64_t block, together;     /* tiles of a block; blocks that are transformed at once */
+    int64_t point, products;     /* floats of a point of a block: of its places, of products by a panel */
+} gale__cpu_last_tiles;
+
 typedef struct gale__cpu_last_window {
     const gale__nest *nest; /* NULL: none of these */
     const gale__nest_access *x, *w;
@@ -21,7 +30,8 @@ typedef struct gale__cpu_last_window {
     int64_t block, blocks, parts;              /* tiles of a task; tasks, by pixels and by groups and panels */
     int64_t tap_at[GALE__LAST_WINDOW_TAPS];    /* from a pixel's first place, in elements */
     int64_t tap_in[GALE__LAST_WINDOW_TAPS][2]; /* added to each guard */
-    size_t private_bytes;
+    gale__cpu_last_tiles winograd;
+    size_t private_bytes, shared_bytes;
     gale__cpu_panels panels;
 } gale__cpu_last_window;
 /* Whether the nest is one of these, with values that are stored so. */

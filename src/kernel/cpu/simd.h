@@ -336,12 +336,23 @@ enum { GALE__SHARES_ROW = 64 };
  * them after n are read and written too. */
 #define GALE__WINOGRAD_A 0.75f
 #define GALE__WINOGRAD_B 1.5f
+/* A tile of products, points `point` apart, back to down by across results of so many channels: y =
+ * min(max(sums + start + other, lo), hi). */
+typedef struct gale__simd_tile_back {
+    float *out;
+    const float *products, *start, *other; /* start, other: may be NULL */
+    int64_t point, row_pitch, pitch, other_row, other_pitch, down, across, lanes;
+    float lo, hi;
+} gale__simd_tile_back;
 typedef struct gale__simd_winograd {
     void (*split)(float *d, int64_t pitch, const float *s, size_t n); /* d[p][i] = s[m i + p] */
     /* the m + 2 (m) rows of d from the m + 2 rows of s, of which only the beginnings are known */
     void (*in)(float *d, int64_t pitch, const float *const *s, size_t n);
     void (*out)(float *d, int64_t pitch, const float *const *s, size_t n);
     void (*woven)(float *d, const float *const *s, size_t n); /* out, row p in d[m i + p] */
+    /* channels-last: a tile's n channels, a vector or more, from its (m + 2)^2 places to as many points; and back */
+    void (*place)(float *to, int64_t point, const float *const *place, size_t n);
+    void (*back)(const gale__simd_tile_back *d);
 } gale__simd_winograd;
 
 /* y[r][i] = start + the sum of w[4 q + t] x[r][offset[q] + i * step + t], step 1 or 2, rows of x `pitch` apart; up

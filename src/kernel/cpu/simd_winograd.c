@@ -150,8 +150,82 @@ M_INLINE void weave_2(float *d, const lanes *y)
 TRANSFORMS(2)
 TRANSFORMS(4)
 
+/* Of rows that end within a vector. */
+M_INLINE lanes load_some(const float *p, int64_t n)
+{
+    lanes v = {0};
+    memcpy(&v, p, (n < (int64_t)LANES ? (size_t)n : LANES) * sizeof *p);
+    return v;
+}
+M_INLINE void store_some(float *p, lanes v, int64_t n)
+{
+    if (n >= (int64_t)LANES) store(p, v);
+    else memcpy(p, &v, (size_t)n * sizeof *p);
+}
+
+/* A NaN stays. */
+M_INLINE lanes limit(lanes v, float lo, float hi)
+{
+    lanes low = lo - (lanes){0}, high = hi - (lanes){0};
+#if defined(__AVX512F__)
+    return (lanes)_mm512_min_ps((__m512)high, _mm512_max_ps((__m512)low, (__m512)v));
+#elif defined(__AVX__)
+    return (lanes)_mm256_min_ps((__m256)high, _mm256_max_ps((__m256)low, (__m256)v));
+#else
+    for (int i = 0; i < (int)LANES; i++) v[i] = v[i] < low[i] ? low[i] : v[i] > high[i] ? high[i] : v[i];
+    return v;
+#endif
+}
+
+#define TILES(M)                                                                                                \
+    static void place_##M(float *to, int64_t point, const float *const *place, size_t n)                        \
+    {                                                                                                           \
+        enum { SIDE = (M) + 2 };                                                                                \
+        for (size_t at = 0; at < n; at += LANES) { /* the last vector overlaps the one before */                \
+            size_t i = at + LANES < n ? at : n - LANES;                                                         \
+            lanes half[SIDE][SIDE], v[SIDE], y[SIDE];                                                           \
+            _Pragma("GCC unroll 8") for (int c = 0; c < SIDE; c++)                                              \
+            {                                                                                                   \
+                _Pragma("GCC unroll 8") for (int r = 0; r < SIDE; r++) v[r] = load(place[r * SIDE + c] + i);    \
+                in_of_##M(v, y);                                                                                \
+                _Pragma("GCC unroll 8") for (int r = 0; r < SIDE; r++) half[r][c] = y[r];                       \
+            }                                                                                                   \
+            _Pragma("GCC unroll 8") for (int r = 0; r < SIDE; r++)                                              \
+            {                                                                                                   \
+                in_of_##M(half[r], y);                                                                          \
+                _Pragma("GCC unroll 8") for (int c = 0; c < SIDE; c++)                                          \
+                    store(to + (r * SIDE + c) * point + (int64_t)i, y[c]);                                      \
+            }                                                                                                   \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void back_##M(const gale__simd_tile_back *d)                                                         \
+    {                                                                                                           \
+        enum { SIDE = (M) + 2 };                                                                                \
+        for (int64_t i = 0; i < d->lanes; i += (int64_t)LANES) {                                                \
+            int64_t some = d->lanes - i;                                                                        \
+            lanes half[M][SIDE], v[SIDE], y[M], start = d->start ? load_some(d->start + i, some) : (lanes){0};  \
+            _Pragma("GCC unroll 8") for (int c = 0; c < SIDE; c++)                                              \
+            {                                                                                                   \
+                _Pragma("GCC unroll 8") for (int r = 0; r < SIDE; r++) v[r] =                                   \
+                    load(d->products + (r * SIDE + c) * d->point + i);                                          \
+                out_of_##M(v, y);                                                                               \
+                _Pragma("GCC unroll 8") for (int r = 0; r < (M); r++) half[r][c] = y[r];                        \
+            }                                                                                                   \
+            for (int64_t r = 0; r < d->down; r++) {                                                             \
+                out_of_##M(half[r], y);                                                                         \
+                for (int64_t c = 0; c < d->across; c++) {                                                       \
+                    lanes sum = y[c] + start;                                                                   \
+                    if (d->other) sum += load_some(d->other + r * d->other_row + c * d->other_pitch + i, some); \
+                    store_some(d->out + r * d->row_pitch + c * d->pitch + i, limit(sum, d->lo, d->hi), some);   \
+                }                                                                                               \
+            }                                                                                                   \
+        }                                                                                                       \
+    }
+TILES(2)
+TILES(4)
+
 void SIMD(winograd)(gale__simd *t)
 {
-    t->winograd[0] = (gale__simd_winograd){split_2, in_2, out_2, woven_2};
-    t->winograd[1] = (gale__simd_winograd){split_4, in_4, out_4, woven_4};
+    t->winograd[0] = (gale__simd_winograd){split_2, in_2, out_2, woven_2, place_2, back_2};
+    t->winograd[1] = (gale__simd_winograd){split_4, in_4, out_4, woven_4, place_4, back_4};
 }
