@@ -8,8 +8,11 @@
 #include "kernel/cpu/interp.h"
 
 enum { SWEEPS = 4 };
-#define ACROSS 0.25      /* nanoseconds for each byte that is read or written with a stride */
-#define UNFIT 0.2        /* nanoseconds for each multiplication by a kernel that does not support the layout */
+#define ACROSS 0.25   /* nanoseconds for each byte that is read or written with a stride */
+#define SUM_ROWS 0.16 /* nanoseconds for each element of a map that is summed; the same channels-last, */
+#define SUM_COLUMNS 0.05
+#define SUM_STEP 8       /* and for each place of the map besides */
+#define UNFIT 8          /* nanoseconds for each multiplication by a kernel that does not support the layout */
 #define UNFIT_ROUTINE 10 /* times the time of a routine of which only one of the two values is channels-last */
 #define WORTH_IT 0.985   /* channels-last is used if the time is at most this share of that with declared layouts */
 
@@ -61,6 +64,25 @@ static double per_item(const gale__prim_graph *g, gale__node n)
            (double)(p->rank && p->dims[0] ? p->dims[0] : 1);
 }
 
+/* A map that is summed for each channel: channels-last its places are added as rows of channels.  Where channels are
+ * summed, too, each element is a step. */
+static void add_sum(chooser *c, const gale__fused *k, const gale__nest_instr *in, double bytes)
+{
+    const gale__nest *nest = &k->nest;
+    const gale__nest_access *a = &nest->accesses[in->access];
+    gale__node from = k->buffers[a->buffer];
+    const gale__prim_node *p = gale__prim_at(c->f->g, from);
+    double elements = bytes / (double)gale_type_size((gale_type)p->type), plane = (double)gale__layout_plane(p),
+           steps = 1;
+    bool kept = false;
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++) {
+        kept |= d < nest->n_outer && a->stride[d] == gale__layout_plane(p);
+        steps *= (double)nest->extent[d];
+    }
+    double last = kept ? elements * SUM_COLUMNS + plane * SUM_STEP : steps * SUM_STEP;
+    add_pair(c, from, k->root, elements * SUM_ROWS, elements * SUM_ROWS, last, last);
+}
+
 /* Adds the pair of a loaded value and the kernel's result: a feature map that is multiplied, or any other operand. */
 static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *in, gale__cpu_last_kind kind,
     const double time[3], double work)
@@ -81,7 +103,7 @@ static void add_load(chooser *c, const gale__fused *k, const gale__nest_instr *i
     else if (kind && kind != GALE__CPU_LAST_POINT && in->inner) add_pair(c, from, to, time[0], unfit, unfit, time[1]);
     else if (work > 0) add_pair(c, from, to, 0, unfit, unfit, kind && !in->inner ? 0 : unfit);
     else if (in->op == GALE__NEST_TAKE || k->also != GALE__NIL) add_pair(c, from, to, 0, across, across, across);
-    else if (gale__layout_plane(gale__prim_at(g, to)) == 1) add_pair(c, from, to, across / 4, across / 4, 0, 0);
+    else if (gale__layout_plane(gale__prim_at(g, to)) == 1) add_sum(c, k, in, read);
     else add_pair(c, from, to, 0, across, across, 0);
 }
 

@@ -189,7 +189,7 @@ static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double n
         bool small = l->columns < POINT_COLUMNS && l->columns % PANEL;
         ns[0] = work * (small ? 0.0138 : near ? 0.0135 : 0.0110);
         ns[1] = work * (small ? near ? 0.0102 : 0.0125 : near ? 0.0120 : 0.0130);
-        if (near) ns[2] = (small ? 1.3 : 1.6) * ns[0];
+        if (near) ns[2] = 2 * ns[0];
         int64_t pixels = l->columns * l->rows.count;
         double shares[2] = {
             gale__cpu_bands_point_ns(l->channels, pixels, l->k), gale__cpu_shares_ns(pixels, l->channels, l->k)};

@@ -223,12 +223,13 @@ static void sum_task(void *arg, size_t i, int worker)
         .out_pitch = pitch,
         .lo = q->lo,
         .hi = q->hi};
+    int64_t y = from / columns, x = from % columns;
     for (int64_t n; from < end; from += n) {
         n = least(l->tile, end - from);
         for (int64_t p = 0; p < n; p++) {
-            int64_t y = (from + p) / columns, x = (from + p) % columns;
             const float *place = r->map + (y * l->step[0] * l->width + x * l->step[1]) * l->k;
             for (int64_t t = 0; t < l->taps; t++, place += l->width * l->k) lane[t * l->tile + p] = place;
+            if (++x == columns) x = 0, y++;
         }
         for (int64_t c = 0; c < l->channels; c += l->wide) {
             d.lanes = least(l->wide, l->channels - c);
