@@ -3,6 +3,7 @@
  * A kernel has at most one contraction, and a contraction does not share a kernel with other reductions. */
 #include "graph/fuse/fuse.h"
 #include "graph/fuse/layout.h"
+#include "graph/plan/paths.h"
 #include <string.h>
 
 enum { HAS_REDUCE = 1, HAS_CONTRACTION = 2 };
@@ -423,6 +424,12 @@ static void note_user(grouper *s, gale__node x, int32_t job)
     else if (*group != job) *group = GALE__GROUP_MULTI;
 }
 
+static bool takes_layouts(const gale__prim_node *p)
+{
+    double ns[2];
+    return gale__fast_paths_layouts(p, ns);
+}
+
 /* Whether the two, of which one renames the other, have the same channels and planes. */
 static bool same_plane(const gale__prim_graph *g, gale__node a, gale__node b)
 {
@@ -448,7 +455,7 @@ static void visit_inputs(grouper *s, gale__node n)
         if (needs_memory(p, i)) {
             gale__node base = gale__fuse_base(s->fusion, x);
             gale__fuse_make_root(s->fusion, base);
-            s->fusion->dense[base] |= !(i == 0 && same_plane(s->g, base, x) && !gale__fuse_written_dense(p));
+            s->fusion->dense[base] |= !(i == 0 && takes_layouts(p) && same_plane(s->g, base, x));
         }
         if (product_below) s->zone[x] |= PRODUCT;
         if (s->zone[n] & PRODUCT || (!root && (s->zone[n] & ZONE))) s->zone[x] |= ZONE;

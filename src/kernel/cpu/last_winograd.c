@@ -17,7 +17,6 @@ enum {
     BLOCK_MOST = 4 * PIXELS,
     BLOCK_BYTES = 512 << 10, /* of the transformed places of a block: half of the second cache */
     TASK_TILES = 4,
-    TASKS_EACH = 2,
     NEAR_WEIGHTS = 768 << 10, /* that stay in the second cache from one block to the next */
     LEAST_CHANNELS = VECTOR
 };
@@ -96,6 +95,7 @@ void gale__cpu_last_winograd_find(gale__cpu_last_window *l, double ns)
     gale__cpu_span_init(&w->maps, l->nest, l->pixels.dim, l->pixels.n - 2);
     w->tiles = w->maps.count * w->down * w->across;
     w->block = block_of(m, l->k, w->tiles);
+    if (width > 1) w->block = least(w->block, parts(w->tiles, parts(width, parts(l->channels, PANEL))));
     w->together = least(parts(w->tiles, w->block), width < 1 ? 1 : width);
     w->point = w->block * l->k + SPARE;
     w->products = w->block * PANEL + SPARE;
@@ -152,6 +152,7 @@ typedef struct run {
     void *const *buffers;
     const gale__simd *simd;
     int64_t first, count, parts; /* tiles at hand, and shares of the channels of a block */
+    int64_t some;                /* tiles that a task transforms */
     float *zeros, *places;       /* places: [block][point][tile][channel] */
 } run;
 
@@ -202,7 +203,7 @@ static void in_task(void *arg, size_t i, int worker)
     const gale__cpu_last_tiles *w = &l->winograd;
     const float *place[PLACES_MOST];
     (void)worker;
-    for (int64_t t = (int64_t)i * TASK_TILES; t < least((int64_t)(i + 1) * TASK_TILES, r->count); t++) {
+    for (int64_t t = (int64_t)i * r->some; t < least((int64_t)(i + 1) * r->some, r->count); t++) {
         find_places(r, r->first + t, place);
         r->simd->winograd[w->m == 4].place(
             r->places + t / w->block * w->points * w->point + t % w->block * l->k, w->point, place, (size_t)l->k);
@@ -305,8 +306,9 @@ void gale__cpu_last_winograd_run(const gale__cpu_last_window *l, void *const *bu
     for (; r.first < w->tiles; r.first += r.count) {
         r.count = least(w->together * w->block, w->tiles - r.first);
         int64_t blocks = parts(r.count, w->block);
-        r.parts = width < 2 ? 1 : least(panels, parts(TASKS_EACH * width, blocks));
-        gale__parallel_kernel((size_t)parts(r.count, TASK_TILES), in_task, &r);
+        r.parts = width < 2 ? 1 : least(panels, parts(width, blocks));
+        r.some = r.count < TASK_TILES * width ? 1 : TASK_TILES;
+        gale__parallel_kernel((size_t)parts(r.count, r.some), in_task, &r);
         gale__parallel_kernel((size_t)(blocks * r.parts), out_task, &r);
     }
     gale__cpu_scratch_give(GALE__CPU_SCRATCH_SHARED, r.zeros);
