@@ -188,7 +188,7 @@ static void estimate(const gale__cpu_last *l, gale__cpu_last_kind kind, double n
     if (kind == GALE__CPU_LAST_POINT) {
         bool small = l->columns < POINT_COLUMNS && l->columns % PANEL;
         ns[0] = work * (small ? 0.0138 : near ? 0.0135 : 0.0110);
-        ns[1] = work * (small ? near ? 0.0102 : 0.0125 : near ? 0.0120 : 0.0130);
+        ns[1] = work * (small ? near ? 0.0102 : 0.0110 : near ? 0.0120 : 0.0115);
         if (near) ns[2] = 2 * ns[0];
         int64_t pixels = l->columns * l->rows.count;
         double shares[2] = {

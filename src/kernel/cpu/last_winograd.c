@@ -28,6 +28,7 @@ enum {
 #define NS_IN 0.10
 #define NS_BACK 0.12
 #define NS_WEIGHT 0.20
+#define NS_LOOPS 4000 /* of one map: a second loop of all threads */
 
 static int64_t padded(const gale__cpu_last_window *l) { return round_up(l->channels, VECTOR); }
 static int row_of(const gale__cpu_last_window *l) { return l->pixels.dim[l->pixels.n - 2]; }
@@ -61,7 +62,8 @@ static double ns_of(const gale__cpu_last_window *l, int64_t m)
     double points = (double)((m + 2) * (m + 2)), k = (double)l->k, channels = (double)padded(l),
            weights = points * k * channels, blocks = (double)parts(tiles, block_of(m, l->k, tiles)),
            all = (double)tiles, far = weights * (double)sizeof(float) > NEAR_WEIGHTS ? NS_WEIGHT : NS_WEIGHT / 4;
-    return all * weights * NS_PRODUCT + points * all * (k * NS_IN + channels * NS_BACK) + blocks * weights * far;
+    return all * weights * NS_PRODUCT + points * all * (k * NS_IN + channels * NS_BACK) + blocks * weights * far +
+           NS_LOOPS;
 }
 
 double gale__cpu_last_winograd_ns(const gale__cpu_last_window *l, int64_t *m)
