@@ -4,6 +4,7 @@ import subprocess
 import numpy as np
 
 WIDE = 1e-5  # relative L2
+WAYS = 6
 
 
 def distance(x, y):
@@ -11,10 +12,13 @@ def distance(x, y):
 
 
 def conditions(session, feeds, expected):
-    """How far ONNX Runtime's own results move when the inputs are an ulp off: small sizes drive norms over few elements into corners."""
-    rng = np.random.default_rng(5)
-    nudged = {k: np.nextafter(v, np.where(rng.random(v.shape) < 0.5, -np.inf, np.inf).astype(v.dtype)) if v.dtype == np.float32 else v for k, v in feeds.items()}
-    return [distance(x, y) if y.dtype == np.float32 else 0 for x, y in zip(session.run(None, nudged), expected)]
+    """How far ONNX Runtime's own results move when the inputs are an ulp off, at most: small sizes drive norms over few elements into corners.
+    One way differs from another by a factor of four (MODNet with 32 x 96 pixels: 1.0e-5 to 3.9e-5), so several are tried."""
+    rng, moved = np.random.default_rng(5), [0.0] * len(expected)
+    for _ in range(WAYS):
+        nudged = {k: np.nextafter(v, np.where(rng.random(v.shape) < 0.5, -np.inf, np.inf).astype(v.dtype)) if v.dtype == np.float32 else v for k, v in feeds.items()}
+        moved = [max(m, distance(x, y)) if y.dtype == np.float32 else 0 for m, x, y in zip(moved, session.run(None, nudged), expected)]
+    return moved
 
 
 def compare(gale, provider, path, names, feeds, expected, folder, near=0.0, moved=None, times=4):

@@ -48,12 +48,26 @@ static gale_status attention(gale_graph **out)
     return pg_end(&g, out);
 }
 
+/* The CPU sums several items of a recurrent layer together, unless they must not depend on each other. */
+static gale_status recurrent(gale_graph **out)
+{
+    static float w[4 * 32 * 24], r[4 * 32 * 32];
+    pg g = pg_begin();
+    pg_fill(w, 4 * 32 * 24, 8);
+    pg_fill(r, 4 * 32 * 32, 9);
+    gale_attr attrs[2] = {GALE_INT("hidden_size", 32), GALE_INT("layout", 1)};
+    gale_value in[3] = {pg_input(&g, "x", GALE_F32, SHAPE(-1, 6, 24), NULL),
+        pg_constant(&g, GALE_F32, SHAPE(1, 4 * 32, 24), w), pg_constant(&g, GALE_F32, SHAPE(1, 4 * 32, 32), r)};
+    pg_output(&g, "y", pg_op(&g, "LSTM", in, 3, attrs, 2));
+    return pg_end(&g, out);
+}
+
 static const struct {
     gale_status (*make)(gale_graph **out);
     int rank;
     int64_t dims[4];
-} networks[] = {
-    {product, 2, {0, 256}}, {norms, 2, {0, WIDE}}, {convolution, 4, {0, 8, 20, 20}}, {attention, 3, {0, 24, 64}}};
+} networks[] = {{product, 2, {0, 256}}, {norms, 2, {0, WIDE}}, {convolution, 4, {0, 8, 20, 20}},
+    {attention, 3, {0, 24, 64}}, {recurrent, 3, {0, 6, 24}}};
 
 /* The first row of batches of several sizes. */
 static void check(gale_program *p, int rank, const int64_t *shape)

@@ -436,6 +436,10 @@ TEST(indices)
             "node 0 (Gather): index 4 at position 0 is outside -4 .. 3");
         REFUSES(look_up("Gather", constant, &axis, 1, -5), INVALID, "index -5");
         REFUSES(look_up("Gather", constant, NULL, 0, 2), INVALID, "-2 .. 1");
+        CHECK_OK(look_up("GatherND", constant, NULL, 0, 1));
+        REFUSES(look_up("GatherND", constant, NULL, 0, 2), INVALID,
+            "node 0 (GatherND): index 2 at position 0 is outside -2 .. 1");
+        REFUSES(look_up("GatherND", constant, NULL, 0, -3), INVALID, "index -3");
         CHECK_OK(look_up("SoftmaxCrossEntropyLoss", constant, NULL, 0, 3));
         CHECK_OK(look_up("SoftmaxCrossEntropyLoss", constant, &other, 1, -100));
         REFUSES(look_up("SoftmaxCrossEntropyLoss", constant, NULL, 0, 4), INVALID,

@@ -137,8 +137,8 @@ typedef struct gale_program_options {
      * all plans share. Above it the least recently used plan is released. 0: an eighth of the device's memory. Plans in
      * use and the latest one are always kept. */
     uint64_t plan_memory_bytes;
-    /* The result for a row of a batch does not depend, in any bit, on the other rows or their number. This always holds
-     * on the CPU; on other devices small products take more time, and vendor libraries are not used. */
+    /* The result for a row of a batch does not depend, in any bit, on the other rows or their number. Recurrent layers,
+     * and small products on devices other than the CPU, take more time, and vendor libraries are not used. */
     bool batch_invariant;
     uint64_t reserved[4]; /* 0 */
 } gale_program_options;
@@ -171,7 +171,7 @@ typedef struct gale_run_control {
     const volatile int *cancel;
     uint64_t deadline_ns; /* time of gale_time_ns after which the run stops with GALE_DEADLINE; 0: none */
     /* For random operators without an attribute `seed`: the same seed gives the same numbers on every device. 0:
-     * different numbers in each run. Two operators of a graph never draw the same numbers. */
+     * different numbers in each run. Two such operators of a graph never draw the same numbers. */
     uint64_t seed;
     uint64_t reserved[4]; /* 0 */
 } gale_run_control;
@@ -182,8 +182,9 @@ typedef struct gale_run_control {
 GALE_API gale_status gale_program_run_with(
     gale_program *program, gale_tensor *const *inputs, gale_tensor **outputs, const gale_run_control *control);
 
-/* Asynchronous runs. A queue runs them in order of submission, on its own thread, and submits each to the device
- * without waiting for the previous one, so that programs follow each other without a gap. */
+/* Asynchronous runs. Threads may share a queue, and wait for the same run. A queue runs them in order of submission, on
+ * its own thread, and submits each to the device without waiting for the previous one, so that programs follow each
+ * other without a gap. */
 typedef struct gale_queue gale_queue;
 typedef struct gale_run gale_run;
 GALE_API gale_status gale_queue_create(gale_device *device, gale_queue **out);

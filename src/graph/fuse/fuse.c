@@ -22,6 +22,16 @@ bool gale__fuse_written_dense(const gale__prim_node *p)
     }
 }
 
+/* Operand 0 may rename the base: then both have the same channels and planes. */
+bool gale__fuse_takes_layouts(const gale__prim_graph *g, const gale__prim_node *p, gale__node base)
+{
+    double ns[2];
+    if (!gale__fast_paths_layouts(p, ns)) return false;
+    const gale__prim_node *a = gale__prim_at(g, base), *b = gale__prim_at(g, p->in[0]);
+    return a->rank > 2 && b->rank > 2 && gale__layout_plane(a) == gale__layout_plane(b) &&
+           a->dims[gale__channel_axis(a->dims, a->rank)] == b->dims[gale__channel_axis(b->dims, b->rank)];
+}
+
 void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strides)
 {
     const gale__prim_node *p = gale__prim_at(f->g, n);

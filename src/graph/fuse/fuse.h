@@ -72,6 +72,8 @@ void gale__fuse_root_strides(const gale__fusion *f, gale__node n, int64_t *strid
 void gale__fuse_reshaped_strides(const gale__fusion *f, gale__node base, gale__node n, int64_t *strides);
 /* Whether what computes the node does not know of layouts, so that it is always stored as declared. */
 bool gale__fuse_written_dense(const gale__prim_node *p);
+/* Whether p is a routine that takes its operand 0, in the memory of base, in any layout. */
+bool gale__fuse_takes_layouts(const gale__prim_graph *g, const gale__prim_node *p, gale__node base);
 int64_t gale__fuse_root_elements(const gale__prim_graph *g, gale__node n);
 
 /* group.c */

@@ -3,7 +3,6 @@
  * A kernel has at most one contraction, and a contraction does not share a kernel with other reductions. */
 #include "graph/fuse/fuse.h"
 #include "graph/fuse/layout.h"
-#include "graph/plan/paths.h"
 #include <string.h>
 
 enum { HAS_REDUCE = 1, HAS_CONTRACTION = 2 };
@@ -424,20 +423,6 @@ static void note_user(grouper *s, gale__node x, int32_t job)
     else if (*group != job) *group = GALE__GROUP_MULTI;
 }
 
-static bool takes_layouts(const gale__prim_node *p)
-{
-    double ns[2];
-    return gale__fast_paths_layouts(p, ns);
-}
-
-/* Whether the two, of which one renames the other, have the same channels and planes. */
-static bool same_plane(const gale__prim_graph *g, gale__node a, gale__node b)
-{
-    const gale__prim_node *p = gale__prim_at(g, a), *q = gale__prim_at(g, b);
-    return p->rank > 2 && q->rank > 2 && gale__layout_plane(p) == gale__layout_plane(q) &&
-           p->dims[gale__channel_axis(p->dims, p->rank)] == q->dims[gale__channel_axis(q->dims, q->rank)];
-}
-
 static void visit_inputs(grouper *s, gale__node n)
 {
     const gale__prim_node *p = gale__prim_at(s->g, n);
@@ -455,7 +440,7 @@ static void visit_inputs(grouper *s, gale__node n)
         if (needs_memory(p, i)) {
             gale__node base = gale__fuse_base(s->fusion, x);
             gale__fuse_make_root(s->fusion, base);
-            s->fusion->dense[base] |= !(i == 0 && takes_layouts(p) && same_plane(s->g, base, x));
+            s->fusion->dense[base] |= !(i == 0 && gale__fuse_takes_layouts(s->g, p, base));
         }
         if (product_below) s->zone[x] |= PRODUCT;
         if (s->zone[n] & PRODUCT || (!root && (s->zone[n] & ZONE))) s->zone[x] |= ZONE;

@@ -13,7 +13,8 @@ static gale__cpu_cell *describe(gale__claim *c)
         .hidden = out.dims[2],
         .reverse = (int64_t)gale__claim_attr(c, "reverse", 0),
         .type = weights.type,
-        .timed = (int64_t)gale__claim_attr(c, "timed", 0)};
+        .timed = (int64_t)gale__claim_attr(c, "timed", 0),
+        .steady = c->g->steady};
     a->biased = a->kind == GALE__CELL_GRU && c->n_in - a->timed > 3;
     for (int i = 0; i < c->n_in; i++) {
         bool lengths = a->timed && i == c->n_in - 1;
@@ -29,7 +30,7 @@ static gale__cpu_cell *describe(gale__claim *c)
 static gale__cpu_cell *describe_usual(gale__claim *c)
 {
     gale__cpu_cell *a = describe(c);
-    return a && a->type == GALE_F32 && !a->timed ? a : NULL;
+    return a && a->type == GALE_F32 && !a->timed && !a->steady ? a : NULL;
 }
 
 bool gale__claim_cell(gale__claim *c)
@@ -49,5 +50,5 @@ bool gale__claim_cell_kernels(gale__claim *c)
 bool gale__claim_cell_loop(gale__claim *c)
 {
     gale__cpu_cell *a = describe(c);
-    return a && gale__cell_loop_fits(a, &c->device->info.caps, &c->scratch_bytes);
+    return a && !a->steady && gale__cell_loop_fits(a, &c->device->info.caps, &c->scratch_bytes);
 }

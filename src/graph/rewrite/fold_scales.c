@@ -8,8 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { STATISTICS = 4 }; /* of a BatchNormalization: factor, shift, mean, variance */
-#define LARGEST 0x1p60   /* magnitudes of weights that are far from what f32, or f16, has no numbers for */
+enum { STATISTICS = 4 };       /* of a BatchNormalization: factor, shift, mean, variance */
+#define MOST_BYTES (64u << 20) /* of weights: larger ones stay where they are, in the file */
+#define LARGEST 0x1p60         /* magnitudes of weights that are far from what f32, or f16, has no numbers for */
 #define LARGEST_NARROW 0x1p12
 #define LEAST_NARROW 0x1p-9 /* of the largest weight of a channel */
 
@@ -102,7 +103,8 @@ static bool find_product(const folder *f, int node, fold *c)
     bool conv = is_op(n, "Conv"), gemm = is_op(n, "Gemm"), product = is_op(n, "MatMul");
     if ((!conv && !gemm && !product) || n->n_out != 1) return false;
     *c = (fold){.node = node, .last = node, .weight = constant(f, n, 1), .by_column = !conv, .has_bias = !product};
-    if (!c->weight || (conv ? c->weight->rank < 3 : c->weight->rank != 2)) return false;
+    if (!c->weight || c->weight->size_bytes > MOST_BYTES || (conv ? c->weight->rank < 3 : c->weight->rank != 2))
+        return false;
     if (gemm && !(is_number(n, "alpha", 1) && is_number(n, "beta", 1))) return false;
     c->axis = conv || (gemm && is_set(n, "transB")) ? 0 : 1;
     c->channels = c->weight->dims[c->axis];

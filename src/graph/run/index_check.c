@@ -6,11 +6,13 @@
 
 /* Operators whose input 1 points into an axis of input 0. */
 typedef struct kind {
-    const char *op;
-    bool axis, labels; /* axis: by attribute; labels: along axis 1 */
+    const char *op, *axis; /* axis: the attribute that says which; NULL: the first */
+    bool labels, tuples;   /* along axis 1; of indices into neighbouring axes */
 } kind;
-static const kind kinds[] = {{"Gather", true, false}, {"GatherElements", true, false}, {"ScatterElements", true, false},
-    {"NegativeLogLikelihoodLoss", false, true}, {"SoftmaxCrossEntropyLoss", false, true}};
+static const kind kinds[] = {{"Gather", .axis = "axis"}, {"GatherElements", .axis = "axis"},
+    {"ScatterElements", .axis = "axis"}, {"GatherND", .axis = "batch_dims", .tuples = true},
+    {"ScatterND", .tuples = true}, {"NegativeLogLikelihoodLoss", .labels = true},
+    {"SoftmaxCrossEntropyLoss", .labels = true}};
 
 static const kind *kind_of(const gale__op_node *n)
 {
@@ -36,10 +38,11 @@ static gale__index_rule rule_for(const gale_graph *g, int number, const kind *k)
 {
     const gale__op_node *n = &g->nodes[number];
     int64_t axis = k->labels ? 1 : 0;
-    if (k->axis) int_attr(n, "axis", &axis);
+    if (k->axis) int_attr(n, k->axis, &axis);
     gale__index_rule r = {.node = n, .number = number, .indices = n->in[1], .data = n->in[0], .axis = (int)axis};
     r.input = g->values[r.indices].constant ? -1 : g->values[r.indices].input;
     r.from_end = !k->labels;
+    r.tuples = k->tuples;
     r.has_other = k->labels && int_attr(n, "ignore_index", &r.other);
     return r;
 }
@@ -57,8 +60,10 @@ static gale_status check_rule(const gale_graph *g, const gale__index_rule *r, ga
     const void *at = gale_tensor_data((gale_tensor *)t);
     int axis = r->axis < 0 ? r->axis + data->rank : r->axis;
     if (!at || axis < 0 || axis >= data->rank) return GALE_OK;
-    int64_t n = gale__tensor_elements(t), extent = data->dims[axis], least = r->from_end ? -extent : 0;
+    int64_t n = gale__tensor_elements(t), each = r->tuples && t->rank ? t->dims[t->rank - 1] : 1;
+    if (each < 1 || axis + each > data->rank) return GALE_OK;
     for (int64_t i = 0; i < n; i++) {
+        int64_t extent = data->dims[axis + i % each], least = r->from_end ? -extent : 0;
         int64_t index = t->type == GALE_I32 ? ((const int32_t *)at)[i] : ((const int64_t *)at)[i];
         if ((index >= least && index < extent) || (r->has_other && index == r->other)) continue;
         char number[64];

@@ -12,6 +12,7 @@ typedef struct gale__index_rule {
     gale_value data;    /* that they point into: a constant or an input */
     int axis;
     bool from_end;  /* negative ones count from the end */
+    bool tuples;    /* neighbouring indices point into neighbouring axes */
     bool has_other; /* a label that marks ignored elements, */
     int64_t other;  /* which may have any value */
 } gale__index_rule;

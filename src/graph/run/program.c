@@ -8,8 +8,12 @@
 #include "graph/run/run.h"
 #include <string.h>
 
-static gale_status check_options(const gale_program_options *o)
+gale_status gale__program_check_options(const gale_program_options *o)
 {
+    if (gale__reserved_used(o->reserved))
+        return gale__fail(GALE_INVALID,
+            "gale_program_options has an option that gale %s does not know (its reserved words are not 0)",
+            gale_version());
     if ((unsigned)o->precision > GALE_PRECISION_BF16)
         return gale__fail(GALE_INVALID, "gale_program_options: unknown precision %d", (int)o->precision);
     if (o->threads < 0)
@@ -31,7 +35,7 @@ gale_status gale_program_create(
     GALE__NEED({"graph", graph}, {"device", device}, {"out", out});
     GALE__OPTIONS(options);
     GALE__WITHIN(device->context);
-    if (options) GALE_TRY(check_options(options));
+    if (options) GALE_TRY(gale__program_check_options(options));
     if (graph->n_outputs == 0)
         return gale__fail(GALE_INVALID, "the graph has no output; add one with gale_graph_output");
     gale_program *p = gale__calloc(1, sizeof *p);

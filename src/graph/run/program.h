@@ -93,6 +93,7 @@ struct gale_program {
     } last;
 };
 
+gale_status gale__program_check_options(const gale_program_options *options);
 gale_status gale__program_check_inputs(const gale_program *program, gale_tensor *const *inputs);
 /* A plan for these inputs that the program does not keep: for predictions without a run. */
 gale_status gale__program_plan(gale_program *program, gale_tensor *const *inputs, gale__plan **out);

@@ -79,7 +79,8 @@ static void run_step(job *j)
 
 size_t gale__cpu_cell_scratch(const gale__cpu_cell *a)
 {
-    int64_t quads = a->batch < QUAD ? 0 : (a->batch + QUAD - 1) / QUAD * QUAD, kept = a->timed ? a->batch : 0;
+    int64_t quads = a->batch < QUAD || a->steady ? 0 : (a->batch + QUAD - 1) / QUAD * QUAD,
+            kept = a->timed ? a->batch : 0;
     return (size_t)((quads + kept) * a->hidden) * sizeof(float);
 }
 
@@ -102,7 +103,7 @@ void gale__cpu_cell_run(const void *args, void *const *buffers, gale__cpu_scratc
         .gates = gates[a->kind],
         .weights = buffers[2],
         .before = buffers[3],
-        .quads = a->batch < QUAD ? NULL : (float *)(void *)scratch.memory,
+        .quads = a->batch < QUAD || a->steady ? NULL : (float *)(void *)scratch.memory,
         .lengths = a->timed ? buffers[3 + (a->kind == GALE__CELL_LSTM) + a->biased + 1] : NULL,
         .c = a->kind == GALE__CELL_LSTM ? last + step : NULL,
         .bias = a->biased ? buffers[4] : NULL};

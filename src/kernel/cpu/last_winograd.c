@@ -20,7 +20,8 @@ enum {
     NEAR_WEIGHTS = 768 << 10, /* that stay in the second cache from one block to the next */
     LEAST_CHANNELS = VECTOR
 };
-#define WEIGHT_BYTES (24 << 20) /* most of transformed weights */
+#define WEIGHT_BYTES (24 << 20)   /* most of transformed weights */
+#define WEIGHT_BYTES_4 (12 << 20) /* and of those for m = 4, whose errors grow with the channels */
 
 /* Nanoseconds with AVX-512, as those of the other kernels (last.c): of a multiplication, of a place that is transformed
  * and of a product that is transformed back, and of a weight that comes from the third cache. */
@@ -77,7 +78,8 @@ double gale__cpu_last_winograd_ns(const gale__cpu_last_window *l, int64_t *m)
     for (int64_t n = 2; n <= 4; n += 2) {
         double ns = ns_of(l, n) * maps;
         size_t bytes = (size_t)((n + 2) * (n + 2) * l->k * padded(l)) * sizeof(float);
-        if (!asked || (asked > 0 && asked != n) || bytes > WEIGHT_BYTES || ns >= best) continue;
+        if (!asked || (asked > 0 && asked != n) || bytes > (n == 4 ? WEIGHT_BYTES_4 : WEIGHT_BYTES) || ns >= best)
+            continue;
         best = ns;
         *m = n;
     }

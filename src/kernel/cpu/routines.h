@@ -114,6 +114,7 @@ typedef struct gale__cpu_cell {
     /* type: of the weights and the result, of f16 also of what the inputs contribute (the kernel of all steps alone);
      * timed: lengths [batch] (I32) follow. */
     int64_t type, timed;
+    int64_t steady; /* sums of an item do not depend on how many there are (the host function alone) */
 } gale__cpu_cell;
 gale__cpu_routine gale__cpu_cell_run;
 size_t gale__cpu_cell_scratch(const gale__cpu_cell *a);

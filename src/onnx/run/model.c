@@ -33,6 +33,7 @@ gale_status gale__onnx_model_from_file(
     gale_model *m = gale__calloc(1, sizeof *m);
     gale_status status = m ? GALE_OK : GALE_NO_MEMORY;
     if (m) gale__mutex_init(&m->lock);
+    if (status == GALE_OK) status = gale__program_check_options(&o.program);
     if (status == GALE_OK) status = gale__onnx_defaults_find(*file, o.given, o.n_given, &m->defaults);
     if (!o.program.precision) o.program.precision = o.precision;
     if (device) warn_slow(device, o.program.precision);
