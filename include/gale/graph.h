@@ -132,7 +132,7 @@ typedef struct gale_program_options {
     bool no_recognise;           /* do not recognise chains of small operators */
     bool no_paths;               /* do not use fast paths */
     gale_precision precision;
-    int threads; /* maximum number of CPU threads of a run; 0: all (GALE_THREADS, else the number of cores) */
+    int threads; /* maximum number of CPU threads of a run, at most all; 0: all (GALE_THREADS, else the cores) */
     /* Limit for the plans that are kept for earlier shapes, including their working memory but not the weights, which
      * all plans share. Above it the least recently used plan is released. 0: an eighth of the device's memory. Plans in
      * use and the latest one are always kept. */
@@ -193,8 +193,8 @@ GALE_API void gale_queue_destroy(gale_queue **queue); /* waits, too */
 /* Inputs, outputs and control as for gale_program_run_with.  Outputs that are NULL are created by the call and can be
  * used as inputs of later runs in the same queue at once; all other uses must wait for the run. The caller may destroy
  * its tensors, must not write to those on the host, and must keep the program and the cancel flag of `control` until
- * the run has ended. A run that fails leaves its outputs undefined; later runs continue. If the values of an input
- * determine shapes, the call first waits for the queue. */
+ * the run has ended. A run that fails leaves its outputs undefined; later runs continue. The plan for new shapes is
+ * made within the call; if the values of an input determine shapes, the call first waits for the queue. */
 GALE_API gale_status gale_program_submit(gale_program *program, gale_queue *queue, gale_tensor *const *inputs,
     gale_tensor **outputs, const gale_run_control *control, void *user, gale_run **out);
 /* Waits for the run and returns its status; may be called again. */
