@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool gale__op_is(const gale__op_node *n, const char *name) { return n->op && !n->n_body && !strcmp(n->name, name); }
+
 const gale_attr *gale__op_attr(const gale__op_node *n, const char *name)
 {
     for (int i = 0; i < n->n_attrs; i++)

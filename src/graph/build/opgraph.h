@@ -23,6 +23,9 @@ typedef struct gale__op_node {
 /* The attribute of this name; NULL: the node has none. */
 const gale_attr *gale__op_attr(const gale__op_node *n, const char *name);
 
+/* Whether it is the operator of this name, not a chain that a recogniser made one. */
+bool gale__op_is(const gale__op_node *n, const char *name);
+
 /* What lower() works with: in[i] may be GALE__NIL for an optional input left out; it fills out[].  Errors:
  * gale__prim_fail. */
 typedef struct gale__lower {

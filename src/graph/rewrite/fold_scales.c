@@ -34,8 +34,6 @@ typedef struct fold {
     double *scale, *shift, *largest; /* largest: magnitude of a weight */
 } fold;
 
-static bool is_op(const gale__op_node *n, const char *name) { return n->op && !n->n_body && !strcmp(n->name, name); }
-
 static gale_status list_readers(folder *f)
 {
     const gale_graph *g = f->graph;
@@ -61,7 +59,7 @@ static gale_status list_readers(folder *f)
 static const gale_tensor *constant(const folder *f, const gale__op_node *n, int i)
 {
     gale_value v = i < n->n_in ? n->in[i] : GALE_NONE;
-    while (v >= 0 && f->maker[v] >= 0 && is_op(&f->graph->nodes[f->maker[v]], "Identity"))
+    while (v >= 0 && f->maker[v] >= 0 && gale__op_is(&f->graph->nodes[f->maker[v]], "Identity"))
         v = f->graph->nodes[f->maker[v]].in[0];
     const gale_tensor *t = v < 0 ? NULL : f->graph->values[v].constant;
     return t && t->type == GALE_F32 && gale__tensor_elements(t) ? t : NULL;
@@ -100,8 +98,8 @@ static gale_status read_row(const gale_tensor *t, int64_t channels, double *out)
 static bool find_product(const folder *f, int node, fold *c)
 {
     const gale__op_node *n = &f->graph->nodes[node];
-    bool conv = is_op(n, "Conv"), gemm = is_op(n, "Gemm"), product = is_op(n, "MatMul");
-    if ((!conv && !gemm && !product) || n->n_out != 1) return false;
+    bool conv = gale__op_is(n, "Conv"), gemm = gale__op_is(n, "Gemm"), product = gale__op_is(n, "MatMul");
+    if ((!conv && !gemm && !product) || n->n_out != 1 || n->out[0] < 0) return false;
     *c = (fold){.node = node, .last = node, .weight = constant(f, n, 1), .by_column = !conv, .has_bias = !product};
     if (!c->weight || c->weight->size_bytes > MOST_BYTES || (conv ? c->weight->rank < 3 : c->weight->rank != 2))
         return false;
@@ -129,8 +127,8 @@ static gale_status read_norm(const folder *f, const fold *c, const gale__op_node
 /* Which constant the node has beside the value y; -1: none that fits. */
 static int find_operand(const folder *f, const fold *c, const gale__op_node *n, gale_value y)
 {
-    bool sum = is_op(n, "Add"), turns = sum || is_op(n, "Mul");
-    if (!turns && !is_op(n, "Sub") && !is_op(n, "Div")) return -1;
+    bool sum = gale__op_is(n, "Add"), turns = sum || gale__op_is(n, "Mul");
+    if (!turns && !gale__op_is(n, "Sub") && !gale__op_is(n, "Div")) return -1;
     int side = n->in[0] == y ? 1 : turns ? 0 : -1;
     const gale_tensor *t = side < 0 ? NULL : constant(f, n, side);
     return t && is_by_channel(c, t) ? side : -1;
@@ -138,7 +136,7 @@ static int find_operand(const folder *f, const fold *c, const gale__op_node *n, 
 
 static bool is_norm(const folder *f, const fold *c, const gale__op_node *n, gale_value y)
 {
-    if (!is_op(n, "BatchNormalization") || n->in[0] != y || n->n_out != 1 || is_set(n, "training_mode") ||
+    if (!gale__op_is(n, "BatchNormalization") || n->in[0] != y || is_set(n, "training_mode") ||
         gale__op_attr(n, "spatial") || c->by_column)
         return false;
     for (int i = 1; i <= STATISTICS; i++) {
@@ -148,21 +146,21 @@ static bool is_norm(const folder *f, const fold *c, const gale__op_node *n, gale
     return true;
 }
 
-/* Takes over the operators that follow, as far as the last that multiplies and sums behind it; count: how many. */
-static gale_status follow(const folder *f, fold *c, int *count)
+/* Takes over the operators that follow, if one of them multiplies; sums alone are as good as a bias where they are. */
+static gale_status follow(const folder *f, fold *c)
 {
     const gale__op_node *nodes = f->graph->nodes;
     double *row = gale__alloc((size_t)(STATISTICS * c->channels) * sizeof *row);
     gale_status status = row ? GALE_OK : GALE_NO_MEMORY;
     bool multiplied = false;
-    *count = 0;
-    for (int i = 0; i < c->channels; i++) c->scale[i] = 1, c->shift[i] = 0;
+    for (int64_t i = 0; i < c->channels; i++) c->scale[i] = 1, c->shift[i] = 0;
     while (status == GALE_OK) {
         gale_value y = nodes[c->last].out[0];
         int next = f->reader[y];
         const gale__op_node *n = next < 0 ? NULL : &nodes[next];
-        if (!n || n->n_in < 2) break;
-        bool norm = is_norm(f, c, n, y), sum = is_op(n, "Add"), less = is_op(n, "Sub"), by = is_op(n, "Div");
+        if (!n || n->n_in < 2 || n->n_out != 1 || n->out[0] < 0) break;
+        bool norm = is_norm(f, c, n, y), sum = gale__op_is(n, "Add"), less = gale__op_is(n, "Sub"),
+             by = gale__op_is(n, "Div");
         int side = norm ? 1 : find_operand(f, c, n, y);
         if (side < 0) break;
         status = norm ? read_norm(f, c, n, row) : read_row(constant(f, n, side), c->channels, row);
@@ -179,9 +177,8 @@ static gale_status follow(const folder *f, fold *c, int *count)
         }
         multiplied |= !sum && !less;
         c->last = next;
-        ++*count;
     }
-    if (!multiplied) *count = 0;
+    if (!multiplied) c->last = c->node;
     gale__free(row);
     return status;
 }
@@ -230,9 +227,7 @@ static gale_status replace(folder *f, const fold *c, const float *weights, const
     gale_value in[3] = {n->in[0]};
     GALE_TRY(add_constant(f, c->weight->rank, c->weight->dims, weights, &in[1]));
     if (adds) GALE_TRY(add_constant(f, 1, &c->channels, bias, &in[2]));
-    for (int i = n->out[0] >= 0 ? f->reader[n->out[0]] : -1; i >= 0 && i != c->last;
-         i = f->reader[f->graph->nodes[i].out[0]])
-        f->gone[i] = 1;
+    for (int i = f->reader[n->out[0]]; i >= 0 && i != c->last; i = f->reader[f->graph->nodes[i].out[0]]) f->gone[i] = 1;
     if (adds && !c->has_bias) {
         const gale_value sum[2] = {n->out[0], in[2]};
         GALE_TRY(set_operands(f, n, in, 2));
@@ -271,28 +266,15 @@ static gale_status fold_into(folder *f, fold *c)
 static gale_status fold_node(folder *f, int node)
 {
     fold c;
-    int count = 0;
-    if (f->gone[node] || !find_product(f, node, &c)) return GALE_OK;
+    if (f->gone[node] || !find_product(f, node, &c) || f->reader[f->graph->nodes[node].out[0]] < 0) return GALE_OK;
     c.scale = gale__alloc((size_t)c.channels * 3 * sizeof *c.scale);
     if (!c.scale) return GALE_NO_MEMORY;
     c.shift = c.scale + c.channels;
     c.largest = c.shift + c.channels;
-    gale_status status = follow(f, &c, &count);
-    if (status == GALE_OK && count) status = fold_into(f, &c);
+    gale_status status = follow(f, &c);
+    if (status == GALE_OK && c.last != node) status = fold_into(f, &c);
     gale__free(c.scale);
     return status;
-}
-
-/* Values added here are appended to the existing ones: two for each convolution or product. */
-static gale_status make_room(folder *f)
-{
-    gale_graph *g = f->graph;
-    size_t most = (size_t)g->n_values + 2 * (size_t)g->n_nodes + 1;
-    gale__value_info *values = gale__arena_alloc(f->arena, most * sizeof *values);
-    if (!values) return GALE_NO_MEMORY;
-    memcpy(values, g->values, (size_t)g->n_values * sizeof *values);
-    g->values = values;
-    return GALE_OK;
 }
 
 static gale_status fold_all(folder *f)
@@ -300,7 +282,7 @@ static gale_status fold_all(folder *f)
     gale_graph *g = f->graph;
     int n = 0, n_nodes = g->n_nodes;
     GALE_TRY(list_readers(f));
-    GALE_TRY(make_room(f));
+    GALE_TRY(gale__merge_room(g, 2 * (size_t)n_nodes, f->arena)); /* weights and a bias of each */
     for (int i = 0; i < n_nodes; i++) GALE_TRY(fold_node(f, i));
     for (int i = 0; i < n_nodes; i++)
         if (!f->gone[i]) g->nodes[n++] = g->nodes[i];

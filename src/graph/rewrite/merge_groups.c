@@ -17,7 +17,7 @@ typedef struct grouped {
 /* Depth-wise convolutions have kernels of their own. */
 static bool find_groups(const gale_graph *g, const gale__op_node *n, bool narrow, grouped *out)
 {
-    const gale_attr *group = n->op && !n->n_body && !strcmp(n->name, "Conv") ? gale__op_attr(n, "group") : NULL;
+    const gale_attr *group = gale__op_is(n, "Conv") ? gale__op_attr(n, "group") : NULL;
     if (!group || group->kind != GALE_ATTR_INT || group->i < 2 || n->n_in < 2 || n->in[1] < 0) return false;
     *out = (grouped){.weight = g->values[n->in[1]].constant, .groups = group->i, .merged = 1};
     const gale_tensor *w = out->weight;
@@ -68,12 +68,10 @@ gale_status gale__merge_groups(gale_graph *graph, bool narrow, gale__arena *aren
     size_t count = 0;
     for (int i = 0; i < graph->n_nodes; i++) count += find_groups(graph, &graph->nodes[i], narrow, &c);
     if (!count || graph->n_gradients) return GALE_OK; /* gradients are taken by the values that are there */
-    gale__value_info *values = gale__arena_alloc(arena, ((size_t)graph->n_values + count) * sizeof *values);
+    GALE_TRY(gale__merge_room(graph, count, arena));
     gale__op_node *nodes = gale__arena_alloc(arena, (size_t)graph->n_nodes * sizeof *nodes);
-    if (!values || !nodes) return GALE_NO_MEMORY;
-    memcpy(values, graph->values, (size_t)graph->n_values * sizeof *values);
+    if (!nodes) return GALE_NO_MEMORY;
     memcpy(nodes, graph->nodes, (size_t)graph->n_nodes * sizeof *nodes);
-    graph->values = values;
     graph->nodes = nodes;
     for (int i = 0; i < graph->n_nodes; i++)
         if (find_groups(graph, &nodes[i], narrow, &c)) GALE_TRY(merge(graph, arena, &nodes[i], &c));

@@ -68,13 +68,11 @@ static gale_status list_readers(merger *m)
     return GALE_OK;
 }
 
-static bool is_op(const gale__op_node *n, const char *name) { return n->op && !n->n_body && !strcmp(n->name, name); }
-
 static bool is_view(const gale__op_node *n)
 {
     static const char *const views[] = {"Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten", "Identity"};
     for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        if (is_op(n, views[i])) return true;
+        if (gale__op_is(n, views[i])) return true;
     return false;
 }
 
@@ -90,7 +88,7 @@ static bool is_attended(const merger *m, gale_value v, int depth)
     if (m->is_output[v] || depth > VIEWS_MAX) return false;
     for (int32_t r = m->first[v]; r; r = m->readers[r].next) {
         const gale__op_node *n = &m->graph->nodes[m->readers[r].node];
-        if (is_op(n, "Shape") || is_op(n, "Size")) continue;
+        if (gale__op_is(n, "Shape") || gale__op_is(n, "Size")) continue;
         bool is_data = n->n_in > 0 && n->in[0] == v;
         if (!is_attention(n) && !(is_view(n) && is_data && is_attended(m, n->out[0], depth + 1))) return false;
         any = true;
@@ -147,9 +145,9 @@ static bool read_factor(const merger *m, gale_value v, const branch *b, step *ou
 {
     const gale__op_node *n = maker_of(m, v);
     out->by[0] = by_column(m, v, b->weight->dims[1]);
-    for (int i = 0; n && is_op(n, "Mul") && i < 2 && !out->by[0]; i++) {
+    for (int i = 0; n && gale__op_is(n, "Mul") && i < 2 && !out->by[0]; i++) {
         const gale__op_node *range = maker_of(m, n->in[1 - i]);
-        if (!range || !is_op(range, "DynamicQuantizeLinear") || range - m->graph->nodes > b->product) continue;
+        if (!range || !gale__op_is(range, "DynamicQuantizeLinear") || range - m->graph->nodes > b->product) continue;
         out->by[0] = by_column(m, n->in[i], b->weight->dims[1]);
         out->with = n->in[1 - i];
     }
@@ -164,11 +162,11 @@ static void find_steps(const merger *m, branch *b)
         const gale__op_node *n = next < 0 ? NULL : &m->graph->nodes[next];
         step s = {.node = next, .with = GALE_NONE};
         if (!n || n->n_out != 1) return;
-        if (is_op(n, "QuantizeLinear") || is_op(n, "DequantizeLinear")) {
+        if (gale__op_is(n, "QuantizeLinear") || gale__op_is(n, "DequantizeLinear")) {
             if (n->in[0] != b->out || !read_scales(m, n, 1, &s.by[0], &s.by[1])) return;
-        } else if (is_op(n, "Mul")) {
+        } else if (gale__op_is(n, "Mul")) {
             if (n->in[0] == n->in[1] || !read_factor(m, n->in[n->in[0] == b->out], b, &s)) return;
-        } else if (!is_op(n, "Cast")) return;
+        } else if (!gale__op_is(n, "Cast")) return;
         b->steps[b->n_steps++] = s;
         b->out = n->out[0];
     }
@@ -179,7 +177,7 @@ static void find_bias(const merger *m, branch *b)
 {
     int next = only_reader(m, b->out);
     const gale__op_node *n = next < 0 ? NULL : &m->graph->nodes[next];
-    if (!n || !is_op(n, "Add") || n->in[0] == n->in[1]) return;
+    if (!n || !gale__op_is(n, "Add") || n->in[0] == n->in[1]) return;
     int type = gale__type_is_float(b->weight->type) ? (int)b->weight->type : GALE_F32;
     const gale_tensor *added = constant(m, n->in[n->in[0] == b->out], 1, type);
     if (!added || added->dims[0] != b->weight->dims[1]) return;
@@ -192,7 +190,7 @@ static void find_bias(const merger *m, branch *b)
 static bool find_weight(const merger *m, const gale__op_node *n, branch *out)
 {
     const gale__op_node *from = maker_of(m, n->in[1]);
-    bool whole = is_op(n, "MatMulInteger"), scaled = !whole && from && is_op(from, "DequantizeLinear");
+    bool whole = gale__op_is(n, "MatMulInteger"), scaled = !whole && from && gale__op_is(from, "DequantizeLinear");
     out->weight = constant(m, scaled ? from->in[0] : n->in[1], 2, -1);
     if (!out->weight) return false;
     int64_t columns = out->weight->dims[1];
@@ -201,7 +199,7 @@ static bool find_weight(const merger *m, const gale__op_node *n, branch *out)
     return whole ? out->zero || input(n, 3) < 0 : gale__type_is_float(out->weight->type);
 }
 
-static bool is_product(const gale__op_node *n) { return is_op(n, "MatMul") || is_op(n, "MatMulInteger"); }
+static bool is_product(const gale__op_node *n) { return gale__op_is(n, "MatMul") || gale__op_is(n, "MatMulInteger"); }
 
 static bool find_branch(const merger *m, int node, branch *out)
 {
@@ -292,6 +290,15 @@ static gale_status join_columns(
     return status;
 }
 
+gale_status gale__merge_room(gale_graph *g, size_t more, gale__arena *arena)
+{
+    gale__value_info *values = gale__arena_alloc(arena, ((size_t)g->n_values + more + 1) * sizeof *values);
+    if (!values) return GALE_NO_MEMORY;
+    memcpy(values, g->values, (size_t)g->n_values * sizeof *values);
+    g->values = values;
+    return GALE_OK;
+}
+
 gale_value gale__merge_value(gale_graph *g, gale_tensor *constant)
 {
     gale__value_info *v = &g->values[g->n_values];
@@ -360,7 +367,7 @@ static gale_status make_product(merger *m, const branch *b, int n, gale__op_node
         w = (*made)++->out[0];
     }
     const gale_value in[4] = {like->in[0], w, input(like, 2), zero};
-    return make_node(m, like, like->op->name, in, is_op(like, "MatMul") ? 2 : 4, (*made)++);
+    return make_node(m, like, like->op->name, in, gale__op_is(like, "MatMul") ? 2 : 4, (*made)++);
 }
 
 static gale_status make_step(merger *m, const branch *b, int n, int at, gale__op_node **made)
@@ -375,8 +382,8 @@ static gale_status make_step(merger *m, const branch *b, int n, int at, gale__op
         in[1] = product->out[0];
     }
     GALE_TRY(make_node(m, like, like->op->name, in, in[1] < 0 ? 1 : in[2] < 0 ? 2 : 3, *made));
-    if (is_op(like, "Cast")) (*made)->attrs = like->attrs, (*made)->n_attrs = like->n_attrs;
-    else if (!is_op(like, "Mul")) set_axis(*made, -1);
+    if (gale__op_is(like, "Cast")) (*made)->attrs = like->attrs, (*made)->n_attrs = like->n_attrs;
+    else if (!gale__op_is(like, "Mul")) set_axis(*made, -1);
     ++*made;
     return GALE_OK;
 }
@@ -413,14 +420,10 @@ static gale_status make_room(merger *m)
     gale_graph *g = m->graph;
     size_t products = 0;
     for (int i = 0; i < g->n_nodes; i++) products += is_product(&g->nodes[i]);
-    gale__value_info *values =
-        gale__arena_alloc(m->arena, ((size_t)g->n_values + products / 2 * VALUES_MADE + 1) * sizeof *values);
     m->gone = gale__calloc((size_t)g->n_nodes + 1, sizeof *m->gone);
     m->made = gale__calloc((size_t)g->n_nodes + 1, sizeof *m->made);
-    if (!values || !m->gone || !m->made) return GALE_NO_MEMORY;
-    memcpy(values, g->values, (size_t)g->n_values * sizeof *values);
-    g->values = values;
-    return GALE_OK;
+    if (!m->gone || !m->made) return GALE_NO_MEMORY;
+    return gale__merge_room(g, products / 2 * VALUES_MADE, m->arena);
 }
 
 static gale_status close_up(merger *m)

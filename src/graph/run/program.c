@@ -41,20 +41,19 @@ gale_status gale_program_create(
     gale_program *p = gale__calloc(1, sizeof *p);
     if (!p) return GALE_NO_MEMORY;
     p->plan_inputs = gale__calloc((size_t)graph->n_inputs + 1, sizeof *p->plan_inputs);
+    bool plain = options && options->no_recognise;
     gale_status status = p->plan_inputs ? gale__opgraph_plan_inputs(graph, p->plan_inputs) : GALE_NO_MEMORY;
-    if (status == GALE_OK) status = gale__recognise(graph, options && options->no_recognise, &p->arena, p->graph);
+    if (status == GALE_OK) status = gale__recognise(graph, plain, &p->arena, p->graph);
     if (status == GALE_OK) status = gale__index_rules(graph, &p->arena, &p->index_rules, &p->n_index_rules);
-    if (status == GALE_OK && !(options && options->no_recognise))
+    if (status == GALE_OK && !plain)
         status = gale__fold_scales(p->graph, options && options->precision == GALE_PRECISION_F16, &p->arena);
-    if (status == GALE_OK && !(options && options->no_recognise) && !device->info.caps.host_functions)
+    if (status == GALE_OK && !plain && !device->info.caps.host_functions)
         status = gale__merge_products(p->graph, &p->arena);
-    bool units = !(options && options->no_recognise) && device->info.caps.n_matrix,
-         narrow = options && options->precision;
+    bool units = !plain && device->info.caps.n_matrix, narrow = options && options->precision;
     if (status == GALE_OK && units) status = gale__merge_groups(p->graph, narrow, &p->arena);
     if (status == GALE_OK && options && options->precision)
         status = gale__precision_apply(p->graph, options->precision == GALE_PRECISION_F16 ? GALE_F16 : GALE_BF16);
-    else if (status == GALE_OK && !(options && options->no_recognise))
-        status = gale__precision_widen(p->graph, slow_halves(&device->info.caps));
+    else if (status == GALE_OK && !plain) status = gale__precision_widen(p->graph, slow_halves(&device->info.caps));
     if (status != GALE_OK) {
         gale__precision_finish(p->graph);
         gale__merge_finish(p->graph, graph);

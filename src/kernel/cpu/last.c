@@ -57,6 +57,15 @@ bool gale__cpu_last_factors(
            (*x)->buffer != (*w)->buffer;
 }
 
+gale__cpu_panels gale__cpu_last_panels(const gale__nest *nest, const gale__nest_access *w, uint64_t kind, size_t bytes)
+{
+    uint64_t words[2 + 2 * GALE__NEST_DIMS] = {kind, (uint64_t)w->offset};
+    int n = 2;
+    for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
+        if (w->stride[d]) words[n++] = (uint64_t)nest->extent[d], words[n++] = (uint64_t)w->stride[d];
+    return (gale__cpu_panels){w->buffer, bytes, gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
+}
+
 /* The one outer dimension that weights have. */
 static bool find_channel(gale__cpu_last *l)
 {

@@ -28,6 +28,8 @@ typedef struct gale__cpu_last {
 /* The factors: a constant without guards, and the map that it is multiplied by, both f32. */
 bool gale__cpu_last_factors(
     const gale__nest *nest, const gale__contraction *info, const gale__nest_access **x, const gale__nest_access **w);
+/* Panels of so many bytes, of a kind, that are made of weights: the same for all nests that walk these alike. */
+gale__cpu_panels gale__cpu_last_panels(const gale__nest *nest, const gale__nest_access *w, uint64_t kind, size_t bytes);
 /* Whether the nest is one of these, and is better computed so. */
 bool gale__cpu_last_find(gale__cpu_last *l, const gale__nest *nest);
 void gale__cpu_last_run(const gale__cpu_last *l, void *const *buffers);

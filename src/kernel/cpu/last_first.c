@@ -1,6 +1,5 @@
 /* See last_first.h. */
 #include "kernel/cpu/last_first.h"
-#include "base/hash.h"
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
@@ -141,12 +140,7 @@ bool gale__cpu_last_first_find(gale__cpu_last_first *l, const gale__nest *nest)
     l->blocks = parts(tiles, l->block);
     l->private_bytes = (size_t)(l->taps * l->tile) * sizeof(float *);
     l->shared_bytes = (size_t)(l->height * l->width * l->k) * sizeof(float);
-    uint64_t words[3 + 2 * GALE__NEST_DIMS] = {0xf125, (uint64_t)l->w->offset};
-    int n = 2;
-    for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
-        if (l->w->stride[d]) words[n++] = (uint64_t)nest->extent[d], words[n++] = (uint64_t)l->w->stride[d];
-    l->panels = (gale__cpu_panels){l->w->buffer, (size_t)(l->taps * l->row * padded(l)) * sizeof(float),
-        gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
+    l->panels = gale__cpu_last_panels(nest, l->w, 0xf125, (size_t)(l->taps * l->row * padded(l)) * sizeof(float));
     return true;
 }
 

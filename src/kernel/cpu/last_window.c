@@ -1,6 +1,5 @@
 /* See last_window.h. */
 #include "kernel/cpu/last_window.h"
-#include "base/hash.h"
 #include "base/thread.h"
 #include "kernel/cpu/contract.h"
 #include "kernel/cpu/divide.h"
@@ -28,6 +27,8 @@ typedef struct costs {
 } costs;
 static const costs large_costs = {0.027, 0.0118, {0.0118, 0.0118}, {0.0150, 0.0115}},
                    small_costs = {0.027, 0.0142, {0.0142, 0.0227}, {0.0160, 0.0127}};
+
+static const costs *costs_of(void) { return gale__simd_get()->small_cache ? &small_costs : &large_costs; }
 
 /* The outer dimensions that weights have, one or two: the map is walked by groups, too. */
 static bool find_channels(gale__cpu_last_window *l)
@@ -135,9 +136,8 @@ static double winograd_ns(const gale__cpu_last_window *l, const costs *of)
 /* By plain sums, channels-last. */
 static double sums_ns(const gale__cpu_last_window *l)
 {
-    const costs *of = gale__simd_get()->small_cache ? &small_costs : &large_costs;
     return (double)l->pixels.count * (double)(l->groups * l->k * l->taps) * (double)padded(l) *
-           of->last[l->channels > VECTOR];
+           costs_of()->last[l->channels > VECTOR];
 }
 
 /* With AVX2 nanoseconds of one core of a Zen 3 EPYC, as those of the other kernels (last.c). */
@@ -149,7 +149,7 @@ static void estimate(const gale__cpu_last_window *l, double ns[2])
         ns[1] = work * (double)padded(l) * 0.030;
         return;
     }
-    const costs *of = gale__simd_get()->small_cache ? &small_costs : &large_costs;
+    const costs *of = costs_of();
     ns[0] = work * (double)l->channels * (l->group < 0 ? of->dense : of->group);
     if (l->group < 0) ns[0] = fmin(ns[0], winograd_ns(l, of));
     int64_t m;
@@ -212,23 +212,16 @@ static void divide(gale__cpu_last_window *l)
 
 bool gale__cpu_last_window_find(gale__cpu_last_window *l, const gale__nest *nest)
 {
-    const gale__nest_access *w;
     bool found = nest->last && look(nest, l) && l->x->stride[l->deep] == 1 && find_finish(l) &&
                  l->finish.out->stride[l->channel] == 1;
     if (!found) {
         l->nest = NULL;
         return false;
     }
-    w = l->w;
     find_taps(l);
     divide(l);
-    uint64_t words[5 + 2 * GALE__NEST_DIMS] = {0x91d0, (uint64_t)w->offset};
-    int n = 2;
-    for (int d = 0; d < nest->n_outer + nest->n_inner; d++)
-        if (w->stride[d]) words[n++] = (uint64_t)nest->extent[d], words[n++] = (uint64_t)w->stride[d];
-    words[n++] = (uint64_t)l->deep;
-    l->panels = (gale__cpu_panels){w->buffer, (size_t)(l->groups * weights_of(l)) * sizeof(float),
-        gale__hash(words, (size_t)n * sizeof *words, 1) | 1};
+    l->panels = gale__cpu_last_panels(
+        nest, l->w, 0x91d0 + ((uint64_t)l->deep << 16), (size_t)(l->groups * weights_of(l)) * sizeof(float));
     if (l->group < 0) gale__cpu_last_winograd_find(l, sums_ns(l));
     return true;
 }

@@ -1,7 +1,7 @@
 /* Convolutions with several taps over values that are stored channels-last: by groups, and with AVX-512 dense ones that
- * Winograd's transforms do not suit.  Some pixels, wherever they are, by 16 or 32 channels of the result are summed in
- * registers; for each tap a pixel has a pointer to its place in the map, or to zeros, so that borders and ends of rows
- * cost nothing and maps are read in place. */
+ * Winograd's transforms (last_winograd.h) do not suit.  Some pixels, wherever they are, by 16 or 32 channels of the
+ * result are summed in registers; for each tap a pixel has a pointer to its place in the map, or to zeros, so that
+ * borders and ends of rows cost nothing and maps are read in place. */
 #ifndef GALE_KERNEL_CPU_LAST_WINDOW_H
 #define GALE_KERNEL_CPU_LAST_WINDOW_H
 #include "kernel/cpu/finish.h"

@@ -218,13 +218,12 @@ static void run_mixed(const job *j, char *to, const char *x, const int64_t *offs
     bool last = a->layouts & GALE__CPU_LAST_OPERAND;
     int64_t from = last ? 1 : a->height * a->width, by = last ? a->out_height * a->out_width : 1, far[TAPS_MAX];
     for (size_t t = 0; t < taps; t++) far[t] = last ? offset[t] : offset[t] / a->channels;
-    for (int64_t c = 0; c < a->channels; c++) {
-        job one = *j;
-        gale__cpu_pool alone = *a;
-        alone.channels = 1;
-        one.a = &alone;
+    gale__cpu_pool alone = *a;
+    job one = *j;
+    alone.channels = 1;
+    one.a = &alone;
+    for (int64_t c = 0; c < a->channels; c++)
         run_place(&one, to + (size_t)(c * by) * j->size, x + (size_t)(c * from) * j->size, far, taps);
-    }
 }
 
 /* A row of results. */
